@@ -1,0 +1,35 @@
+"""Pure PyTorch: node layouts and graphs, GNM, MLP, asynchronous message passing, conversions, regularisers, losses."""
+
+from tabgnm.nn.activations import activation_names
+from tabgnm.nn.async_mlp import AsyncMLP
+from tabgnm.nn.conversions import Edge, NotMultipartite
+from tabgnm.nn.gnm import GNM
+from tabgnm.nn.graphs import gnm_graph, in_neighbours, mlp_graph, out_neighbours
+from tabgnm.nn.layout import NodeLayout
+from tabgnm.nn.losses import binary_cross_entropy, cross_entropy, mean_squared_error
+from tabgnm.nn.mlp import MLP
+from tabgnm.nn.regularisers import elastic_penalty, expected_l0, l1_penalty, l2_penalty
+from tabgnm.nn.shapes import GNMShape, MLPShape
+
+__all__ = [
+    "GNM",
+    "MLP",
+    "AsyncMLP",
+    "Edge",
+    "GNMShape",
+    "MLPShape",
+    "NodeLayout",
+    "NotMultipartite",
+    "activation_names",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "elastic_penalty",
+    "expected_l0",
+    "gnm_graph",
+    "in_neighbours",
+    "l1_penalty",
+    "l2_penalty",
+    "mean_squared_error",
+    "mlp_graph",
+    "out_neighbours",
+]

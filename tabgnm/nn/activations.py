@@ -1,0 +1,51 @@
+"""Activation functions by name, each with the derivative that the hand-derived backward pass uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A node-wise function f and its vector-Jacobian product.
+
+    `backward(grad, z, a)` gets the gradient by a = f(z), the argument z, and a itself, and gives the gradient by z.
+    """
+
+    name: str
+    forward: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+# torch's own backward kernels: one fused launch each, and the very ones that autograd calls.
+_ACTIVATIONS = {
+    "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0)),
+    "leaky_relu": Activation("leaky_relu", F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
+    "elu": Activation("elu", F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
+    "gelu": Activation("gelu", F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),
+    "silu": Activation("silu", F.silu, lambda g, z, a: _aten.silu_backward(g, z)),
+    "mish": Activation("mish", F.mish, lambda g, z, a: _aten.mish_backward(g, z)),
+    "softplus": Activation("softplus", F.softplus, lambda g, z, a: _aten.softplus_backward(g, z, 1.0, 20.0)),
+    "tanh": Activation("tanh", torch.tanh, lambda g, z, a: _aten.tanh_backward(g, a)),
+    "sigmoid": Activation("sigmoid", torch.sigmoid, lambda g, z, a: _aten.sigmoid_backward(g, a)),
+    "identity": Activation("identity", lambda z: z, lambda g, z, a: g),
+}
+
+
+def activation_names() -> list[str]:
+    """Names that `activation=` accepts."""
+    return list(_ACTIVATIONS)
+
+
+def get_activation(name: str) -> Activation:
+    """Return the activation of that name."""
+    if name not in _ACTIVATIONS:
+        raise ValueError(f"activation={name!r} is not known; use one of {', '.join(_ACTIVATIONS)}")
+    return _ACTIVATIONS[name]

@@ -1,0 +1,120 @@
+"""Between the compact parameters of a GNM and the paper's full (K, n, n) matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.graphs import gnm_graph
+from tabgnm.nn.hard_concrete import CERTAIN
+from tabgnm.nn.shapes import GNMShape
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["CERTAIN", "check_adjacency", "edge_weights", "full_adjacency", "live_edges", "weighted_graphs"]
+
+
+def _blocks(shape: GNMShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
+    """Where the weights of a layer stand: parameter, its rows and columns, and the source and target nodes.
+
+    The bias is given as rows slice(None) of the bias parameter with the bias node as its only source.
+    """
+    updated = shape.layout.updated
+    targets = updated[shape.first_target(layer) :]
+    skip = shape.first_target(layer) - shape.first_target(1) if shape.tied else 0
+    columns = slice(skip, None)
+    weight, bias = ("weight", "bias") if shape.tied else (f"weight_{layer}", f"bias_{layer}")
+    n_sources = shape.n_inputs if layer == 1 else shape.n_updated
+    yield weight, slice(0, n_sources), columns, updated[:n_sources], targets
+    yield bias, slice(None), columns, [shape.layout.bias], targets
+    if layer == 1 and shape.learn_initial:
+        if shape.tied:
+            yield "weight", slice(shape.n_inputs, None), columns, updated[shape.n_inputs :], targets
+        else:
+            yield "weight_initial", slice(None), columns, updated[shape.n_inputs :], targets
+
+
+def full_adjacency(shape: GNMShape, parameters: Mapping[str, Tensor]) -> Tensor:
+    """Put the parameters of one machine into (K, n, n); what cannot matter is 0, the bias row keeps the bias."""
+    n = shape.n_nodes
+    some = next(iter(parameters.values()))
+    full = torch.zeros(shape.n_layers, n, n, dtype=some.dtype, device=some.device)
+    full[:, shape.layout.bias, shape.layout.bias] = 1
+    for layer in range(1, shape.n_layers + 1):
+        for name, rows, columns, sources, targets in _blocks(shape, layer):
+            values = parameters[name]
+            values = values[columns].unsqueeze(0) if values.dim() == 1 else values[rows, columns]
+            full[layer - 1][torch.tensor(targets)[:, None], torch.tensor(sources)] = values.T
+    return full
+
+
+def live_edges(shape: GNMShape) -> Tensor:
+    """Which entries of (K, n, n) can change the output; the row of the bias node is not learned, so it is not one."""
+    ones = {name: torch.ones(size) for name, size in shape.parameter_shapes().items()}
+    live = full_adjacency(shape, ones) != 0
+    live[:, shape.layout.bias] = False
+    return live
+
+
+def check_adjacency(shape: GNMShape, matrices: Tensor) -> None:
+    """Say what is wrong with (K, n, n) matrices that a machine of this shape cannot have."""
+    expected = (shape.n_layers, shape.n_nodes, shape.n_nodes)
+    if not isinstance(matrices, Tensor):
+        raise TypeError(f"adjacency is a {type(matrices).__name__}; expected a torch.Tensor of shape {expected}")
+    if tuple(matrices.shape) != expected:
+        raise ValueError(
+            f"adjacency has shape {tuple(matrices.shape)}; expected {expected}: (n_layers, n_nodes, n_nodes), "
+            "[k, v, u] being the weight of edge u -> v in layer k + 1"
+        )
+    if not torch.isfinite(matrices).all():
+        layer, target, source = (int(i) for i in (~torch.isfinite(matrices)).nonzero()[0])
+        value = matrices[layer, target, source].item()
+        raise ValueError(f"adjacency[{layer}, {target}, {source}] is {value}; expected finite weights")
+    bias = shape.layout.bias
+    row = matrices[:, bias].clone()
+    row[:, bias] = 0
+    if row.any() or not torch.isin(matrices[:, bias, bias], matrices.new_tensor([0.0, 1.0])).all():
+        raise ValueError(
+            f"row {bias} of the adjacency belongs to the bias node, which has no incoming edges; expected zeros there "
+            f"with 1 (or 0) at [k, {bias}, {bias}]"
+        )
+
+
+def edge_weights(shape: GNMShape, matrices: Tensor) -> dict[str, Tensor]:
+    """Cut the edge parameters of one machine out of its full matrices."""
+    sizes = shape.parameter_shapes()
+    edges = {name: matrices.new_zeros(sizes[name]) for name in shape.edge_parameters()}
+    written = {name: torch.zeros(sizes[name], dtype=torch.bool, device=matrices.device) for name in edges}
+    for layer in range(1, shape.n_layers + 1):
+        for name, rows, columns, sources, targets in _blocks(shape, layer):
+            values = matrices[layer - 1][torch.tensor(targets)[:, None], torch.tensor(sources)].T
+            is_bias = edges[name].dim() == 1
+            where = (columns,) if is_bias else (rows, columns)
+            values = values[0] if is_bias else values
+            if (written[name][where] & (edges[name][where] != values)).any():
+                raise ValueError(
+                    f"tied=True: every layer has the same weights, but layer {layer} of the adjacency differs from an "
+                    "earlier one; pass one matrix repeated n_layers times"
+                )
+            edges[name][where] = values
+            written[name][where] = True
+    return edges
+
+
+def weighted_graphs(shape: GNMShape, matrices: Tensor, threshold: float = 0.0) -> list[nx.DiGraph]:
+    """Turn full matrices into one networkx graph per layer, with the attribute `weight` on the edges."""
+    graphs = []
+    bias = shape.layout.bias
+    for matrix in matrices:
+        graph = gnm_graph(shape.layout)
+        graph.clear_edges()
+        weights = matrix.clone()
+        weights[bias] = 0
+        for target, source in (weights.abs() > threshold).nonzero().tolist():
+            graph.add_edge(source, target, weight=float(weights[target, source]))
+        graphs.append(graph)
+    return graphs

@@ -1,0 +1,161 @@
+"""Theorem 2 as code: every MLP is a GNM, and which GNMs are MLPs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.mlp import MLP
+
+if TYPE_CHECKING:
+    from tabgnm.nn.gnm import GNM
+
+
+class Edge(NamedTuple):
+    """An edge of one layer (from 1 on) and its weight."""
+
+    layer: int
+    source: int
+    target: int
+    weight: float
+
+
+class NotMultipartite(ValueError):
+    """The machine's graph is not layered: some node would be updated in more than one layer.
+
+    Attributes
+    ----------
+    edges : list of Edge
+        The edges to remove for the graph to be layered.
+    """
+
+    def __init__(self, reason: str, edges: list[Edge]) -> None:
+        self.edges = edges
+        shown = ", ".join(f"{e.source}->{e.target} in layer {e.layer} ({e.weight:.3g})" for e in edges[:5])
+        more = f" and {len(edges) - 5} more" if len(edges) > 5 else ""
+        listed = f"; offending edges: {shown}{more}" if edges else ""
+        super().__init__(reason + listed)
+
+
+def gnm_from_mlp(mlp: MLP) -> GNM:
+    """Build the GNM of Theorem 2: N non-bias neurons, inputs and outputs counted, give N + 1 nodes."""
+    from tabgnm.nn.gnm import GNM  # GNM.from_mlp calls this function
+
+    widths = mlp.shape.widths
+    parameters = mlp.effective_parameters()
+    some = parameters["weight_1"]
+    gnm = GNM(
+        mlp.shape.n_inputs,
+        mlp.shape.n_outputs,
+        n_nodes=sum(widths) + 1,
+        n_layers=mlp.shape.n_layers,
+        dropout=mlp.dropout,
+        activation=mlp.shape.activation,
+        device=some.device,
+        dtype=some.dtype,
+    )
+    layout = gnm.layout
+    matrices = torch.zeros_like(gnm.adjacency())
+    matrices[:, layout.bias, layout.bias] = 1
+    for layer in range(1, mlp.shape.n_layers + 1):
+        # Neurons of a layer follow one another; the bias node stands between the hidden ones and the outputs.
+        sources = torch.arange(widths[layer - 1]) + sum(widths[: layer - 1])
+        targets = torch.arange(widths[layer]) + sum(widths[:layer]) + (1 if layer == mlp.shape.n_layers else 0)
+        matrices[layer - 1][targets[:, None], sources] = parameters[f"weight_{layer}"].detach().T
+        matrices[layer - 1][targets, layout.bias] = parameters[f"bias_{layer}"].detach()
+    gnm.set_adjacency(matrices)
+    return gnm
+
+
+def mlp_from_gnm(gnm: GNM) -> MLP:
+    """Build the MLP that a GNM is; edges that reach no output, or carry nothing, do not count."""
+    shape = gnm.shape
+    if shape.combine != "none":
+        raise NotMultipartite(
+            f"combine={shape.combine!r} carries every node's feature from layer to layer, so each node is updated in "
+            "every layer; only combine='none' can be an MLP",
+            [],
+        )
+    if shape.learn_initial:
+        raise NotMultipartite(
+            "learn_initial=True: hidden and output nodes hold a value before the first layer, which no neuron of an "
+            "MLP does; only learn_initial=False can be an MLP",
+            [],
+        )
+    matrices = gnm.adjacency()
+    live = _live_edges(gnm, matrices)
+    layout, n_layers = gnm.layout, shape.n_layers
+    layer_of = dict.fromkeys(layout.inputs, 0) | dict.fromkeys(layout.outputs, n_layers)
+    offending = []
+    for layer in range(1, n_layers + 1):
+        for target, source in live[layer - 1].nonzero().tolist():
+            fits = layer_of.setdefault(target, layer) == layer
+            # A source that no edge leads to speaks only where f(0) is not 0; it is a neuron of the layer before.
+            follows = source == layout.bias or layer_of.setdefault(source, layer - 1) == layer - 1
+            if not (fits and follows):
+                offending.append(Edge(layer, source, target, float(matrices[layer - 1, target, source])))
+    if offending:
+        raise NotMultipartite(
+            f"the graph of this machine is not layered ({len(offending)} of {int(live.sum())} live edges do not lead "
+            "from one layer to the next); remove them, e.g. with l1 and pruning",
+            offending,
+        )
+    members = [[node for node in layout.updated if layer_of.get(node) == k] for k in range(n_layers + 1)]
+    empty = [k for k in range(1, n_layers) if not members[k]]
+    if empty:
+        # A layer nobody reads: outputs depend on nothing but biases. One silent neuron keeps the number of layers.
+        members = [nodes or [-1] for nodes in members]
+    mlp = MLP(
+        shape.n_inputs,
+        shape.n_outputs,
+        [len(nodes) for nodes in members[1:-1]],
+        dropout=gnm.dropout,
+        activation=shape.activation,
+        device=matrices.device,
+        dtype=matrices.dtype,
+    )
+    kept = torch.where(live, matrices, 0)
+    with torch.no_grad():
+        for layer in range(1, n_layers + 1):
+            silent = members[layer] == [-1] or members[layer - 1] == [-1]
+            targets, sources = torch.tensor(members[layer]), torch.tensor(members[layer - 1])
+            weight, bias = getattr(mlp, f"weight_{layer}"), getattr(mlp, f"bias_{layer}")
+            weight.zero_() if silent else weight.copy_(kept[layer - 1][targets[:, None], sources].T)
+            bias.zero_() if members[layer] == [-1] else bias.copy_(kept[layer - 1][targets, layout.bias])
+    return mlp
+
+
+def _live_edges(gnm: GNM, matrices: Tensor) -> Tensor:
+    """Which edges carry something from an input or the bias to an output, as (K, n, n) booleans."""
+    layout, n_layers = gnm.layout, gnm.shape.n_layers
+    present = matrices != 0
+    present[:, layout.bias] = False
+    inputs, outputs = list(layout.inputs), list(layout.outputs)
+    # Nodes that may hold something else than 0 before each layer. f(0) is not 0 for every activation (sigmoid):
+    # then a node without incoming edges speaks too, and has to count.
+    silent_at_zero = gnm.shape.activation not in ("sigmoid", "softplus")
+    holds = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
+    holds[0, inputs] = True
+    holds[:, layout.bias] = True
+    for k in range(n_layers):
+        holds[k + 1] |= (present[k].cpu() & holds[k]).any(dim=1)
+        if not silent_at_zero and k + 1 < n_layers:
+            holds[k + 1] = True
+        if gnm.shape.clamp_inputs:
+            holds[k + 1, inputs] = True
+        if gnm.shape.persistent_outputs:
+            holds[k + 1, outputs] |= holds[k, outputs]
+    read = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
+    read[n_layers, outputs] = True
+    live = torch.zeros_like(present, device="cpu")
+    for k in range(n_layers - 1, -1, -1):
+        targets = read[k + 1].clone()
+        if gnm.shape.clamp_inputs:
+            targets[inputs] = False
+        live[k] = present[k].cpu() & holds[k] & targets[:, None]
+        read[k] = live[k].any(dim=0)
+        if gnm.shape.persistent_outputs:
+            read[k, outputs] = True
+    return live.to(matrices.device)

@@ -1,0 +1,68 @@
+"""The two graphs of the paper, as networkx digraphs: G_MLP (layered, acyclic) and G_GNM (nearly complete).
+
+Nodes carry `kind` ("input", "hidden", "bias" or "output"); those of G_MLP also carry `layer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import networkx as nx
+
+from tabgnm.nn.layout import NodeLayout, positive_integer
+
+
+def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
+    """G_GNM: complete with self-loops on inputs, hidden and outputs; the bias node has outgoing edges only.
+
+    Examples
+    --------
+    >>> graph = gnm_graph(NodeLayout(n_inputs=2, n_outputs=1, n_nodes=6))
+    >>> graph.number_of_nodes(), graph.number_of_edges()
+    (6, 30)
+    """
+    graph = nx.DiGraph()
+    for node in range(layout.n_nodes):
+        graph.add_node(node, kind=layout.kind(node))
+    graph.add_edges_from((source, target) for target in layout.updated for source in range(layout.n_nodes))
+    return graph
+
+
+def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
+    """G_MLP of an MLP with these widths, inputs and outputs included: layered, with a bias node per layer.
+
+    Nodes are numbered layer by layer, each layer's bias after its neurons: m + n_1 + ... + c + K in all.
+
+    Examples
+    --------
+    >>> graph = mlp_graph([2, 3, 1])
+    >>> graph.number_of_nodes(), graph.number_of_edges()
+    (8, 13)
+    """
+    if len(widths) < 2:
+        raise ValueError(f"widths={list(widths)!r} has {len(widths)} entries; expected at least inputs and outputs")
+    checked = [positive_integer(f"widths[{i}]", width) for i, width in enumerate(widths)]
+    graph = nx.DiGraph()
+    before: list[int] = []
+    for layer, width in enumerate(checked):
+        last = layer == len(checked) - 1
+        kind = "input" if layer == 0 else "output" if last else "hidden"
+        first = graph.number_of_nodes()
+        neurons = list(range(first, first + width))
+        graph.add_nodes_from(neurons, kind=kind, layer=layer)
+        graph.add_edges_from((source, target) for target in neurons for source in before)
+        before = neurons
+        if not last:
+            graph.add_node(first + width, kind="bias", layer=layer)
+            before = [*neurons, first + width]
+    return graph
+
+
+def in_neighbours(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
+    """Return the sources of edges into `node`: N with the arrow to the left, in the paper."""
+    return set(graph.predecessors(node))
+
+
+def out_neighbours(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
+    """Return the targets of edges out of `node`: N with the arrow to the right, in the paper."""
+    return set(graph.successors(node))

@@ -1,0 +1,95 @@
+"""The nodes of a Graph Neural Machine and the order they stand in: inputs, hidden, bias, outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+NodeKind = Literal["input", "hidden", "bias", "output"]
+
+
+def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
+    """Return `value` as an int, or say what was expected of the argument `name`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected an integer >= {smallest}")
+    number = int(value.__index__())
+    if number < smallest:
+        raise ValueError(f"{name}={number} is too small; expected an integer >= {smallest}")
+    return number
+
+
+@dataclass(frozen=True)
+class NodeLayout:
+    """Which node of a GNM is what (the sets X, H, B, Y of the paper, in this order).
+
+    With n = 50 nodes, two inputs and one output, node 48 is the bias and node 49 the output, as in section 6.5.
+
+    Parameters
+    ----------
+    n_inputs : int
+        m, the number of input nodes (features).
+    n_outputs : int
+        c, the number of output nodes (classes or targets).
+    n_nodes : int
+        n, all nodes: inputs, hidden, one bias, outputs.
+
+    Examples
+    --------
+    >>> layout = NodeLayout(n_inputs=2, n_outputs=1, n_nodes=50)
+    >>> layout.n_hidden, layout.bias, layout.outputs
+    (46, 48, range(49, 50))
+    """
+
+    n_inputs: int
+    n_outputs: int
+    n_nodes: int
+
+    def __post_init__(self) -> None:
+        for name in ("n_inputs", "n_outputs", "n_nodes"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if self.n_hidden < 0:
+            needed = self.n_inputs + self.n_outputs + 1
+            raise ValueError(
+                f"n_nodes={self.n_nodes} is too small: {self.n_inputs} inputs + {self.n_outputs} outputs + 1 bias "
+                f"need at least {needed} nodes; use n_nodes>={needed}"
+            )
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden nodes; it may be zero, as inputs and outputs also take part in message passing."""
+        return self.n_nodes - self.n_inputs - self.n_outputs - 1
+
+    @property
+    def inputs(self) -> range:
+        """Positions of X."""
+        return range(self.n_inputs)
+
+    @property
+    def hidden(self) -> range:
+        """Positions of H."""
+        return range(self.n_inputs, self.bias)
+
+    @property
+    def bias(self) -> int:
+        """Position of the single node of B, the only one that is never updated."""
+        return self.n_inputs + self.n_hidden
+
+    @property
+    def outputs(self) -> range:
+        """Positions of Y."""
+        return range(self.bias + 1, self.n_nodes)
+
+    @property
+    def updated(self) -> list[int]:
+        """Positions of the n - 1 nodes that are updated: all but the bias."""
+        return [node for node in range(self.n_nodes) if node != self.bias]
+
+    def kind(self, node: int) -> NodeKind:
+        """Return the set that `node` belongs to."""
+        if not 0 <= node < self.n_nodes:
+            raise ValueError(f"node={node} does not exist; expected 0 <= node < n_nodes={self.n_nodes}")
+        if node < self.n_inputs:
+            return "input"
+        if node < self.bias:
+            return "hidden"
+        return "bias" if node == self.bias else "output"

@@ -1,0 +1,202 @@
+"""Losses as objects with a value per row and its gradient by the outputs.
+
+The trainer weighs and averages rows itself, and never asks autograd: `gradient` is what it starts the backward pass
+from. The three functions at the end are the losses of the paper's section 3 for use in ordinary PyTorch code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Loss(Protocol):
+    """What a loss has to offer.
+
+    Shape
+    -----
+    - outputs: (..., B, c)
+    - targets: (..., B, c), or (..., B) class numbers for cross-entropy
+    - per_row: (..., B)
+    - gradient: (..., B, c), the derivative of each row's loss by its outputs
+    """
+
+    name: str
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        ...
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        ...
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        ...
+
+
+def _check_continuous(name: str, n_outputs: int, targets: Tensor) -> None:
+    if not targets.is_floating_point() or targets.dim() < 2 or targets.shape[-1] != n_outputs:
+        raise ValueError(
+            f"targets for the {name} loss have shape {tuple(targets.shape)} and dtype {targets.dtype}; expected "
+            f"floating point numbers of shape (rows, {n_outputs})"
+        )
+    if not torch.isfinite(targets).all():
+        raise ValueError(f"targets for the {name} loss contain NaN or infinity; expected finite numbers")
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """(y - o)^2, summed over the outputs of a row as in the paper."""
+
+    name: str = "mse"
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return (outputs - targets).square().sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return 2 * (outputs - targets)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        _check_continuous(self.name, n_outputs, targets)
+
+
+@dataclass(frozen=True)
+class Huber:
+    """Half the squared error near 0, linear beyond `delta`; summed over the outputs of a row."""
+
+    delta: float = 1.0
+    name: str = "huber"
+
+    def __post_init__(self) -> None:
+        if not self.delta > 0:
+            raise ValueError(f"delta={self.delta} is not positive; expected where the loss turns linear, e.g. 1.0")
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        distance = (outputs - targets).abs()
+        near = distance.clamp(max=self.delta)
+        return (near * (distance - 0.5 * near)).sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return (outputs - targets).clamp(-self.delta, self.delta)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        _check_continuous(self.name, n_outputs, targets)
+
+
+@dataclass(frozen=True)
+class Pinball:
+    """The quantile loss: its minimiser is the `quantile` of the target; summed over the outputs of a row."""
+
+    quantile: float = 0.5
+    name: str = "quantile"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile={self.quantile} is outside (0, 1); expected e.g. 0.5 for the median")
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        under = targets - outputs
+        return torch.maximum(self.quantile * under, (self.quantile - 1) * under).sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        under = targets - outputs
+        # At 0 every slope between the two is a valid subgradient; the mean is what autograd's maximum gives.
+        return 0.5 * torch.sign(-under) + (0.5 - self.quantile)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        _check_continuous(self.name, n_outputs, targets)
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Softmax cross-entropy with class numbers as targets, and optional label smoothing."""
+
+    label_smoothing: float = 0.0
+    name: str = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        log_probabilities = torch.log_softmax(outputs, dim=-1)
+        loss = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        if self.label_smoothing:
+            loss = torch.lerp(loss, -log_probabilities.mean(dim=-1), self.label_smoothing)
+        return loss
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        gradient = torch.softmax(outputs, dim=-1)
+        smooth = self.label_smoothing
+        # softmax minus the (smoothed) one-hot target
+        gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
+        return gradient.sub_(smooth / outputs.shape[-1]) if smooth else gradient
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if targets.dtype != torch.int64:
+            raise ValueError(f"targets for cross-entropy have dtype {targets.dtype}; expected int64 class numbers")
+        if targets.numel() and (targets.min() < 0 or targets.max() >= n_outputs):
+            raise ValueError(
+                f"targets for cross-entropy lie in [{int(targets.min())}, {int(targets.max())}]; expected class "
+                f"numbers from 0 to {n_outputs - 1}, one per output"
+            )
+
+
+@dataclass(frozen=True)
+class BinaryCrossEntropy:
+    """Logistic loss of every output, summed over a row: one output for two classes, several for multilabel."""
+
+    name: str = "binary_cross_entropy"
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return (F.softplus(outputs) - outputs * targets).sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return torch.sigmoid(outputs) - targets
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        _check_continuous(self.name, n_outputs, targets)
+        if targets.numel() and (targets.min() < 0 or targets.max() > 1):
+            raise ValueError("targets for binary cross-entropy lie outside [0, 1]; expected 0, 1 or probabilities")
+
+
+def _weighted_mean(per_row: Tensor, sample_weight: Tensor | None) -> Tensor:
+    if sample_weight is None:
+        return per_row.mean()
+    return (per_row * sample_weight).sum() / sample_weight.sum()
+
+
+def mean_squared_error(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean over the rows of the squared error summed over the outputs: the paper's regression loss."""
+    return _weighted_mean(SquaredError().per_row(outputs, targets.reshape(outputs.shape)), sample_weight)
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean softmax cross-entropy; `targets` are class numbers."""
+    return _weighted_mean(CrossEntropy().per_row(outputs, targets), sample_weight)
+
+
+def binary_cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean over the rows of the logistic loss summed over the outputs; `outputs` are logits."""
+    return _weighted_mean(BinaryCrossEntropy().per_row(outputs, targets.reshape(outputs.shape)), sample_weight)

@@ -1,0 +1,311 @@
+"""The one forward pass of the code base, and its hand-derived backward pass, as functions over parameters.
+
+Both work on a single network (weights (s, t), rows (B, m)) and on M stacked ones (weights (M, s, t), rows (M, B, m)).
+The modules of `tabgnm.nn` call `forward` and let autograd differentiate it; the fleet calls both.
+
+For layer k = 1..K, with h the states of the nodes and f the activation:
+
+    z = A_k h                                   the messages, for the nodes somebody reads afterwards
+    a = dropout(f(z)), or z in the last layer   the candidate
+    h = a | h + a | h + g (a - h)               combine: none | residual | gated, g = sigmoid(s h + t z + r) per node
+
+Clamped inputs keep their value, persistent outputs are h + z in every layer, the bias node is always 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tabgnm.nn.activations import get_activation
+from tabgnm.nn.shapes import GNMShape, Shape
+
+# Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
+DropoutFactors = Callable[[int, Tensor], Tensor | None]
+
+
+class LayerTrace:
+    """What one layer leaves behind for the backward pass."""
+
+    __slots__ = ("activated", "candidate", "factors", "gate", "message", "previous", "sources")
+
+    def __init__(self, sources: list[Tensor]) -> None:
+        self.sources = sources
+        self.message: Tensor  # z of the nodes that activation and combine apply to
+        self.activated: Tensor  # f(z)
+        self.candidate: Tensor  # f(z) times the factors of dropout
+        self.factors: Tensor | None = None
+        self.previous: Tensor  # h of the same nodes before the layer; set only if combine needs it
+        self.gate: Tensor
+
+
+class Trace:
+    """What a forward pass leaves behind: the output, one read-out per layer if outputs persist, and the layers."""
+
+    __slots__ = ("layers", "output", "readouts")
+
+    def __init__(self) -> None:
+        self.layers: list[LayerTrace] = []
+        self.readouts: list[Tensor] = []
+        self.output: Tensor
+
+
+def forward(
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    x: Tensor,
+    dropout: DropoutFactors | None = None,
+    *,
+    keep: bool = False,
+) -> Trace:
+    """Run message passing on rows `x`; `keep=True` also records what `backward` needs.
+
+    Shape
+    -----
+    - x: (B, m), or (M, B, m) for M stacked networks
+    - Trace.output: (B, c) or (M, B, c)
+    """
+    function = get_activation(shape.activation)
+    persistent = shape.persistent_outputs
+    trace = Trace()
+    sources, state, outputs = [x], x, x[..., :0]
+    for layer in range(1, shape.n_layers + 1):
+        last = layer == shape.n_layers
+        weights = shape.layer_weights(parameters, layer)
+        bias = weights.bias
+        if layer == 1 and shape.learn_initial:
+            bias = bias + _vector_times_matrix(parameters["initial"], _initial_weights(shape, parameters))
+        message = _affine(sources, weights.blocks, bias)
+        here = LayerTrace(sources)
+
+        if persistent:
+            n_free = message.shape[-1] - shape.n_outputs
+            message, contribution = message[..., :n_free], message[..., n_free:]
+            if layer > 1:
+                outputs = outputs + contribution
+            elif shape.learn_initial:
+                outputs = contribution + parameters["initial"][..., -shape.n_outputs :].unsqueeze(-2)
+            else:
+                outputs = contribution
+            trace.readouts.append(outputs)
+
+        here.message = message
+        if message.shape[-1] == 0:  # nothing but persistent outputs is computed here
+            state = message
+        else:
+            here.activated = message if last else function.forward(message)
+            here.factors = None if last or dropout is None else dropout(layer, here.activated)
+            candidate = here.activated if here.factors is None else here.activated * here.factors
+            here.candidate = candidate
+            if shape.combine == "none":
+                state = candidate
+            else:
+                here.previous = _previous(shape, parameters, layer, state)
+                state = _combine(shape, parameters, layer, here)
+        if keep:
+            trace.layers.append(here)
+        sources = _source_blocks(shape, x, state, outputs)
+    trace.output = outputs if persistent else state
+    return trace
+
+
+def backward(
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    trace: Trace,
+    grad_output: Tensor,
+    gradients: Mapping[str, Tensor],
+    *,
+    grad_readouts: Sequence[Tensor] | None = None,
+    input_gradient: bool = False,
+) -> Tensor | None:
+    """Write the gradient by every parameter into `gradients` (overwritten), and give the one by x if asked for.
+
+    `trace` comes from `forward(..., keep=True)`. With persistent outputs, `grad_readouts` adds the gradient of what
+    was read out after each layer.
+    """
+    function = get_activation(shape.activation)
+    persistent = shape.persistent_outputs
+    if shape.tied:  # several layers add to one matrix
+        gradients["weight"].zero_()
+        gradients["bias"].zero_()
+    grad_x: Tensor | None = None
+    grad_state = grad_output  # by the states of the nodes that activation and combine apply to
+    grad_outputs = grad_output  # by the persistent outputs
+    for layer in range(shape.n_layers, 0, -1):
+        here = trace.layers[layer - 1]
+        last = layer == shape.n_layers
+        if persistent and grad_readouts is not None:
+            grad_outputs = grad_outputs + grad_readouts[layer - 1]
+
+        grad_previous: Tensor | None = None
+        if here.message.shape[-1] == 0:
+            grad_message = grad_outputs
+        else:
+            grad_candidate, grad_gated_message = grad_state, None
+            if shape.combine == "residual":
+                grad_previous = grad_state
+            elif shape.combine == "gated":
+                grad_candidate, grad_previous, grad_gated_message = _gate_backward(
+                    parameters, gradients, layer, here, grad_state
+                )
+            if here.factors is not None:
+                grad_candidate = grad_candidate * here.factors
+            grad_message = grad_candidate
+            if not last:
+                grad_message = function.backward(grad_candidate, here.message, here.activated)
+            if grad_gated_message is not None:
+                grad_message = grad_message + grad_gated_message
+            if persistent:
+                grad_message = torch.cat([grad_message, grad_outputs], dim=-1)
+
+        weights = shape.layer_weights(parameters, layer)
+        grad_weights = shape.layer_weights(gradients, layer)
+        grad_bias = _sum_rows(grad_message, grad_weights.bias, accumulate=shape.tied)
+        for source, grad_weight in zip(here.sources, grad_weights.blocks, strict=True):
+            _product(source.mT, grad_message, grad_weight, accumulate=shape.tied)
+        if layer == 1:
+            if shape.learn_initial:
+                _initial_backward(shape, parameters, gradients, grad_bias, grad_previous, grad_outputs)
+            if input_gradient:
+                from_message = grad_message @ weights.blocks[0].mT
+                grad_x = from_message if grad_x is None else grad_x + from_message
+                if grad_previous is not None and not shape.clamp_inputs and shape.n_layers > 1:
+                    grad_x = grad_x + grad_previous[..., : shape.n_inputs]
+            break
+
+        blocks = list(weights.blocks)
+        if shape.clamp_inputs:
+            inputs_block = blocks.pop(0)
+            if input_gradient:
+                from_message = grad_message @ inputs_block.mT
+                grad_x = from_message if grad_x is None else grad_x + from_message
+        if persistent:
+            grad_outputs = grad_outputs + grad_message @ blocks.pop().mT
+        if not blocks:  # every node is a clamped input or a persistent output
+            grad_state = grad_message[..., :0]
+            continue
+        grad_state = grad_message @ blocks[0].mT
+        if grad_previous is not None:
+            missing = grad_state.shape[-1] - grad_previous.shape[-1]  # the last layer combines outputs only
+            grad_state = grad_state + (F.pad(grad_previous, (missing, 0)) if missing else grad_previous)
+    return grad_x
+
+
+def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:
+    """Bias + sum of block @ weight, for one network (2-D) or stacked ones (3-D)."""
+    stacked = weights[0].dim() == 3
+    out = bias.unsqueeze(-2) if stacked else bias
+    for block, weight in zip(blocks, weights, strict=True):
+        out = torch.baddbmm(out, block, weight) if stacked else torch.addmm(out, block, weight)
+    return out
+
+
+def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
+    """Write a @ b into `out`, or add it."""
+    if out.dim() == 3:
+        out.baddbmm_(a, b) if accumulate else torch.bmm(a, b, out=out)
+    else:
+        out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
+
+
+def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
+    """Write the sum over the rows into `out`, or add it, and give this sum."""
+    if not accumulate:
+        return torch.sum(values, dim=-2, out=out)
+    total = values.sum(dim=-2)
+    out.add_(total)
+    return total
+
+
+def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
+    return (vector.unsqueeze(-2) @ matrix).squeeze(-2)
+
+
+def _source_blocks(shape: Shape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
+    """What the next layer reads, as `GNMShape.source_ranges` cuts it."""
+    blocks = [x, state] if shape.clamp_inputs else [state]
+    if shape.persistent_outputs:
+        blocks.append(outputs)
+    return [block for block in blocks if block.shape[-1]]
+
+
+def _initial_weights(shape: Shape, parameters: Mapping[str, Tensor]) -> Tensor:
+    assert isinstance(shape, GNMShape)
+    return shape.initial_weights(parameters)
+
+
+def _previous(shape: Shape, parameters: Mapping[str, Tensor], layer: int, state: Tensor) -> Tensor:
+    """States, before the layer, of the nodes that combine applies to.
+
+    Before layer 1 `state` is x: unless clamped, the inputs are the first of those nodes; hidden and output nodes are 0
+    or learned.
+    """
+    assert isinstance(shape, GNMShape)
+    last = layer == shape.n_layers
+    if layer > 1:
+        return state[..., -shape.n_outputs :] if last else state
+    first, end = (shape.first_target(layer), shape.n_updated) if last else (shape.first_free, shape.end_free)
+    inputs = state[..., first : shape.n_inputs]
+    previous = F.pad(inputs, (0, end - first - inputs.shape[-1]))
+    if shape.learn_initial:
+        start = max(first, shape.n_inputs)
+        learned = parameters["initial"][..., start - shape.n_inputs : end - shape.n_inputs]
+        previous = previous + F.pad(learned, (start - first, 0)).unsqueeze(-2)
+    return previous
+
+
+def _combine(shape: Shape, parameters: Mapping[str, Tensor], layer: int, here: LayerTrace) -> Tensor:
+    """COMBINE of the GNN framework: the new states from the states before and the messages."""
+    if shape.combine == "residual":
+        return here.previous + here.candidate
+    by_state, by_message, constant = (
+        parameters[f"gate_{part}_{layer}"].unsqueeze(-2) for part in ("state", "message", "bias")
+    )
+    here.gate = torch.sigmoid(by_state * here.previous + by_message * here.message + constant)
+    return here.previous + here.gate * (here.candidate - here.previous)
+
+
+def _gate_backward(
+    parameters: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    layer: int,
+    here: LayerTrace,
+    grad_state: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Through h + g (a - h): gradients by the candidate, the states before, and the message inside the gate."""
+    gate = here.gate
+    grad_logit = grad_state * (here.candidate - here.previous) * gate * (1 - gate)
+    torch.sum(grad_logit * here.previous, dim=-2, out=gradients[f"gate_state_{layer}"])
+    torch.sum(grad_logit * here.message, dim=-2, out=gradients[f"gate_message_{layer}"])
+    torch.sum(grad_logit, dim=-2, out=gradients[f"gate_bias_{layer}"])
+    grad_previous = grad_state * (1 - gate) + grad_logit * parameters[f"gate_state_{layer}"].unsqueeze(-2)
+    return grad_state * gate, grad_previous, grad_logit * parameters[f"gate_message_{layer}"].unsqueeze(-2)
+
+
+def _initial_backward(
+    shape: Shape,
+    parameters: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    grad_bias: Tensor,
+    grad_previous: Tensor | None,
+    grad_outputs: Tensor,
+) -> None:
+    """Gradients by the learned initial features and by the weights that only they reach."""
+    assert isinstance(shape, GNMShape)
+    weights, grad_weights = shape.initial_weights(parameters), shape.initial_weights(gradients)
+    outer = parameters["initial"].unsqueeze(-1) * grad_bias.unsqueeze(-2)
+    grad_weights.add_(outer) if shape.tied else grad_weights.copy_(outer)
+    grad_initial = gradients["initial"]
+    grad_initial.copy_((weights @ grad_bias.unsqueeze(-1)).squeeze(-1))
+    if grad_previous is not None:
+        last = shape.n_layers == 1
+        first, end = (shape.first_target(1), shape.n_updated) if last else (shape.first_free, shape.end_free)
+        start = max(first, shape.n_inputs)
+        learned = grad_initial[..., start - shape.n_inputs : end - shape.n_inputs]
+        learned.add_(grad_previous[..., start - first :].sum(dim=-2))
+    if shape.persistent_outputs:
+        grad_initial[..., -shape.n_outputs :].add_(grad_outputs.sum(dim=-2))

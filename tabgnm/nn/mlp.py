@@ -1,0 +1,94 @@
+"""The multi-layer perceptron, the paper's baseline, as a special case of the same forward pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from tabgnm.nn.network import Network
+from tabgnm.nn.shapes import MLPShape
+
+
+class MLP(Network):
+    """A multi-layer perceptron.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+        Number of features, and of classes or targets.
+    hidden : sequence of int, default=(64,)
+        Widths of the hidden layers; empty gives a linear model.
+    dropout : float, default=0.0
+        Rate after every activation.
+    activation : str, default="relu"
+        Applied in all but the last layer; `tabgnm.nn.activation_names()` lists the names.
+    init : {"torch", "kaiming"}, default="torch"
+        As `torch.nn.Linear` draws (what the paper's authors use), or He et al.'s normal with zero biases.
+    l0_gates : bool, default=False
+        Put a hard-concrete gate on every weight, for `expected_l0`.
+    generator, device, dtype
+        As in torch's own modules.
+
+    Shape
+    -----
+    - input: (..., n_inputs)
+    - output: (..., n_outputs)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tabgnm.nn import MLP
+    >>> net = MLP(4, 3, hidden=(32, 32))
+    >>> net(torch.zeros(5, 4)).shape, net.n_parameters()
+    (torch.Size([5, 3]), 1315)
+    """
+
+    shape: MLPShape
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        hidden: Sequence[int] = (64,),
+        dropout: float = 0.0,
+        activation: str = "relu",
+        init: str = "torch",
+        *,
+        l0_gates: bool = False,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        widths = tuple(hidden) if isinstance(hidden, Sequence) and not isinstance(hidden, str) else hidden
+        shape = MLPShape(n_inputs, n_outputs, widths, activation, init)
+        super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
+
+    @classmethod
+    def from_linears(cls, linears: Sequence[nn.Linear], activation: str = "relu") -> MLP:
+        """Take over the weights of `torch.nn.Linear` layers that follow one another."""
+        if not linears:
+            raise ValueError("linears is empty; expected at least one torch.nn.Linear")
+        for before, after in itertools.pairwise(linears):
+            if before.out_features != after.in_features:
+                raise ValueError(
+                    f"a layer with {before.out_features} outputs is followed by one with {after.in_features} inputs; "
+                    "expected the same number"
+                )
+        first, last = linears[0], linears[-1]
+        net = cls(
+            first.in_features,
+            last.out_features,
+            [linear.out_features for linear in linears[:-1]],
+            activation=activation,
+            device=first.weight.device,
+            dtype=first.weight.dtype,
+        )
+        with torch.no_grad():
+            for layer, linear in enumerate(linears, start=1):
+                getattr(net, f"weight_{layer}").copy_(linear.weight.T)
+                bias = getattr(net, f"bias_{layer}")
+                bias.zero_() if linear.bias is None else bias.copy_(linear.bias)
+        return net

@@ -1,0 +1,118 @@
+"""What GNM and MLP share as torch modules: parameters by shape, initialisation, gates, and the forward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tabgnm.nn import hard_concrete
+from tabgnm.nn.message_passing import Trace, forward
+from tabgnm.nn.shapes import Draw, Shape
+
+
+def dropout_rate(value: float) -> float:
+    """Return a valid dropout rate, or say what was expected."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"dropout={value!r} is not a rate; expected a number in [0, 1), 0 for none")
+    return float(value)
+
+
+def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> None:
+    """Fill a parameter with its first values."""
+    with torch.no_grad():
+        if how.kind == "normal":
+            parameter.normal_(0.0, how.scale, generator=generator)
+        elif how.kind == "uniform":
+            parameter.uniform_(-how.scale, how.scale, generator=generator)
+        else:
+            parameter.fill_(how.scale)
+
+
+class Network(nn.Module):
+    """A network of a given shape: the common part of `GNM` and `MLP`."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        dropout: float,
+        l0_gates: bool,
+        generator: torch.Generator | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.dropout = dropout_rate(dropout)
+        self.l0_gates = bool(l0_gates)
+        self._names = tuple(shape.parameter_shapes())
+        self._gated = tuple(shape.edge_parameters()) if self.l0_gates else ()
+        for name, size in shape.parameter_shapes().items():
+            setattr(self, name, nn.Parameter(torch.empty(size, device=device, dtype=dtype)))
+        for name in self._gated:
+            setattr(self, f"log_alpha_{name}", nn.Parameter(torch.empty_like(getattr(self, name))))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all parameters anew."""
+        for name, how in self.shape.draws().items():
+            draw_(getattr(self, name), how, generator)
+        for name in self._gated:
+            nn.init.constant_(getattr(self, f"log_alpha_{name}"), hard_concrete.INITIAL_LOG_ALPHA)
+
+    def effective_parameters(self, *, random_gates: bool = False) -> dict[str, Tensor]:
+        """Parameters by name as message passing uses them: edge weights times their gates, where there are gates."""
+        parameters: dict[str, Tensor] = {name: getattr(self, name) for name in self._names}
+        for name in self._gated:
+            log_alpha = getattr(self, f"log_alpha_{name}")
+            if random_gates:
+                uniform = torch.rand_like(log_alpha).clamp_(1e-6, 1 - 1e-6)
+                gate = hard_concrete.random_gate(log_alpha, uniform)
+            else:
+                gate = hard_concrete.fixed_gate(log_alpha)
+            parameters[name] = parameters[name] * gate
+        return parameters
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map rows to outputs (logits or predictions).
+
+        Shape
+        -----
+        - x: (..., m)
+        - output: (..., c)
+        """
+        return self._run(x).output.reshape(*x.shape[:-1], self.shape.n_outputs)
+
+    def _run(self, x: Tensor) -> Trace:
+        if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; expected (..., {self.shape.n_inputs}): this network was made with "
+                f"n_inputs={self.shape.n_inputs}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers: pass x.float()")
+        parameters = self.effective_parameters(random_gates=self.training)
+        dropout = (
+            (lambda _, activated: self._dropout_factors(activated)) if self.training and self.dropout > 0 else None
+        )
+        return forward(self.shape, parameters, x.reshape(-1, self.shape.n_inputs), dropout)
+
+    def _dropout_factors(self, activated: Tensor) -> Tensor:
+        return F.dropout(torch.ones_like(activated), self.dropout)
+
+    def n_parameters(self) -> int:
+        """Count the parameters as the paper does (gates of the l0 penalty not counted)."""
+        return self.shape.n_parameters()
+
+    def n_effective_parameters(self) -> int:
+        """Count the parameters that can change the output: what is really stored and computed with."""
+        return self.shape.n_effective_parameters()
+
+    def extra_repr(self) -> str:
+        """Show the shape; torch calls this for `repr`."""
+        settings: dict[str, Any] = {name: value for name, value in vars(self.shape).items() if not name.startswith("_")}
+        settings |= {"dropout": self.dropout} | ({"l0_gates": True} if self.l0_gates else {})
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())

@@ -1,0 +1,41 @@
+"""Penalties on the edges of a network: l1, l2, elastic net, and the expected l0 of hard-concrete gates.
+
+They sum over the incoming edges of all updated nodes, edges from the bias included; the row of the bias node itself is
+not learned and not counted (section 6.5 of the paper). Weights that are stored once count once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.hard_concrete import open_probability
+from tabgnm.nn.network import Network
+
+
+def _edges(net: Network) -> list[Tensor]:
+    parameters = net.effective_parameters()
+    return [parameters[name] for name in net.shape.edge_parameters()]
+
+
+def l1_penalty(net: Network) -> Tensor:
+    """Sum of the absolute edge weights."""
+    return torch.stack([edge.abs().sum() for edge in _edges(net)]).sum()
+
+
+def l2_penalty(net: Network) -> Tensor:
+    """Sum of the squared edge weights."""
+    return torch.stack([edge.square().sum() for edge in _edges(net)]).sum()
+
+
+def elastic_penalty(net: Network, l1: float, l2: float) -> Tensor:
+    """Weighted sum of both: l1 * `l1_penalty` + l2 * `l2_penalty`."""
+    return l1 * l1_penalty(net) + l2 * l2_penalty(net)
+
+
+def expected_l0(net: Network) -> Tensor:
+    """Return the expected number of edges whose gate is open in training; needs `l0_gates=True`."""
+    if not net.l0_gates:
+        raise ValueError("l0_gates=False: this network has no gates to count; make it with l0_gates=True")
+    gates = [getattr(net, f"log_alpha_{name}") for name in net.shape.edge_parameters()]
+    return torch.stack([open_probability(gate).sum() for gate in gates]).sum()

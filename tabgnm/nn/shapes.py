@@ -1,0 +1,287 @@
+"""What a network looks like, without its weights: the shapes that message passing and the fleet work on.
+
+A shape is hashable and says which parameters a network has, how each is drawn at first, and which block of it a layer
+reads. Everything that is dead in the paper's n x n matrices (hidden columns of layer 1, all but the output rows of
+layer K) is left out here, so nobody downstream can pay for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+from tabgnm.nn.activations import get_activation
+from tabgnm.nn.layout import NodeLayout, positive_integer
+
+Combine = Literal["none", "residual", "gated"]
+COMBINES = ("none", "residual", "gated")
+GNM_INITS = ("paper", "kaiming")
+MLP_INITS = ("torch", "kaiming")
+
+
+class Draw(NamedTuple):
+    """How a parameter is drawn at first: `scale` is the standard deviation, the half width, or the value itself."""
+
+    kind: Literal["normal", "uniform", "constant"]
+    scale: float
+
+
+class LayerWeights(NamedTuple):
+    """The parameters of one layer: one weight block per source block, (..., sources, targets), and the bias."""
+
+    blocks: list[Tensor]
+    bias: Tensor
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+
+
+@dataclass(frozen=True)
+class MLPShape:
+    """A multi-layer perceptron: `hidden` widths between `n_inputs` and `n_outputs`."""
+
+    n_inputs: int
+    n_outputs: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    init: str = "torch"
+
+    # An MLP is message passing with every variant off.
+    combine = "none"
+    clamp_inputs = False
+    persistent_outputs = False
+    tied = False
+    learn_initial = False
+
+    def __post_init__(self) -> None:
+        for name in ("n_inputs", "n_outputs"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if isinstance(self.hidden, (int, str)) or not isinstance(self.hidden, Sequence):
+            raise TypeError(f"hidden={self.hidden!r} is not a sequence of widths; use e.g. hidden=(64, 64)")
+        widths = tuple(positive_integer(f"hidden[{i}]", width) for i, width in enumerate(self.hidden))
+        object.__setattr__(self, "hidden", widths)
+        get_activation(self.activation)
+        _one_of("init", self.init, MLP_INITS)
+
+    @property
+    def n_layers(self) -> int:
+        """Affine maps, one more than there are hidden layers."""
+        return len(self.hidden) + 1
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths from the inputs to the outputs."""
+        return (self.n_inputs, *self.hidden, self.n_outputs)
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every parameter, in the order of the layers."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer in range(1, self.n_layers + 1):
+            shapes[f"weight_{layer}"] = (self.widths[layer - 1], self.widths[layer])
+            shapes[f"bias_{layer}"] = (self.widths[layer],)
+        return shapes
+
+    def draws(self) -> dict[str, Draw]:
+        """How each parameter is drawn: as `torch.nn.Linear` does, or He et al.'s normal with zero biases."""
+        draws = {}
+        for name in self.parameter_shapes():
+            fan_in = self.widths[int(name.rsplit("_", 1)[1]) - 1]
+            if self.init == "torch":
+                draws[name] = Draw("uniform", fan_in**-0.5)
+            elif name.startswith("bias"):
+                draws[name] = Draw("constant", 0.0)
+            else:
+                draws[name] = Draw("normal", (2 / fan_in) ** 0.5)
+        return draws
+
+    def edge_parameters(self) -> list[str]:
+        """Names of the parameters that are weights of edges; the regularisers act on them. Here: all."""
+        return list(self.parameter_shapes())
+
+    def n_parameters(self) -> int:
+        """Count weights and biases."""
+        return sum((a + 1) * b for a, b in itertools.pairwise(self.widths))
+
+    n_effective_parameters = n_parameters
+
+    def layer_weights(self, parameters: Mapping[str, Tensor], layer: int) -> LayerWeights:
+        """Return what layer `layer` (from 1 on) reads of `parameters`."""
+        return LayerWeights([parameters[f"weight_{layer}"]], parameters[f"bias_{layer}"])
+
+
+@dataclass(frozen=True)
+class GNMShape:
+    """A Graph Neural Machine: `n_nodes` nodes, `n_layers` rounds of message passing, and the variant.
+
+    The n - 1 updated nodes stand in the order inputs, hidden, outputs. A layer reads *source blocks*: what the nodes
+    hold, cut where clamped inputs end and persistent outputs begin, so that no variant needs to copy states together.
+    """
+
+    n_inputs: int
+    n_outputs: int
+    n_nodes: int
+    n_layers: int
+    activation: str = "relu"
+    init: str = "paper"
+    combine: Combine = "none"
+    clamp_inputs: bool = False
+    persistent_outputs: bool = False
+    tied: bool = False
+    learn_initial: bool = False
+
+    def __post_init__(self) -> None:
+        layout = self.layout
+        for name in ("n_inputs", "n_outputs", "n_nodes"):
+            object.__setattr__(self, name, getattr(layout, name))
+        object.__setattr__(self, "n_layers", positive_integer("n_layers", self.n_layers))
+        get_activation(self.activation)
+        _one_of("init", self.init, GNM_INITS)
+        _one_of("combine", self.combine, COMBINES)
+        for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}={getattr(self, name)!r} is not a bool; use True or False")
+
+    @property
+    def layout(self) -> NodeLayout:
+        """Which node is what."""
+        return NodeLayout(self.n_inputs, self.n_outputs, self.n_nodes)
+
+    # The updated nodes, as slices of the order inputs, hidden, outputs.
+
+    @property
+    def n_updated(self) -> int:
+        """n - 1: all nodes but the bias."""
+        return self.n_nodes - 1
+
+    @property
+    def first_free(self) -> int:
+        """Where the nodes begin that activation and combine apply to (after clamped inputs)."""
+        return self.n_inputs if self.clamp_inputs else 0
+
+    @property
+    def end_free(self) -> int:
+        """Where they end (before persistent outputs)."""
+        return self.n_updated - (self.n_outputs if self.persistent_outputs else 0)
+
+    @property
+    def n_free(self) -> int:
+        """How many nodes activation, dropout and combine apply to in all layers but the last."""
+        return self.end_free - self.first_free
+
+    def first_target(self, layer: int) -> int:
+        """Position of the first updated node that layer `layer` computes; it computes all from there on."""
+        return self.n_updated - self.n_outputs if layer == self.n_layers else self.first_free
+
+    def source_ranges(self, layer: int) -> list[tuple[int, int]]:
+        """Source blocks of a layer, as positions among the updated nodes. The bias is kept apart."""
+        if layer == 1:
+            return [(0, self.n_inputs)]
+        cuts = [0, self.first_free, self.end_free, self.n_updated]
+        return [(a, b) for a, b in itertools.pairwise(cuts) if a < b]
+
+    def _reads(self, layer: int) -> tuple[int, ...]:
+        """Shape of the weights of a layer without the bias: (sources, targets)."""
+        n_sources = self.n_inputs if layer == 1 else self.n_updated
+        return n_sources, self.n_updated - self.first_target(layer)
+
+    def _gated_nodes(self, layer: int) -> int:
+        """How many nodes the gates of a layer act on."""
+        if layer == self.n_layers:
+            return 0 if self.persistent_outputs else self.n_outputs
+        return self.n_free
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every parameter, in the order of the layers."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.tied:
+            # One matrix for all layers; a single layer reads no more of it than an untied one.
+            sources = self.n_inputs if self.n_layers == 1 and not self.learn_initial else self.n_updated
+            targets = self.n_updated - self.first_target(1)
+            shapes["weight"], shapes["bias"] = (sources, targets), (targets,)
+        for layer in range(1, self.n_layers + 1):
+            sources, targets = self._reads(layer)
+            if not self.tied:
+                shapes[f"weight_{layer}"], shapes[f"bias_{layer}"] = (sources, targets), (targets,)
+                if layer == 1 and self.learn_initial:
+                    shapes["weight_initial"] = (self.n_updated - self.n_inputs, targets)
+            if self.combine == "gated" and self._gated_nodes(layer):
+                for part in ("gate_state", "gate_message", "gate_bias"):
+                    shapes[f"{part}_{layer}"] = (self._gated_nodes(layer),)
+        if self.learn_initial:
+            shapes["initial"] = (self.n_updated - self.n_inputs,)
+        return shapes
+
+    def draws(self) -> dict[str, Draw]:
+        """How each parameter is drawn.
+
+        "paper": what the authors' `kaiming_normal_` does to a K x n x n tensor, whose fan-in is then n^2: standard
+        deviation sqrt(2) / n for every edge. "kaiming": sqrt(2 / fan-in) with the fan-in of the layer, that is the
+        number of its sources that can be non-zero (the bias is one).
+        """
+        draws = {}
+        for name in self.parameter_shapes():
+            if name == "initial" or name.startswith(("gate_state", "gate_message")):
+                draws[name] = Draw("constant", 0.0)
+            elif name.startswith("gate_bias"):
+                draws[name] = Draw("constant", 1.0)  # mostly open at first: close to the paper's update
+            elif self.init == "paper":
+                draws[name] = Draw("normal", 2**0.5 / self.n_nodes)
+            else:
+                first = name in ("weight_1", "bias_1", "weight_initial") or self.n_layers == 1
+                fan_in = self.n_inputs + 1 if first else self.n_nodes
+                draws[name] = Draw("normal", (2 / fan_in) ** 0.5)
+        return draws
+
+    def edge_parameters(self) -> list[str]:
+        """Names of the parameters that are weights of edges; the regularisers act on them."""
+        return [name for name in self.parameter_shapes() if name.startswith(("weight", "bias"))]
+
+    def n_parameters(self) -> int:
+        """Count as the paper does: K n (n - 1) edges (once if tied), and what a variant adds."""
+        edges = (1 if self.tied else self.n_layers) * self.n_nodes * (self.n_nodes - 1)
+        return edges + self._n_variant_parameters()
+
+    def n_effective_parameters(self) -> int:
+        """Count the parameters that can change the output: the live blocks, and what a variant adds."""
+        if self.tied:
+            # The layers read overlapping blocks of one matrix: for each target, the most that any layer reads.
+            sources_of: dict[int, int] = {}
+            for layer in range(1, self.n_layers + 1):
+                n_sources = self.n_updated if layer == 1 and self.learn_initial else self._reads(layer)[0]
+                for target in range(self.first_target(layer), self.n_updated):
+                    sources_of[target] = max(sources_of.get(target, 0), n_sources)
+            live = sum(n_sources + 1 for n_sources in sources_of.values())
+        else:
+            shapes = self.parameter_shapes()
+            live = sum(math.prod(shapes[name]) for name in self.edge_parameters())
+        return live + self._n_variant_parameters()
+
+    def _n_variant_parameters(self) -> int:
+        shapes = self.parameter_shapes()
+        return sum(shape[0] for name, shape in shapes.items() if name.startswith("gate") or name == "initial")
+
+    def layer_weights(self, parameters: Mapping[str, Tensor], layer: int) -> LayerWeights:
+        """Return what layer `layer` (from 1 on) reads of `parameters`, cut into its source blocks."""
+        if self.tied:
+            skip = self.first_target(layer) - self.first_target(1)
+            weight, bias = parameters["weight"][..., skip:], parameters["bias"][..., skip:]
+        else:
+            weight, bias = parameters[f"weight_{layer}"], parameters[f"bias_{layer}"]
+        ranges = self.source_ranges(layer)
+        if ranges == [(0, weight.shape[-2])]:
+            return LayerWeights([weight], bias)
+        return LayerWeights([weight[..., a:b, :] for a, b in ranges], bias)
+
+    def initial_weights(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """Layer 1's weights from hidden and output nodes: only learned initial features ever reach them."""
+        return parameters["weight"][..., self.n_inputs :, :] if self.tied else parameters["weight_initial"]
+
+
+Shape = GNMShape | MLPShape
