@@ -1,0 +1,64 @@
+# `make demo` and `make test` need nothing but make and Python 3.11 or newer: they build .venv first, once.
+# `make TARGET VENV_PYTHON=python3` uses that interpreter as it is, and installs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+
+ifeq ($(origin VENV_PYTHON),undefined)
+VENV_PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+INSTALLED_BENCH := $(VENV)/.installed-bench
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types format test-slow test-gpu bench lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED)  ## train a GNM and an MLP on two small data sets, compare them, draw a picture
+	$(VENV_PYTHON) -m tabgnm demo
+
+test: lint types  ## lint, types, tests, and every code block of the documentation
+	$(VENV_PYTHON) -m pytest
+
+lint: $(INSTALLED)  ## check style and formatting
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+
+types: $(INSTALLED)  ## check types
+	$(VENV_PYTHON) -m mypy
+
+format: $(INSTALLED)  ## format the code, fix what can be fixed
+	$(VENV_PYTHON) -m ruff check --fix .
+	$(VENV_PYTHON) -m ruff format .
+
+test-slow: $(INSTALLED)  ## the tests that take longer
+	$(VENV_PYTHON) -m pytest -m "slow and not gpu"
+
+test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
+	$(VENV_PYTHON) -m pytest -m gpu
+
+bench: $(INSTALLED_BENCH)  ## run the benchmarks
+	$(VENV_PYTHON) -m benchmarks
+
+lock: $(VENV)/bin/python  ## renew requirements.lock and requirements-bench.lock
+	$(VENV)/bin/python .ci/lock.py
+
+clean:  ## remove caches and build output, but not .venv
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo.png
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# --no-deps: the lock file is complete, and nothing may replace what it names.
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(PIP_INSTALL) -r requirements.lock
+	$(PIP_INSTALL) --no-deps --editable .
+	@touch $@
+
+$(VENV)/.installed-bench: requirements-bench.lock $(VENV)/.installed
+	$(PIP_INSTALL) --constraint requirements.lock -r requirements-bench.lock
+	@touch $@

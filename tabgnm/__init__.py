@@ -1,0 +1,40 @@
+"""The Graph Neural Machine for tabular data.
+
+Importing the package is cheap: PyTorch and scikit-learn are loaded when a name that needs them is used.
+
+Examples
+--------
+>>> import tabgnm
+>>> net = tabgnm.nn.GNM(n_inputs=4, n_outputs=3, n_nodes=20, n_layers=2)
+>>> net.n_parameters()
+760
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0.dev0"
+
+# Public name -> the module it comes from; a module that is public itself maps to itself.
+# A new name is one line here, and its import below shows type checkers the same thing.
+_LAZY = {
+    "nn": "tabgnm.nn",
+}
+
+__all__ = ["__version__", *_LAZY]
+
+if TYPE_CHECKING:
+    from tabgnm import nn as nn
+else:
+    # Hidden from type checkers, for which a module-level __getattr__ would make every misspelt name valid.
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'tabgnm' has no attribute {name!r}; public names are {sorted(__all__)}")
+        home = importlib.import_module(_LAZY[name])
+        value = home if home.__name__ == f"tabgnm.{name}" else getattr(home, name)
+        globals()[name] = value  # so that the next access does not come here
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,70 @@
+"""The commands and their options; each command's work is in a module of its own, imported when it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from tabgnm import __version__
+from tabgnm._extras import MissingExtraError
+
+app = typer.Typer(
+    name="tabgnm",
+    help="The Graph Neural Machine for tabular data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Console().print(f"tabgnm {__version__}", highlight=False)
+        raise typer.Exit
+
+
+def _picture_path(path: Path) -> Path:
+    """Refuse a path that cannot be written now, rather than after the training."""
+    if path.suffix.lower() != ".png":
+        raise typer.BadParameter(f"{path} does not end in .png; the picture is a PNG file")
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"the folder {path.parent} does not exist; create it or choose another one")
+    return path
+
+
+@app.callback()
+def tabgnm(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """The Graph Neural Machine for tabular data."""
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(callback=_picture_path, help="Where to write the picture.")] = Path(
+        "tabgnm-demo.png"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data, the weights and the batches.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 150,
+) -> None:
+    """Train a GNM and an MLP of the same size on two small data sets and compare them."""
+    from tabgnm.cli.demo import run_demo
+
+    try:
+        run_demo(Console(), output=output, seed=seed, epochs=epochs)
+    except MissingExtraError as error:
+        # escape: the name of an extra stands in square brackets, which rich would read as a style.
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None

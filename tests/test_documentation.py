@@ -1,0 +1,43 @@
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tabgnm
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MODULES = ["tabgnm", *(module.name for module in pkgutil.walk_packages(tabgnm.__path__, "tabgnm."))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_every_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text()
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in PYTHON_BLOCK.finditer(text):
+        # Blank lines in front, so that a traceback shows the line of the page.
+        lines_before = text.count("\n", 0, block.start(1))
+        exec(compile("\n" * lines_before + block[1], str(page), "exec"), namespace)
+
+
+def test_the_readme_has_code_to_run() -> None:
+    assert PYTHON_BLOCK.search((ROOT / "README.md").read_text())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_every_docstring_are_right(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_of_a_page_leads_to_a_file(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
