@@ -27,6 +27,11 @@ class Loss(Protocol):
 
     name: str
 
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        ...
+
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
         ...
@@ -56,6 +61,11 @@ class SquaredError:
 
     name: str = "mse"
 
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return 0.0
+
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
         return (outputs - targets).square().sum(dim=-1)
@@ -79,6 +89,11 @@ class Huber:
     def __post_init__(self) -> None:
         if not self.delta > 0:
             raise ValueError(f"delta={self.delta} is not positive; expected where the loss turns linear, e.g. 1.0")
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.delta
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
@@ -106,6 +121,11 @@ class Pinball:
         if not 0 < self.quantile < 1:
             raise ValueError(f"quantile={self.quantile} is outside (0, 1); expected e.g. 0.5 for the median")
 
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.quantile
+
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
         under = targets - outputs
@@ -122,6 +142,17 @@ class Pinball:
         _check_continuous(self.name, n_outputs, targets)
 
 
+def _many_short_rows(outputs: Tensor) -> bool:
+    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one."""
+    return outputs.device.type == "cpu" and outputs.shape[-1] <= 8 and outputs.numel() >= 2048
+
+
+def _powers(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(o - largest o of the row), and that largest."""
+    largest = outputs.amax(dim=-1, keepdim=True)
+    return torch.exp(outputs - largest), largest
+
+
 @dataclass(frozen=True)
 class CrossEntropy:
     """Softmax cross-entropy with class numbers as targets, and optional label smoothing."""
@@ -133,8 +164,17 @@ class CrossEntropy:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
 
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.label_smoothing
+
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
+        if not self.label_smoothing and _many_short_rows(outputs):
+            powers, largest = _powers(outputs)
+            log_sum = torch.log(powers @ outputs.new_ones(outputs.shape[-1])) + largest.squeeze(-1)
+            return log_sum - outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         log_probabilities = torch.log_softmax(outputs, dim=-1)
         loss = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         if self.label_smoothing:
@@ -143,7 +183,11 @@ class CrossEntropy:
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
-        gradient = torch.softmax(outputs, dim=-1)
+        if _many_short_rows(outputs):
+            gradient, _ = _powers(outputs)
+            gradient.div_(gradient @ outputs.new_ones(outputs.shape[-1], 1))
+        else:
+            gradient = torch.softmax(outputs, dim=-1)
         smooth = self.label_smoothing
         # softmax minus the (smoothed) one-hot target
         gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
@@ -165,6 +209,11 @@ class BinaryCrossEntropy:
     """Logistic loss of every output, summed over a row: one output for two classes, several for multilabel."""
 
     name: str = "binary_cross_entropy"
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return 0.0
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""

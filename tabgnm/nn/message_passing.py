@@ -71,7 +71,7 @@ def forward(
     function = get_activation(shape.activation)
     persistent = shape.persistent_outputs
     trace = Trace()
-    sources, state, outputs = [x], x, x[..., :0]
+    sources, state, outputs = [x], x, x  # outputs: of persistent output nodes, from layer 1 on
     for layer in range(1, shape.n_layers + 1):
         last = layer == shape.n_layers
         weights = shape.layer_weights(parameters, layer)
@@ -197,17 +197,27 @@ def backward(
 
 def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:
     """Bias + sum of block @ weight, for one network (2-D) or stacked ones (3-D)."""
-    stacked = weights[0].dim() == 3
-    out = bias.unsqueeze(-2) if stacked else bias
-    for block, weight in zip(blocks, weights, strict=True):
-        out = torch.baddbmm(out, block, weight) if stacked else torch.addmm(out, block, weight)
+    if weights[0].dim() == 2:
+        out = bias
+        for block, weight in zip(blocks, weights, strict=True):
+            out = torch.addmm(out, block, weight)
+        return out
+    # Adding afterwards is faster than baddbmm, which first copies the bias to every row.
+    out = torch.bmm(blocks[0], weights[0]).add_(bias.unsqueeze(-2))
+    for block, weight in zip(blocks[1:], weights[1:], strict=True):
+        out = torch.baddbmm(out, block, weight)
     return out
 
 
 def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
     """Write a @ b into `out`, or add it."""
     if out.dim() == 3:
-        out.baddbmm_(a, b) if accumulate else torch.bmm(a, b, out=out)
+        if accumulate:
+            out.baddbmm_(a, b)
+        elif out.device.type == "cpu":  # here torch writes into parts of a buffer one matrix at a time
+            out.copy_(torch.bmm(a, b))
+        else:
+            torch.bmm(a, b, out=out)
     else:
         out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
 
@@ -227,6 +237,8 @@ def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
 
 def _source_blocks(shape: Shape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
     """What the next layer reads, as `GNMShape.source_ranges` cuts it."""
+    if not (shape.clamp_inputs or shape.persistent_outputs):
+        return [state]
     blocks = [x, state] if shape.clamp_inputs else [state]
     if shape.persistent_outputs:
         blocks.append(outputs)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -36,6 +36,15 @@ class LayerWeights(NamedTuple):
 
     blocks: list[Tensor]
     bias: Tensor
+
+
+class LayerPlan(NamedTuple):
+    """Where a layer's weights stand: its parameters, the columns before its own, and its source blocks if several."""
+
+    weight: str
+    bias: str
+    skip: int
+    blocks: tuple[tuple[int, int], ...] | None
 
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
@@ -69,6 +78,10 @@ class MLPShape:
         object.__setattr__(self, "hidden", widths)
         get_activation(self.activation)
         _one_of("init", self.init, MLP_INITS)
+
+    def settings(self) -> dict[str, Any]:
+        """What the shape was made with, by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.init}
 
     @property
     def n_layers(self) -> int:
@@ -135,6 +148,7 @@ class GNMShape:
     persistent_outputs: bool = False
     tied: bool = False
     learn_initial: bool = False
+    _plans: tuple[LayerPlan, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         layout = self.layout
@@ -144,9 +158,15 @@ class GNMShape:
         get_activation(self.activation)
         _one_of("init", self.init, GNM_INITS)
         _one_of("combine", self.combine, COMBINES)
+        # Worked out once: a forward pass of a small network takes no longer than asking for this every time.
+        object.__setattr__(self, "_plans", tuple(self._plan(k) for k in range(1, self.n_layers + 1)))
         for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name}={getattr(self, name)!r} is not a bool; use True or False")
+
+    def settings(self) -> dict[str, Any]:
+        """What the shape was made with, by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.init}
 
     @property
     def layout(self) -> NodeLayout:
@@ -269,15 +289,22 @@ class GNMShape:
 
     def layer_weights(self, parameters: Mapping[str, Tensor], layer: int) -> LayerWeights:
         """Return what layer `layer` (from 1 on) reads of `parameters`, cut into its source blocks."""
-        if self.tied:
-            skip = self.first_target(layer) - self.first_target(1)
-            weight, bias = parameters["weight"][..., skip:], parameters["bias"][..., skip:]
-        else:
-            weight, bias = parameters[f"weight_{layer}"], parameters[f"bias_{layer}"]
-        ranges = self.source_ranges(layer)
-        if ranges == [(0, weight.shape[-2])]:
+        plan = self._plans[layer - 1]
+        weight, bias = parameters[plan.weight], parameters[plan.bias]
+        if plan.skip:
+            weight, bias = weight[..., plan.skip :], bias[..., plan.skip :]
+        if plan.blocks is None:
             return LayerWeights([weight], bias)
-        return LayerWeights([weight[..., a:b, :] for a, b in ranges], bias)
+        return LayerWeights([weight[..., a:b, :] for a, b in plan.blocks], bias)
+
+    def _plan(self, layer: int) -> LayerPlan:
+        ranges = tuple(self.source_ranges(layer))
+        if not self.tied:
+            blocks = None if len(ranges) == 1 else ranges
+            return LayerPlan(f"weight_{layer}", f"bias_{layer}", 0, blocks)
+        skip = self.first_target(layer) - self.first_target(1)
+        sources = self.parameter_shapes()["weight"][0]
+        return LayerPlan("weight", "bias", skip, None if ranges == ((0, sources),) else ranges)
 
     def initial_weights(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """Layer 1's weights from hidden and output nodes: only learned initial features ever reach them."""

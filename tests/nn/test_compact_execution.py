@@ -13,8 +13,7 @@ from tests.nn.strategies import gnm_shapes, seeds
 
 
 def machine(shape: GNMShape) -> GNM:
-    settings_ = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
-    return GNM(**settings_, dtype=torch.float64)
+    return GNM(**shape.settings(), dtype=torch.float64)
 
 
 def random_case(shape: GNMShape, seed: int, n_rows: int) -> tuple[GNM, torch.Tensor, torch.Tensor]:

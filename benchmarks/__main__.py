@@ -1,0 +1,56 @@
+"""`python -m benchmarks [NAMES] [--device cpu|cuda] [--quick] [--output DIR]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+
+import torch
+
+from benchmarks.timing import Options, machine
+
+# Imported only when asked for: some need what others do without.
+BENCHMARKS = {
+    "forward": "benchmarks.forward_cost",
+    "import": "benchmarks.import_time",
+    "fleet": "benchmarks.fleet_speed",
+    "gnm-vs-mlp": "benchmarks.gnm_vs_mlp",
+    "growth": "benchmarks.growth",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure speed against competitors in the same run."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all if none is given")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to run (default: cpu)")
+    parser.add_argument("--quick", action="store_true", help="only check that everything runs, in seconds")
+    parser.add_argument("--output", type=Path, default=Path("build/benchmarks"), metavar="DIR", help="for JSON and PNG")
+    arguments = parser.parse_args()
+    names = arguments.names or list(BENCHMARKS)
+    for name in names:
+        if name not in BENCHMARKS:
+            parser.error(f"there is no benchmark {name!r}; use {', '.join(BENCHMARKS)}")
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda, but torch sees no CUDA device; use --device cpu")
+
+    options = Options(arguments.device, arguments.quick, arguments.output)
+    options.output.mkdir(parents=True, exist_ok=True)
+    description = machine(options.device)
+    quick = " --quick" if options.quick else ""
+    description["command"] = f"python -m benchmarks {' '.join(names)} --device {options.device}{quick}"
+    for key, value in description.items():
+        if value is not None:
+            print(f"{key}: {value}")
+    for name in names:
+        results = importlib.import_module(BENCHMARKS[name]).run(options)
+        path = options.output / f"{name}-{options.device}.json"
+        path.write_text(json.dumps({"machine": description, "results": results}, indent=1) + "\n")
+        print(f"\nWrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""What every benchmark needs: medians, epochs without set-up, text tables, and a description of the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for; `quick` shrinks every benchmark to a check that it runs."""
+
+    device: str
+    quick: bool
+    output: Path
+
+    @property
+    def repeats(self) -> int:
+        return 1 if self.quick else 5
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """How long one timed stretch should last, so that the clock and the scheduler do not matter."""
+        return 0.02 if self.quick else 0.5
+
+
+def synchronise(device: str) -> None:
+    """Wait until the device has done what it was told; a GPU works on after the call that started it returns."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds(work: Callable[[], object], device: str) -> float:
+    """Time one call."""
+    synchronise(device)
+    start = time.perf_counter()
+    work()
+    synchronise(device)
+    return time.perf_counter() - start
+
+
+def median_seconds(works: Mapping[str, Callable[[], object]], options: Options) -> dict[str, float]:
+    """Median time per call of each piece of work.
+
+    The pieces take turns, so that a machine that slows down or speeds up does so for all of them.
+    """
+    calls = {}
+    for name, work in works.items():
+        work()  # warm-up
+        once = min(seconds(work, options.device) for _ in range(3))
+        calls[name] = max(1, round(options.seconds_per_sample / max(once, 1e-7)))
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(options.repeats):
+        for name, work in works.items():
+            samples[name].append(seconds(lambda w=work, n=calls[name]: _repeat(w, n), options.device) / calls[name])
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def _repeat(work: Callable[[], object], n_calls: int) -> None:
+    for _ in range(n_calls):
+        work()
+
+
+class EpochTime(NamedTuple):
+    """Seconds of one epoch, and of what happens once before the first one (None: not measured)."""
+
+    epoch: float
+    set_up: float | None = None
+
+
+def epoch_sampler(train: Callable[[int], object], options: Options) -> Callable[[], EpochTime]:
+    """Prepare timing `train(n_epochs)` by difference: what does not grow with the epochs is not counted as one.
+
+    Called here already, to warm up and to find how many epochs make a stretch long enough to time.
+    """
+
+    def taken(epochs: int) -> float:
+        return seconds(lambda: train(epochs), options.device)
+
+    train(1)
+    short, more = taken(1), 1
+    # Step by step, as the difference of two short measurements may be far off, and even negative.
+    while taken(1 + more) - short < options.seconds_per_sample and more < 2000:
+        more *= 3
+
+    def sample() -> EpochTime:
+        short, long = taken(1), taken(1 + more)
+        epoch = (long - short) / more
+        return EpochTime(epoch, max(0.0, short - epoch))
+
+    return sample
+
+
+def median_epoch_times(samplers: Mapping[str, Callable[[], EpochTime]], repeats: int) -> dict[str, EpochTime]:
+    """Median over `repeats` rounds in which the samplers take turns."""
+    samples: dict[str, list[EpochTime]] = {name: [] for name in samplers}
+    for _ in range(repeats):
+        for name, sample in samplers.items():
+            samples[name].append(sample())
+    medians = {}
+    for name, times in samples.items():
+        set_ups = [each.set_up for each in times if each.set_up is not None]
+        set_up = statistics.median(set_ups) if set_ups else None
+        medians[name] = EpochTime(statistics.median(each.epoch for each in times), set_up)
+    return medians
+
+
+def duration(value: float | None) -> str:
+    """Write seconds with three digits and the unit that suits them."""
+    if value is None:
+        return "-"
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if abs(value) * factor >= 1:
+            return f"{value * factor:.3g} {unit}" if value * factor < 100 else f"{value * factor:.0f} {unit}"
+    return f"{value * 1e6:.2g} µs"
+
+
+def ratio(value: float | None) -> str:
+    """Write how many times as long something takes."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
+
+
+def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as plain text: the first column to the left, the others to the right."""
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    print(f"\n{title}")
+    for i, row in enumerate(cells):
+        first, *others = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        print("  " + "  ".join([first.strip().ljust(widths[0]), *others]))
+        if i == 0:
+            print("  " + "  ".join("-" * width for width in widths))
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Describe where and on what a benchmark runs."""
+    description: dict[str, Any] = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="minutes"),
+        "commit": _commit(),
+        "device": device,
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+    return description | {package: _version(package) for package in ("torch", "jax", "scikit-learn")}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    """The commit measured, with "+" if the files differ from it; None outside a checkout."""
+    try:
+        commit = _git("rev-parse", "--short", "HEAD")
+        return commit + ("+" if _git("status", "--porcelain", "--", "tabgnm", "benchmarks") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

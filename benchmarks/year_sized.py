@@ -1,0 +1,55 @@
+"""One epoch on a table as large as YearPredictionMSD, with the peak of memory; prints JSON. Run it by itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+from pathlib import Path
+
+import torch
+
+from benchmarks import our_fleet, synthetic
+from benchmarks.timing import seconds
+from tabgnm.nn import GNMShape
+
+N_ROWS, N_INPUTS = 515_345, 90
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("device", choices=["cpu", "cuda"])
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    n_rows = 5000 if arguments.quick else N_ROWS
+    data = synthetic.regression(n_rows - n_rows // 10, n_rows // 10, N_INPUTS)
+    shape = GNMShape(N_INPUTS, 1, n_nodes=100, n_layers=2)
+    train = our_fleet.trainer(shape, data, 1, arguments.device, batch_size=256)
+    # Without a warm-up: the first epoch is the one that a user waits for.
+    taken = seconds(lambda: train(1), arguments.device)
+    result = {
+        "rows": n_rows,
+        "inputs": N_INPUTS,
+        "table_bytes": data.x.nbytes + data.y.nbytes,
+        "seconds": taken,
+        "peak_host_bytes": _peak_host_bytes(),
+        "peak_gpu_bytes": torch.cuda.max_memory_allocated() if arguments.device == "cuda" else None,
+    }
+    print(json.dumps(result))
+
+
+def _peak_host_bytes() -> int:
+    """Most memory this process ever held.
+
+    Linux's own field comes first: ru_maxrss of a program that another one started includes the starter's peak.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Hooks into training: a base class whose methods do nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What callbacks are told after an epoch: numbers of the models that trained in it.
+
+    Attributes
+    ----------
+    epoch : int
+        From 1 on.
+    models : list of int
+        Positions in the fleet's list of members.
+    train_loss, val_loss : list of float
+        One per model; `val_loss` is empty without validation rows.
+    """
+
+    epoch: int
+    models: list[int]
+    train_loss: list[float]
+    val_loss: list[float]
+
+
+class Callback:
+    """Override what you need. An exception raised in a hook ends training and reaches the caller.
+
+    A fleet that is trained in several chunks reports the epochs of one chunk after those of another.
+    """
+
+    def on_train_begin(self, n_models: int, max_epochs: int) -> None:
+        """Training begins."""
+
+    def on_epoch_end(self, report: EpochReport) -> bool | None:
+        """An epoch ended; return True to stop the models of the report."""
+
+    def on_model_end(self, model: int, n_epochs: int, status: str) -> None:
+        """A model is done."""
+
+    def on_train_end(self) -> None:
+        """All models are done, or training was interrupted."""

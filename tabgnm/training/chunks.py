@@ -1,0 +1,72 @@
+"""How many models to train at once: as many as fit into memory, and on a CPU into its caches."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import torch
+
+from tabgnm.nn.shapes import Shape
+from tabgnm.training.plain_step import is_plain
+from tabgnm.training.settings import FleetSettings
+
+_GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
+_CPU_SHARE = 0.5
+# More models at once hide overhead until the buffers of a step no longer fit into the last-level cache.
+_CPU_STEP_BYTES = 64 * 2**20
+# So few small models are faster one after the other, each in NumPy (see `plain_step`).
+_NUMPY_MODELS = 2
+
+
+def bytes_per_model(
+    shape: Shape, settings: FleetSettings, n_train: int, n_val: int, block_steps: int
+) -> tuple[int, int]:
+    """Return (what a step touches, everything) of one model, in bytes; estimates, a little too large."""
+    size = 8 if settings.precision == "float64" else 4
+    sizes = shape.parameter_shapes().values()
+    n_parameters = sum(math.prod(s) for s in sizes)
+    activations = sum(max(s) for s in sizes)
+    batch = min(settings.batch_size, n_train)
+    step = size * (4 * n_parameters + 3 * batch * activations)
+    block = size * min(n_train, batch * block_steps) * (shape.n_inputs + 2 * shape.n_outputs + 4)
+    everything = step + block + size * 4 * n_parameters + n_train * (4 * 8 + 2 * size) + n_val * (8 + 2 * size)
+    everything += size * min(n_val, 4096) * (activations + shape.n_inputs)
+    return step, everything
+
+
+def models_per_chunk(
+    shape: Shape,
+    settings: FleetSettings,
+    device: torch.device,
+    n_models: int,
+    n_train: int,
+    n_val: int,
+    block_steps: int,
+) -> int:
+    """Return how many models to train at once."""
+    step, everything = bytes_per_model(shape, settings, n_train, n_val, block_steps)
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return max(1, min(n_models, int(free * _GPU_SHARE) // everything))
+    if n_models <= _NUMPY_MODELS and is_plain(shape, min(settings.batch_size, n_train), shape.n_effective_parameters()):
+        return 1
+    fitting = int(available_memory() * _CPU_SHARE) // everything
+    cached = max(1, _CPU_STEP_BYTES // step)
+    return max(1, min(n_models, fitting, cached))
+
+
+def available_memory() -> int:
+    """Return bytes of main memory that can be used without swapping."""
+    try:
+        with Path("/proc/meminfo").open() as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (ValueError, OSError, AttributeError):
+        return 4 * 2**30

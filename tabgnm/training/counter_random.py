@@ -1,0 +1,134 @@
+"""Random numbers that depend on nothing but who asks: a model's seed, what for, and a counter.
+
+A model must not notice who shares its fleet, in which chunk it runs, or where a run was resumed. So there is no shared
+generator: every number is a hash of (seed, purpose, epoch, position), computed with exact integer arithmetic and
+therefore the same on every device. Integers are kept in int64 and wrap around, as unsigned ones would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
+_STREAM_FACTOR, _STREAM_STEP = 6364136223846793005, 1442695040888963407  # Knuth's 64-bit linear congruence
+
+# Purposes keep the streams of one seed apart.
+INITIAL_WEIGHTS, SHUFFLE, DROPOUT, GATES = 1, 2, 3, 4
+
+
+def _signed(value: int) -> int:
+    value &= _MASK
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _hash_integer(value: int) -> int:
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * _MIX[0]) & _MASK
+    value = ((value ^ (value >> 27)) * _MIX[1]) & _MASK
+    return value ^ (value >> 31)
+
+
+def key(seed: int, *parts: int) -> int:
+    """Return a 64-bit key, as a signed integer, for a seed and what is to be drawn."""
+    value = _hash_integer(seed + _GOLDEN)
+    for part in parts:
+        value = _hash_integer(value + (part + 1) * _GOLDEN)
+    return _signed(value)
+
+
+def _shift(values: Tensor, bits: int) -> Tensor:
+    """Shift right without copying the sign."""
+    return (values >> bits).bitwise_and_(2 ** (64 - bits) - 1)
+
+
+def key_tensor(keys: Sequence[int] | Tensor, device: torch.device) -> Tensor:
+    """Return keys as a tensor; a tensor that is already there passes through, so that CUDA graphs can read it."""
+    return keys if isinstance(keys, Tensor) else torch.tensor(list(keys), device=device, dtype=torch.int64)
+
+
+def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
+    """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
+    if device.type == "cpu":
+        return _hashes_in_numpy(key_tensor(keys, device), n)
+    counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
+    values = counter + key_tensor(keys, device).unsqueeze(1)
+    values.bitwise_xor_(_shift(values, 30)).mul_(_signed(_MIX[0]))
+    values.bitwise_xor_(_shift(values, 27)).mul_(_signed(_MIX[1]))
+    return values.bitwise_xor_(_shift(values, 31))
+
+
+def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
+    """Compute the same on the host, where NumPy's calls cost less and its unsigned integers fit the purpose."""
+    values = np.arange(1, n + 1, dtype=np.uint64)
+    values *= np.uint64(_GOLDEN)
+    values = values + keys.numpy().view(np.uint64)[:, None]
+    for bits, factor in zip((30, 27), _MIX, strict=True):
+        values ^= values >> np.uint64(bits)
+        values *= np.uint64(factor)
+    values ^= values >> np.uint64(31)
+    return torch.from_numpy(values.view(np.int64))
+
+
+def uniform(keys: Sequence[int], n: int, device: torch.device) -> Tensor:
+    """Return (M, n) float64 numbers in the open interval (0, 1)."""
+    return _shift(hashes(keys, n, device), 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
+
+
+def normal(keys: Sequence[int], n: int, device: torch.device) -> Tensor:
+    """Return (M, n) float64 standard normal numbers, by the Box-Muller transform."""
+    half = (n + 1) // 2
+    numbers = uniform(keys, 2 * half, device)
+    radius = numbers[:, :half].log().mul_(-2).sqrt_()
+    angle = numbers[:, half:].mul(2 * math.pi)
+    return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :n]
+
+
+def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, device: torch.device) -> Tensor:
+    """Return (M, largest) random orders; with `sizes`, row i begins with an order of range(sizes[i]) instead."""
+    order_by = hashes(keys, largest, device)
+    if sizes is not None:
+        positions = torch.arange(largest, device=device)
+        order_by = torch.where(positions < sizes.unsqueeze(1), order_by >> 2, positions + 2**62)
+    if device.type == "cpu":  # NumPy's vectorised sort is several times faster than torch's here
+        return torch.from_numpy(np.argsort(order_by.numpy(), axis=1))
+    return order_by.argsort(dim=1)
+
+
+class Streams:
+    """One linear-congruential stream per element of a (M, ...) tensor, for numbers that are needed in every step.
+
+    `start` seeds all streams by counter hashes; `advance` is one multiply-add kernel. High bits of a 64-bit linear
+    congruence are good enough for dropout masks and gates, and cost less than any generator.
+    """
+
+    def __init__(self, n_models: int, size: Sequence[int], device: torch.device) -> None:
+        self.states = torch.empty(n_models, *size, dtype=torch.int64, device=device)
+        self._step = torch.tensor(_STREAM_STEP, dtype=torch.int64, device=device)
+
+    def start(self, keys: Sequence[int] | Tensor) -> None:
+        """Begin the streams of an epoch."""
+        n_models, *size = self.states.shape
+        values = hashes(keys, math.prod(size), self.states.device)
+        self.states.copy_(values.view(n_models, *size))
+
+    def advance(self, n_models: int) -> Tensor:
+        """Step the streams of the first models; all 64 bits count as one signed integer, uniform over its range."""
+        states = self.states[:n_models]
+        return torch.add(self._step, states, alpha=_STREAM_FACTOR, out=states)
+
+    @staticmethod
+    def to_uniform(states: Tensor, dtype: torch.dtype) -> Tensor:
+        """Turn stream states into numbers in the open interval (0, 1)."""
+        return _shift(states, 12).to(torch.float64).add_(0.5).mul_(2.0**-52).to(dtype).clamp_(1e-6, 1 - 1e-6)
+
+
+def threshold(rate: float) -> int:
+    """Return the signed integer that a stream state lies below with probability `rate`."""
+    return max(-(2**63), min(2**63 - 1, round((rate - 0.5) * 2.0**64)))

@@ -1,0 +1,252 @@
+"""The fleet: many models of one shape, trained at once, each as if it were alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.shapes import Shape
+from tabgnm.training import checkpoint as checkpoints
+from tabgnm.training.callbacks import Callback
+from tabgnm.training.chunks import models_per_chunk
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.flight import Flight
+from tabgnm.training.history import History
+from tabgnm.training.lockstep import Lockstep
+from tabgnm.training.progress import ProgressBar
+from tabgnm.training.result import FleetResult, TrainedModel
+from tabgnm.training.rows import RowSet, Table, Tables, member_rows, row_weights
+from tabgnm.training.settings import FleetSettings, Member
+
+_log = logging.getLogger("tabgnm.training")
+
+BLOCK_STEPS = 32
+
+
+class Fleet:
+    """M independent models of one shape, trained in lockstep.
+
+    A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, or
+    into how many chunks the fleet had to be split.
+
+    Parameters
+    ----------
+    shape : GNMShape or MLPShape
+        What the models look like.
+    members : sequence of Member
+        What is each model's own.
+    settings : FleetSettings
+        What they share.
+    chunk_size : int or None, default=None
+        Train at most so many models at once; None chooses by memory and cache.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tabgnm.nn import GNMShape
+    >>> from tabgnm.nn.losses import SquaredError
+    >>> from tabgnm.training import Fleet, FleetSettings, Member, Table
+    >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    >>> members = [Member(seed=seed, learning_rate=0.01) for seed in range(3)]
+    >>> settings = FleetSettings(loss=SquaredError(), max_epochs=30)
+    >>> result = Fleet(GNMShape(1, 1, n_nodes=20, n_layers=2), members, settings).fit(Table(x, x**2))
+    >>> [model.history.n_epochs for model in result.models]
+    [30, 30, 30]
+    """
+
+    def __init__(
+        self, shape: Shape, members: Sequence[Member], settings: FleetSettings, *, chunk_size: int | None = None
+    ) -> None:
+        if not members:
+            raise ValueError("members is empty; expected at least one Member to train")
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size={chunk_size} is too small; expected at least 1, or None to choose by memory")
+        for what, have in (
+            ("validation rows", [member.val is not None for member in members]),
+            ("an l0 penalty", [member.l0 > 0 for member in members]),
+        ):
+            if any(have) != all(have):
+                raise ValueError(
+                    f"{sum(have)} of {len(have)} models have {what}; expected all of a fleet or none: use FleetPlan, "
+                    "which groups models by this"
+                )
+        self.shape, self.members, self.settings, self.chunk_size = shape, list(members), settings, chunk_size
+        self._layout = FlatLayout(shape)
+
+    def fit(
+        self,
+        tables: Table | Sequence[Table],
+        *,
+        callbacks: Sequence[Callback] = (),
+        verbose: int = 0,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 50,
+    ) -> FleetResult:
+        """Train all models.
+
+        Parameters
+        ----------
+        tables : Table or sequence of Table
+            The data; `Member.table` says which table is a model's own.
+        callbacks : sequence of Callback
+            Told about epochs and models.
+        verbose : int, default=0
+            1 shows a progress bar, if there is a terminal.
+        checkpoint : path or None, default=None
+            File to save to in the middle of training; if it is there already, training goes on from it. It is
+            removed when all models are done.
+        checkpoint_every : int, default=50
+            Epochs between two saves.
+
+        Returns
+        -------
+        FleetResult
+            Models in the order of the members. After Ctrl-C it holds the best weights so far, and the histories say
+            "interrupted".
+        """
+        given = [tables] if isinstance(tables, Table) else list(tables)
+        self._check(given)
+        hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
+        saver = _Saver(self, given, checkpoint, checkpoint_every)
+        for hook in hooks:
+            hook.on_train_begin(len(self.members), self.settings.max_epochs)
+        try:
+            with _arithmetic(self.settings):
+                done = self._train(given, hooks, saver, every_epoch=bool(callbacks))
+        finally:
+            for hook in hooks:
+                hook.on_train_end()
+        return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
+
+    def _check(self, tables: Sequence[Table]) -> None:
+        """Say what does not fit together."""
+        for number, table in enumerate(tables):
+            if table.x.shape[1] != self.shape.n_inputs:
+                raise ValueError(
+                    f"table {number} has {table.x.shape[1]} columns; expected {self.shape.n_inputs}, the n_inputs of "
+                    "the shape"
+                )
+            self.settings.loss.check(self.shape.n_outputs, table.y)
+        for member in self.members:
+            if member.table >= len(tables):
+                raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
+
+    def _train(
+        self, tables: Sequence[Table], hooks: Sequence[Callback], saver: _Saver, *, every_epoch: bool
+    ) -> dict[int, tuple[Tensor, History]]:
+        device, dtype = self.settings.torch_device(), self.settings.dtype
+        x_dtype = torch.bfloat16 if self.settings.precision == "bf16" else dtype
+        on_device = Tables(tables, device, dtype, x_dtype)
+        own = [tables[member.table] for member in self.members]
+        train = [member_rows(m, t, "train") for m, t in zip(self.members, own, strict=True)]
+        val = [member_rows(m, t, "val") for m, t in zip(self.members, own, strict=True)]
+
+        snapshot = saver.load()
+        done = dict(snapshot.done) if snapshot else {}
+        in_flight = snapshot.alive if snapshot else []
+        waiting = [i for i in range(len(self.members)) if i not in done and i not in in_flight]
+        # Most steps first, so that the models which still have a batch are always the first ones.
+        steps = [-(-len(rows) // min(self.settings.batch_size, len(rows))) for rows in train]
+        waiting.sort(key=lambda i: -steps[i])
+        limit = self.chunk_size or models_per_chunk(
+            self.shape,
+            self.settings,
+            device,
+            len(self.members),
+            max(map(len, train)),
+            max(map(len, val)),
+            BLOCK_STEPS,
+        )
+
+        def lockstep_of(positions: Sequence[int]) -> Lockstep:
+            members = [self.members[i] for i in positions]
+
+            def row_set(rows: Sequence[Tensor]) -> RowSet:
+                weights = [row_weights(self.members[i], self.settings.loss, own[i], rows[i]) for i in positions]
+                return RowSet(on_device, [m.table for m in members], [rows[i] for i in positions], weights, dtype)
+
+            with_val = members[0].val is not None
+            return Lockstep(
+                self.shape,
+                members,
+                self.settings,
+                row_set(train),
+                row_set(val) if with_val else None,
+                block_steps=BLOCK_STEPS,
+            )
+
+        interrupted = False
+        while in_flight or waiting:
+            positions = in_flight or waiting[:limit]
+            flight = Flight(positions, self.settings, hooks, saver, done, every_epoch=every_epoch)
+            try:
+                if interrupted:
+                    flight.skip(lockstep_of(positions))
+                else:
+                    interrupted = flight.run(lockstep_of(positions), snapshot if in_flight else None)
+            except torch.cuda.OutOfMemoryError:
+                if len(positions) == 1:
+                    raise
+                limit = max(1, len(positions) // 2)
+                _log.warning("out of GPU memory with %d models at once; going on with %d", len(positions), limit)
+                if in_flight:
+                    waiting = [*in_flight, *waiting]
+                in_flight = []
+                torch.cuda.empty_cache()
+                continue
+            if in_flight:
+                in_flight = []
+            else:
+                waiting = waiting[len(positions) :]
+        if not interrupted:
+            saver.remove()
+        return done
+
+    def _trained(self, weights: Tensor, history: History, position: int) -> TrainedModel:
+        parameters = {name: view.clone() for name, view in self._layout.views(weights).items()}
+        return TrainedModel(self.shape, parameters, history, self.members[position].dropout)
+
+
+class _Saver:
+    """Writes and reads the checkpoint of one fit, if one is wanted."""
+
+    def __init__(self, fleet: Fleet, tables: Sequence[Table], path: str | Path | None, every: int) -> None:
+        if every < 1:
+            raise ValueError(f"checkpoint_every={every} is too small; expected at least 1 epoch")
+        self.path = None if path is None else Path(path)
+        self.every = every
+        if self.path is not None:
+            if not self.path.parent.is_dir():
+                raise ValueError(f"checkpoint={str(path)!r}: the folder does not exist; create it first")
+            self._identity = checkpoints.fingerprint(fleet.shape, fleet.settings, fleet.members, tables)
+
+    def load(self) -> checkpoints.Snapshot | None:
+        return None if self.path is None else checkpoints.load_checkpoint(self.path, self._identity)
+
+    def wants(self, n_epochs: int) -> bool:
+        return self.path is not None and n_epochs % self.every == 0
+
+    def save(self, snapshot: checkpoints.Snapshot) -> None:
+        if self.path is not None:
+            checkpoints.save_checkpoint(self.path, self._identity, snapshot)
+
+    def remove(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _arithmetic(settings: FleetSettings) -> Iterator[None]:
+    """Set how float32 products are computed on a GPU, for this fit only."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,0 +1,159 @@
+"""One chunk of a fleet from its first to its last epoch: asks, reports, saves, and lets go of models that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from tabgnm.training.callbacks import Callback, EpochReport
+from tabgnm.training.checkpoint import Snapshot, restore
+from tabgnm.training.cuda_graph import EpochRunner
+from tabgnm.training.history import History
+from tabgnm.training.lockstep import Lockstep
+from tabgnm.training.settings import FleetSettings
+
+_GPU_EPOCHS_BETWEEN_QUESTIONS = 10  # asking makes the host wait for the device
+_MODEL_TENSORS = (
+    "flat", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged", "epoch",
+)  # fmt: skip
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class Saver(Protocol):
+    """Where snapshots go."""
+
+    def wants(self, n_epochs: int) -> bool:
+        """Whether to save after so many epochs."""
+        ...
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Save."""
+        ...
+
+
+class Flight:
+    """Trains the models at `positions` of a fleet and puts them into `done`."""
+
+    def __init__(
+        self,
+        positions: Sequence[int],
+        settings: FleetSettings,
+        hooks: Sequence[Callback],
+        saver: Saver,
+        done: dict[int, tuple[Tensor, History]],
+        *,
+        every_epoch: bool,
+    ) -> None:
+        self.alive = list(positions)
+        self.settings, self.hooks, self.saver, self.done = settings, hooks, saver, done
+        self.histories = {position: History() for position in positions}
+        self._every_epoch = every_epoch
+        self._pending: list[Tensor] = []
+
+    def run(self, lockstep: Lockstep, snapshot: Snapshot | None) -> bool:
+        """Train to the end; gives True if the user interrupted it."""
+        n_epochs = 0
+        if snapshot is not None:
+            n_epochs = self._resume(lockstep, snapshot)
+        on_gpu = lockstep.flat.device.type == "cuda"
+        between = _GPU_EPOCHS_BETWEEN_QUESTIONS if on_gpu and not self._every_epoch else 1
+        # On a GPU, making room costs a new capture; on a CPU next to nothing.
+        worth_leaving = 0.5 if on_gpu else 1.0
+        runner = EpochRunner(lockstep)
+        was_active = torch.ones(len(self.alive), dtype=torch.bool)
+        interrupted = False
+        n_threads = torch.get_num_threads()
+        try:
+            while n_epochs < self.settings.max_epochs and was_active.any():
+                # NumPy's and torch's threads would wait for each other on the same cores.
+                torch.set_num_threads(1 if lockstep.in_numpy else n_threads)
+                runner.run(n_epochs)
+                self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active]))
+                n_epochs += 1
+                save = self.saver.wants(n_epochs)
+                if len(self._pending) < between and n_epochs < self.settings.max_epochs and not save:
+                    continue
+                was_active = self._ask(lockstep, n_epochs, was_active)
+                n_active = int(was_active.sum())
+                if 0 < n_active < len(was_active) and n_active <= worth_leaving * len(was_active):
+                    self._leave(lockstep, was_active)
+                    runner = EpochRunner(lockstep)
+                    was_active = torch.ones(n_active, dtype=torch.bool)
+                if save and n_active and n_epochs < self.settings.max_epochs:
+                    self.saver.save(self._snapshot(lockstep, n_epochs))
+        except KeyboardInterrupt:
+            interrupted = True
+            self._ask(lockstep, n_epochs, was_active)
+        finally:
+            torch.set_num_threads(n_threads)
+        self._finish(lockstep, interrupted)
+        return interrupted
+
+    def skip(self, lockstep: Lockstep) -> None:
+        """Give the models back untrained: the user interrupted before their turn."""
+        self._finish(lockstep, interrupted=True)
+
+    def _ask(self, lockstep: Lockstep, n_epochs: int, was_active: Tensor) -> Tensor:
+        """Fetch the epochs since the last question, write them down and report them; gives who is still active."""
+        if not self._pending:
+            return was_active
+        fetched = torch.stack(self._pending).cpu()
+        first = n_epochs - len(self._pending) + 1
+        self._pending = []
+        for epoch, (train_loss, val_loss, active) in enumerate(fetched, start=first):
+            trained = was_active.nonzero().flatten().tolist()
+            positions = [self.alive[i] for i in trained]
+            losses = train_loss[trained].tolist()
+            val_losses = val_loss[trained].tolist() if lockstep.val is not None else []
+            for i, position in enumerate(positions):
+                self.histories[position].train_loss.append(losses[i])
+                if val_losses:
+                    self.histories[position].val_loss.append(val_losses[i])
+            was_active = was_active & active.bool()
+            report = EpochReport(epoch, positions, losses, val_losses)
+            answers = [hook.on_epoch_end(report) for hook in self.hooks] if positions else []
+            if any(answers):
+                was_active = torch.zeros_like(was_active)
+                lockstep.active.fill_(False)
+        return was_active
+
+    def _leave(self, lockstep: Lockstep, active: Tensor) -> None:
+        """Put away the models that are done, and go on with the others."""
+        self._put_away(lockstep, [i for i, still in enumerate(active.tolist()) if not still], interrupted=False)
+        keep = active.nonzero().flatten()
+        lockstep.select(keep)
+        self.alive = [self.alive[i] for i in keep.tolist()]
+
+    def _finish(self, lockstep: Lockstep, interrupted: bool) -> None:
+        self._put_away(lockstep, list(range(len(self.alive))), interrupted=interrupted)
+
+    def _put_away(self, lockstep: Lockstep, rows: list[int], *, interrupted: bool) -> None:
+        weights = lockstep.final_weights()
+        best, diverged, active = (getattr(lockstep, n).tolist() for n in ("best_epoch", "diverged", "active"))
+        for row in rows:
+            position = self.alive[row]
+            history = self.histories[position]
+            history.best_epoch = best[row]
+            if diverged[row]:
+                history.status = "diverged"
+            elif not active[row]:
+                history.status = "stopped_early"
+            elif interrupted:
+                history.status = "interrupted"
+            self.done[position] = weights[row].clone(), history
+            for hook in self.hooks:
+                hook.on_model_end(position, history.n_epochs, history.status)
+
+    def _snapshot(self, lockstep: Lockstep, n_epochs: int) -> Snapshot:
+        state = {name: getattr(lockstep, name) for name in _MODEL_TENSORS}
+        state |= {name: getattr(lockstep.adam, name) for name in _MOMENTS}
+        return Snapshot(self.done, self.alive, n_epochs, [self.histories[i] for i in self.alive], state)
+
+    def _resume(self, lockstep: Lockstep, snapshot: Snapshot) -> int:
+        restore(lockstep, _MODEL_TENSORS, snapshot.state)
+        restore(lockstep.adam, _MOMENTS, snapshot.state)
+        self.histories = dict(zip(snapshot.alive, snapshot.histories, strict=True))
+        return snapshot.n_epochs

@@ -1,0 +1,27 @@
+"""Whether the fused GPU kernels can be used on a device; asked once per process."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from types import ModuleType
+
+import torch
+
+_log = logging.getLogger("tabgnm.training")
+
+
+@functools.cache
+def fused_kernels(device: torch.device) -> ModuleType | None:
+    """Return the module with Triton kernels, or None where they cannot be used."""
+    if device.type != "cuda":
+        return None
+    try:
+        from tabgnm.training import triton_kernels
+
+        triton_kernels.self_check(device)
+        torch.cuda.synchronize(device)
+    except Exception as error:  # Triton fails in many ways: not installed, no C compiler, an unknown GPU
+        _log.info("fused kernels are not available (%s: %s); using torch's own", type(error).__name__, error)
+        return None
+    return triton_kernels

@@ -1,0 +1,60 @@
+"""What happened to one model: losses per epoch, its best epoch, and why it ended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["completed", "stopped_early", "diverged", "interrupted"]
+
+
+@dataclass
+class History:
+    """The course of one model's training.
+
+    Attributes
+    ----------
+    train_loss : list of float
+        Mean loss over the training rows of each epoch, as the weights were in each step (dropout included,
+        penalties not).
+    val_loss : list of float
+        Mean loss over the validation rows after each epoch; empty without validation rows.
+    best_epoch : int
+        Epoch (from 1 on) whose weights were kept; 0 means the first weights.
+    status : {"completed", "stopped_early", "diverged", "interrupted"}
+        Why training ended. "diverged": a loss was no longer finite, in the last epoch listed.
+    """
+
+    train_loss: list[float] = field(default_factory=list)
+    val_loss: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    status: Status = "completed"
+
+    @property
+    def n_epochs(self) -> int:
+        """Epochs trained."""
+        return len(self.train_loss)
+
+    @property
+    def best_val_loss(self) -> float:
+        """Validation loss of the kept weights; NaN without validation rows."""
+        return self.val_loss[self.best_epoch - 1] if self.val_loss and self.best_epoch else math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; losses that are not finite become None, as JSON has no NaN."""
+        return {
+            "train_loss": [value if math.isfinite(value) else None for value in self.train_loss],
+            "val_loss": [value if math.isfinite(value) else None for value in self.val_loss],
+            "best_epoch": self.best_epoch,
+            "status": self.status,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> History:
+        """Read what `as_dict` gave."""
+        losses = {
+            name: [math.nan if value is None else float(value) for value in values[name]]
+            for name in ("train_loss", "val_loss")
+        }
+        return cls(best_epoch=int(values["best_epoch"]), status=values["status"], **losses)

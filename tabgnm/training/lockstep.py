@@ -1,0 +1,344 @@
+"""M models of one shape trained in lockstep on one device: the inner loop of the fleet.
+
+Everything a step touches lies in buffers that never move, and an epoch reads nothing from the host but the tables
+copied in before it, so that on a GPU a whole epoch can be captured as one CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.message_passing import DropoutFactors, backward, forward
+from tabgnm.nn.shapes import GNMShape, Shape
+from tabgnm.training import counter_random
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.fused import fused_kernels
+from tabgnm.training.gated_weights import Gates
+from tabgnm.training.optimisers import Adam
+from tabgnm.training.plain_step import PlainStep, is_plain
+from tabgnm.training.rows import Block, Epochs, RowSet, Step
+from tabgnm.training.settings import FleetSettings, Member
+
+_VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
+
+
+class Dropout:
+    """Factors of dropout for M models with a rate each, from streams of their own."""
+
+    def __init__(self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor) -> None:
+        rates = [member.dropout for member in members]
+        self.needed = any(rates) and shape.n_layers > 1
+        if not self.needed:
+            return
+        self._seeds = [member.seed for member in members]
+        widths = [shape.n_free] * (shape.n_layers - 1) if isinstance(shape, GNMShape) else shape.hidden
+        self._streams = [counter_random.Streams(len(rates), (batch_size, width), like.device) for width in widths]
+        thresholds = [counter_random.threshold(rate) for rate in rates]
+        self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
+        self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
+
+    def keys(self, epoch: int) -> list[list[int]]:
+        """Keys of the streams of an epoch, per layer and model."""
+        if not self.needed:
+            return []
+        return [
+            [counter_random.key(seed, counter_random.DROPOUT, epoch, layer) for seed in self._seeds]
+            for layer in range(len(self._streams))
+        ]
+
+    def start(self, keys: Sequence[Tensor]) -> None:
+        """Begin the streams of an epoch."""
+        for stream, own in zip(self._streams if self.needed else (), keys, strict=True):
+            stream.start(own)
+
+    def factors(self, n_models: int, n_rows: int, squeeze: bool) -> DropoutFactors | None:
+        """Return the function that `forward` asks for the factors of each layer of a step."""
+        if not self.needed:
+            return None
+
+        def draw(layer: int, activated: Tensor) -> Tensor:
+            states = self._streams[layer - 1].advance(n_models)[:, :n_rows]
+            factors = (states >= self._thresholds[:n_models]).to(activated.dtype) * self._scales[:n_models].to(
+                activated.dtype
+            )
+            return factors[0] if squeeze else factors
+
+        return draw
+
+
+class BlockData(NamedTuple):
+    """What the steps of a block read: rows, targets, what a row counts in its step and in the epoch, and the rates."""
+
+    x: Tensor  # (M, L, m)
+    y: Tensor  # (M, L, ...)
+    weights: Tensor  # (M, L)
+    shares: Tensor  # (M, L)
+    rates: Tensor  # (steps, 3, M, 1)
+
+
+class Lockstep:
+    """Weights, moments, rows and bookkeeping of M models that take every step together.
+
+    Parameters
+    ----------
+    shape : Shape
+    members : sequence of Member
+        Ordered by their number of steps per epoch, most first.
+    settings : FleetSettings
+    train : RowSet
+    val : RowSet or None
+        None if no model has validation rows.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        members: Sequence[Member],
+        settings: FleetSettings,
+        train: RowSet,
+        val: RowSet | None,
+        *,
+        block_steps: int,
+    ) -> None:
+        self.shape, self.settings, self.val = shape, settings, val
+        self.members = list(members)
+        self.block_steps = block_steps
+        device, dtype = train.ids.device, settings.dtype
+        self.layout = FlatLayout(shape, gates=any(member.l0 for member in members))
+        self.flat = self.layout.first_weights([member.seed for member in members], device, dtype)
+        self.grad = torch.zeros_like(self.flat)
+        self._fused = fused_kernels(device) if dtype == torch.float32 else None
+        self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
+        self.gates = Gates(self.layout, members, self.flat) if self.layout.gates else None
+        # Bookkeeping on the device; the host asks for it only when it has to.
+        n = len(members)
+        self.best_flat = self.flat.clone()
+        self.best_loss = torch.full((n,), torch.inf, dtype=dtype, device=device)
+        self.best_epoch = torch.zeros(n, dtype=torch.int64, device=device)
+        self.waited = torch.zeros(n, dtype=torch.int64, device=device)
+        self.active = torch.ones(n, dtype=torch.bool, device=device)
+        self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
+        self.epoch = torch.zeros((), dtype=torch.int64, device=device)
+        self.train_loss = torch.zeros(n, dtype=dtype, device=device)
+        self.val_loss = torch.zeros(n, dtype=dtype, device=device)
+        self._set_rows(train)
+
+    def _set_rows(self, train: RowSet) -> None:
+        """(Re)build what depends on which models are there."""
+        device, dtype = self.flat.device, self.flat.dtype
+        seeds = [member.seed for member in self.members]
+        self.epochs = Epochs(train, seeds, self.settings.batch_size, self.block_steps, dtype)
+        self.dropout = Dropout(self.shape, self.members, self.epochs.batch_size, self.flat)
+        n = len(self.members)
+        n_streams = 1 + len(self.dropout.keys(0)) + (self.gates is not None)
+        self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
+        self.adam.allocate_rates(self.epochs.n_steps)
+        low = torch.bfloat16 if self.settings.precision == "bf16" else None
+        self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
+        positions = max(block.n_positions for block in self.epochs.blocks)
+        self._outputs = torch.empty(n, positions, self.shape.n_outputs, dtype=dtype, device=device)
+        self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
+        self._ragged = train.ragged or (self.val is not None and self.val.ragged)
+        self._prepare_validation()
+        self._plain: PlainStep | None = None
+        alone = n == 1 and device.type == "cpu" and self.gates is None
+        if alone and is_plain(self.shape, self.epochs.batch_size, self.layout.n_weights):
+            self._plain = PlainStep(self.shape, *self._step_views(1), self.settings.loss)
+
+    def _prepare_validation(self) -> None:
+        """Weights of the validation rows; the rows themselves too, if they fit into one piece."""
+        self._val_weights: Tensor | None = None
+        self._val_cache: tuple[Tensor, Tensor] | None = None
+        if self.val is None:
+            return
+        shares = self.val.shares(self.flat.dtype)
+        self._val_weights = shares if self.val.weights is None else shares * self.val.weights
+        n, n_rows = self.val.ids.shape
+        width = sum(max(size) for size in self.shape.parameter_shapes().values())
+        self._val_piece = max(1, _VALIDATION_ELEMENTS // (n * width))
+        if self._val_piece >= n_rows:
+            self._val_cache = self._gather_val(0)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only; the others cost nothing from now on."""
+        on_device = keep.to(self.flat.device)
+        self.members = [self.members[i] for i in keep.tolist()]
+        for name in (
+            "flat", "grad", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged",
+            "train_loss", "val_loss",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name)[on_device])
+        self.adam.select(keep)
+        self.adam.bind(self.flat, self.grad)
+        if self.gates is not None:
+            self.gates.select(keep)
+        if self.val is not None:
+            self.val.select(keep)
+        train = self.epochs.rows
+        train.select(keep)
+        self._set_rows(train)
+
+    # An epoch, in the order of its parts. Only `load_epoch` speaks to the host.
+
+    def load_epoch(self, epoch: int) -> None:
+        """Copy in what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
+        keys = [self.epochs.shuffle_keys(epoch), *self.dropout.keys(epoch)]
+        if self.gates is not None:
+            keys.append([counter_random.key(member.seed, counter_random.GATES, epoch) for member in self.members])
+        self._keys.copy_(torch.tensor(keys))
+        self.adam.load_epoch(epoch, self.epochs.n_steps)
+
+    def begin_epoch(self) -> None:
+        """Shuffle, and start the streams."""
+        self.train_loss.zero_()
+        self.epochs.shuffle(self._keys[0])
+        n_dropout = len(self._keys) - 1 - (self.gates is not None)
+        self.dropout.start(list(self._keys[1 : 1 + n_dropout]))
+        if self.gates is not None:
+            self.gates.streams.start(self._keys[-1])
+
+    @property
+    def in_numpy(self) -> bool:
+        """Whether steps are taken in NumPy."""
+        return self._plain is not None
+
+    def load_block(self, block: Block) -> BlockData:
+        """Gather what the steps of a block read, into buffers that are used again."""
+        x, y = self.epochs.gather(block)
+        first, last = block.first_position, block.first_position + block.n_positions
+        n, first_step = block.n_models, block.steps[0].index
+        return BlockData(
+            x,
+            y,
+            self.epochs.step_weights[:n, first:last],
+            self.epochs.epoch_weights[:n, first:last],
+            self.adam.rates[first_step : first_step + len(block.steps)],
+        )
+
+    def take_steps(self, block: Block, data: BlockData) -> None:
+        """Take the steps of a block, and add up the loss."""
+        if self._plain is not None:
+            self._take_plain_steps(self._plain, block, data)
+        else:
+            for step, rates in zip(block.steps, data.rates, strict=True):
+                self._step(step, data, rates)
+        n, n_positions = block.n_models, block.n_positions
+        self.train_loss[:n] += self._weighted_loss(self._outputs[:n, :n_positions], data.y, data.shares)
+
+    def _step(self, step: Step, data: BlockData, rates: Tensor) -> None:
+        n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
+        parameters, gradients = self._step_views(n)
+        flat, grad = self.flat[:n], self.grad[:n]
+        if self.gates is not None:
+            self.gates.open_randomly(flat)
+        if self._low is not None:
+            self._low[0][:n].copy_(flat if self.gates is None else self.gates.effective[:n])
+        x, y, weights = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows]
+        one = n == 1  # a single model works on matrices: their kernels have less overhead than batched ones
+        if one:
+            x, y, weights = x[0], y[0], weights[0]
+        trace = forward(self.shape, parameters, x, self.dropout.factors(n, step.n_rows, one), keep=True)
+        output = trace.output if self._low is None else trace.output.to(flat.dtype)
+        grad_output = self._grad_output(output, y, weights, self._outputs[:n, rows]).to(x.dtype)
+        backward(self.shape, parameters, trace, grad_output, gradients)
+        if self._low is not None:
+            grad.copy_(self._low[1][:n])
+        if self.gates is not None:
+            self.gates.backward(flat, grad)
+        self.adam.step(n, step.index, rates)
+
+    def _take_plain_steps(self, plain: PlainStep, block: Block, data: BlockData) -> None:
+        """Do what `_step` does, for a single model without variants."""
+        x, weights, outputs = data.x[0].numpy(), data.weights[0, :, None].numpy(), self._outputs[0].numpy()
+        targets = plain.targets(data.y[0])
+        for step, rates in zip(block.steps, data.rates, strict=True):
+            rows = slice(step.start, step.start + step.n_rows)
+            dropout = self.dropout.factors(1, step.n_rows, squeeze=True)
+            plain.run(x[rows], targets[rows], weights[rows], outputs[rows], dropout)
+            self.adam.step(1, step.index, rates)
+
+    def _grad_output(self, output: Tensor, y: Tensor, weights: Tensor, kept: Tensor) -> Tensor:
+        """Weighted gradient of the loss by the outputs, which are kept for the mean loss of the epoch."""
+        loss = self.settings.loss
+        if self._fused is None or loss.name not in self._fused.LOSS_KINDS:
+            kept.copy_(output)
+            return loss.gradient(output, y).mul_(weights.unsqueeze(-1))
+        if output.dim() == 2:
+            output, y, weights = output.unsqueeze(0), y.unsqueeze(0), weights.unsqueeze(0)
+        gradient: Tensor = self._fused.loss_gradient(loss.name, loss.setting, output, y, weights, kept, output.dtype)
+        return gradient[0] if len(gradient) == 1 else gradient
+
+    def _step_views(self, n: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Parameters and gradients of the first models by name; a single model's without the leading dimension."""
+        if n not in self._views:
+            flat = self.flat if self.gates is None else self.gates.effective
+            flat, grad = (flat, self.grad) if self._low is None else self._low
+            where = 0 if n == 1 else slice(0, n)
+            self._views[n] = self.layout.views(flat[where]), self.layout.views(grad[where])
+        return self._views[n]
+
+    def end_epoch(self) -> None:
+        """Validate, keep what is best so far, and note who is done. Models that are done are not looked at."""
+        self.epoch += 1
+        self.active &= self._finite(self.train_loss)
+        if self.val is not None:
+            self._validate()
+            self.active &= self._finite(self.val_loss)
+            better = self.active & (self.val_loss < self.best_loss - self.settings.min_delta)
+            self.best_loss.copy_(torch.where(better, self.val_loss, self.best_loss))
+        else:
+            better = self.active.clone()
+        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
+        self.best_flat.copy_(torch.where(better.unsqueeze(1), self.flat, self.best_flat))
+        self.waited.add_(1).masked_fill_(better, 0)
+        if self.settings.patience is not None and self.val is not None:
+            self.active &= self.waited < self.settings.patience
+
+    def _finite(self, losses: Tensor) -> Tensor:
+        finite = torch.isfinite(losses)
+        self.diverged |= self.active & ~finite
+        return finite
+
+    def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """Sum of weighted losses of each model's rows: (n,)."""
+        per_row = self.settings.loss.per_row(outputs, y) * weights
+        # 0 x NaN is NaN: rows beyond a model's end may hold outputs of steps that it did not take
+        return torch.where(weights > 0, per_row, 0.0).sum(dim=1) if self._ragged else per_row.sum(dim=1)
+
+    def _validate(self) -> None:
+        assert self.val is not None
+        assert self._val_weights is not None
+        n_rows = self.val.ids.shape[1]
+        flat = self.flat if self.gates is None else self.gates.fixed(self.flat)
+        tables = self.val.tables
+        parameters = self.layout.views(flat if self._low is None else flat.to(tables.x.dtype))
+        self.val_loss.zero_()
+        for first in range(0, n_rows, self._val_piece):
+            weights = self._val_weights[:, first : first + self._val_piece]
+            x, y = self._val_cache or self._gather_val(first)
+            output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
+            self.val_loss += self._weighted_loss(output, y, weights)
+            del x, y, output
+
+    def _gather_val(self, first: int) -> tuple[Tensor, Tensor]:
+        """Fetch a piece of the validation rows: x (M, L, m) and y (M, L, ...)."""
+        assert self.val is not None
+        tables, ids = self.val.tables, self.val.ids[:, first : first + self._val_piece]
+        x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
+        return x.view(*ids.shape, *x.shape[1:]), y.view(*ids.shape, *y.shape[1:])
+
+    def run_epoch(self) -> None:
+        """Do everything between `load_epoch` and the next question of the host."""
+        self.begin_epoch()
+        for block in self.epochs.blocks:
+            self.take_steps(block, self.load_block(block))
+        self.end_epoch()
+
+    def final_weights(self) -> Tensor:
+        """Best weights of all models with their gates applied, on the CPU: (M, P)."""
+        best = self.best_flat if self.gates is None else self.gates.fixed(self.best_flat)
+        return best[:, : self.layout.n_weights].cpu()

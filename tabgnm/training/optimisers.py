@@ -1,0 +1,190 @@
+"""Adam, AdamW and proximal Adam over the flat buffers of stacked models, each model with its own rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.fused import fused_kernels
+from tabgnm.training.schedules import schedule_factors
+from tabgnm.training.settings import FleetSettings, Member
+
+# Columns of the table of step rates.
+_SCALE, _OFFSET, _RATE = 0, 1, 2
+_SMALLEST_RATE = 1e-30  # a rate of 0 would divide by it; this one moves no weight either
+
+# torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
+# operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
+_torch_fused_adam = getattr(torch, "_fused_adam_", None)
+
+
+class Adam:
+    """Moments of M models, and the step from their gradients.
+
+    With rate r, step t and bias corrections c1 = 1 - b1^t, c2 = 1 - b2^t, Adam subtracts
+    (r / c1) m / (sqrt(v / c2) + eps) = m / (scale sqrt(v) + offset), so the two numbers `scale` and `offset` per model
+    and step are all that the device needs; they are computed on the host, an epoch at a time.
+    """
+
+    def __init__(
+        self, layout: FlatLayout, members: Sequence[Member], settings: FleetSettings, flat: Tensor, grad: Tensor
+    ) -> None:
+        self.settings = settings
+        self.layout = layout
+        self.bind(flat, grad)
+        self._step_number = torch.zeros(())
+        self.exp_avg = torch.zeros_like(flat)
+        self.exp_avg_sq = torch.zeros_like(flat)
+        self.factors = layout.rate_factors(dict(settings.rate_factors), flat.device, flat.dtype)
+        self._triton = fused_kernels(flat.device) if flat.dtype == torch.float32 else None
+        self._by_rows = flat.device.type == "cpu" and self.factors is None and _torch_fused_adam is not None
+        self._base_rates = np.array([member.learning_rate for member in members])
+        decoupled = settings.optimiser != "adam"
+        self.decay = self._column([m.weight_decay if decoupled else 0.0 for m in members], flat)
+        self.l2 = self._column([2 * m.l2 + (0.0 if decoupled else m.weight_decay) for m in members], flat)
+        proximal = settings.optimiser == "proximal_adam"
+        self.l1_gradient = self._column([0.0 if proximal else m.l1 for m in members], flat)
+        self.l1_threshold = self._column([m.l1 if proximal else 0.0 for m in members], flat)
+        extras = (self.decay, self.l2, self.l1_gradient, self.l1_threshold, settings.clip_norm)
+        self._plain = self._by_rows and all(extra is None for extra in extras)
+        # Filled by `load_epoch`: rates (steps, 3, M, 1) on the device, and rate and step number on the host.
+        self.rates: Tensor
+        self._host_rates: NDArray[np.float64]
+        self._host_steps: NDArray[np.float64]
+
+    def bind(self, flat: Tensor, grad: Tensor) -> None:
+        """Work on these buffers of weights and gradients from now on."""
+        self.flat, self.grad = flat, grad
+        self._rows: dict[tuple[int, ...], list[list[Tensor]]] = {}
+
+    @staticmethod
+    def _column(values: list[float], like: Tensor) -> Tensor | None:
+        """One number per model as (M, 1), or None if all are 0."""
+        return like.new_tensor(values).unsqueeze(1) if any(values) else None
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only."""
+        self._base_rates = self._base_rates[keep.numpy()]
+        on_device = keep.to(self.exp_avg.device)
+        for name in ("exp_avg", "exp_avg_sq", "decay", "l2", "l1_gradient", "l1_threshold"):
+            value = getattr(self, name)
+            setattr(self, name, None if value is None else value[on_device])
+
+    def allocate_rates(self, n_steps: Sequence[int]) -> None:
+        """Make room for the rates of an epoch, which stays where it is from then on."""
+        self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
+
+    def load_epoch(self, epoch: int, n_steps: Sequence[int]) -> None:
+        """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
+        settings = self.settings
+        own_steps = np.asarray(n_steps, dtype=np.float64)
+        done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, M), before each step
+        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+        rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        self._host_rates, self._host_steps = rate, done + 1
+        if self._plain:
+            return
+        rate = np.maximum(rate, _SMALLEST_RATE)
+        correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
+        table = [correction_1 / (rate * np.sqrt(correction_2)), settings.eps * correction_1 / rate, rate]
+        self.rates.copy_(torch.from_numpy(np.stack(table, axis=1)).unsqueeze(-1))
+
+    def step(self, n: int, index: int, rates: Tensor) -> None:
+        """Update the first `n` models.
+
+        `index` is the step in the epoch, and `rates` its part of the table (in a CUDA graph a copy of it).
+        """
+        if self._plain:
+            self._update_by_rows(n, index)
+            return
+        settings, edges = self.settings, self.layout.n_edges
+        flat, grad = self.flat[:n], self.grad[:n]
+        if self._triton is not None and settings.clip_norm is None:
+            self._triton.adam_step(
+                flat,
+                grad,
+                self.exp_avg,
+                self.exp_avg_sq,
+                rates,
+                settings.betas,
+                edges,
+                l2=self.l2,
+                l1=self.l1_gradient,
+                decay=self.decay,
+                threshold=self.l1_threshold,
+                factors=self.factors,
+            )
+            return
+        weights = flat[:, :edges]
+        if self.l2 is not None:
+            grad[:, :edges].addcmul_(weights, self.l2[:n])
+        if self.l1_gradient is not None:
+            grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[:n])
+        if settings.clip_norm is not None:
+            norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
+            grad.mul_((settings.clip_norm / norm.clamp(min=1e-30)).clamp_(max=1.0))
+        if self.decay is not None:
+            weights.mul_(1 - rates[_RATE, :n] * self.decay[:n])
+        if self._by_rows:
+            self._update_by_rows(n, index)
+        else:
+            self._update(flat, grad, rates)
+        if self.l1_threshold is not None:
+            threshold = rates[_RATE, :n] * self.l1_threshold[:n]
+            if self.factors is not None:
+                threshold = threshold * self.factors[:edges]
+            weights.sub_(torch.maximum(torch.minimum(weights, threshold), -threshold))
+
+    def _update(self, flat: Tensor, grad: Tensor, rates: Tensor) -> None:
+        n = len(grad)
+        beta_1, beta_2 = self.settings.betas
+        moment, square = self.exp_avg[:n], self.exp_avg_sq[:n]
+        moment.lerp_(grad, 1 - beta_1)
+        square.mul_(beta_2).addcmul_(grad, grad, value=1 - beta_2)
+        below = torch.addcmul(rates[_OFFSET, :n], square.sqrt(), rates[_SCALE, :n])
+        if self.factors is None:
+            flat.addcdiv_(moment, below, value=-1)
+        else:
+            flat.sub_(torch.div(moment, below, out=below).mul_(self.factors))
+
+    def _update_by_rows(self, n: int, index: int) -> None:
+        """The same by torch's fused kernel: one call for all models with the same rate and number of steps."""
+        rates, steps = self._host_rates[index, :n], self._host_steps[index, :n]
+        if n == 1 or ((rates == rates[0]).all() and (steps == steps[0]).all()):
+            self._fused_update((n,), float(rates[0]), float(steps[0]))
+            return
+        groups: dict[tuple[float, float], list[int]] = {}
+        for i in range(n):
+            groups.setdefault((float(rates[i]), float(steps[i])), []).append(i)
+        for (rate, step), rows in groups.items():
+            self._fused_update((0, *rows), rate, step)
+
+    def _fused_update(self, which: tuple[int, ...], rate: float, step: float) -> None:
+        """Update the first n models, `which` being (n,), or single ones, (0, *rows)."""
+        assert _torch_fused_adam is not None
+        if which not in self._rows:
+            rows = [slice(0, which[0])] if len(which) == 1 else [slice(i, i + 1) for i in which[1:]]
+            buffers = (self.flat, self.grad, self.exp_avg, self.exp_avg_sq)
+            self._rows[which] = [[buffer[own] for own in rows] for buffer in buffers]
+        flat, grad, exp_avg, exp_avg_sq = self._rows[which]
+        beta_1, beta_2 = self.settings.betas
+        _torch_fused_adam(
+            flat,
+            grad,
+            exp_avg,
+            exp_avg_sq,
+            [],
+            [self._step_number.fill_(step)] * len(flat),
+            lr=rate,
+            beta1=beta_1,
+            beta2=beta_2,
+            weight_decay=0.0,
+            eps=self.settings.eps,
+            amsgrad=False,
+            maximize=False,
+        )

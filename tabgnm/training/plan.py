@@ -1,0 +1,108 @@
+"""A plan: many models of many shapes and settings, grouped into fleets, the largest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tabgnm.nn.shapes import Shape
+from tabgnm.training.callbacks import Callback
+from tabgnm.training.fleet import Fleet
+from tabgnm.training.result import TrainedModel
+from tabgnm.training.rows import Table
+from tabgnm.training.settings import FleetSettings, Member
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One model to train: what it looks like, how it is trained, and what is its own."""
+
+    shape: Shape
+    settings: FleetSettings
+    member: Member
+
+
+@dataclass(frozen=True)
+class PlannedFleet:
+    """Jobs that are trained together, by their positions in the plan, and an estimate of the work."""
+
+    jobs: tuple[int, ...]
+    shape: Shape
+    settings: FleetSettings
+    cost: float  # multiply-adds
+
+
+class FleetPlan:
+    """Groups jobs (configurations x folds x members) by what a fleet has to share, and runs the fleets.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        In any order; results come back in this order.
+    tables : Table or sequence of Table
+        The data; `Member.table` says which table is a model's own.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tabgnm.nn import GNMShape, MLPShape
+    >>> from tabgnm.nn.losses import SquaredError
+    >>> from tabgnm.training import FleetPlan, FleetSettings, Job, Member, Table
+    >>> settings = FleetSettings(loss=SquaredError(), max_epochs=2)
+    >>> shapes = [GNMShape(1, 1, 10, 2), MLPShape(1, 1, (8,))]
+    >>> jobs = [Job(shape, settings, Member(seed=seed)) for seed in range(4) for shape in shapes]
+    >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    >>> plan = FleetPlan(jobs, Table(x, x**2))
+    >>> [len(fleet.jobs) for fleet in plan.fleets], len(plan.run())
+    ([4, 4], 8)
+    """
+
+    def __init__(self, jobs: Sequence[Job], tables: Table | Sequence[Table]) -> None:
+        if not jobs:
+            raise ValueError("jobs is empty; expected at least one Job to train")
+        self.jobs = list(jobs)
+        self.tables = [tables] if isinstance(tables, Table) else list(tables)
+        groups: dict[object, list[int]] = {}
+        for position, job in enumerate(self.jobs):
+            member = job.member
+            key = (job.shape, job.settings.key(), member.val is not None, member.l0 > 0)
+            groups.setdefault(key, []).append(position)
+        fleets = [self._planned(positions) for positions in groups.values()]
+        self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
+
+    def _planned(self, positions: list[int]) -> PlannedFleet:
+        first = self.jobs[positions[0]]
+        n_weights = sum(math.prod(size) for size in first.shape.parameter_shapes().values())
+        n_rows = 0
+        for position in positions:
+            member = self.jobs[position].member
+            own = self.tables[member.table].x if member.table < len(self.tables) else ()
+            n_rows += len(own) if member.train is None else len(member.train)
+        cost = 3.0 * n_weights * n_rows * first.settings.max_epochs
+        return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
+
+    def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
+        """Train everything; gives the models in the order of the jobs."""
+        trained: dict[int, TrainedModel] = {}
+        for fleet in self.fleets:
+            models = self.run_fleet(fleet, callbacks=callbacks, verbose=verbose)
+            trained.update(zip(fleet.jobs, models, strict=True))
+        return [trained[position] for position in range(len(self.jobs))]
+
+    def run_fleet(
+        self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0
+    ) -> list[TrainedModel]:
+        """Train one fleet of the plan; a unit of work that can be handed to another machine."""
+        members = [self.jobs[position].member for position in fleet.jobs]
+        result = Fleet(fleet.shape, members, fleet.settings).fit(self.tables, callbacks=callbacks, verbose=verbose)
+        return result.models
+
+    def describe(self) -> str:
+        """Return a table of the fleets, largest first."""
+        total = sum(fleet.cost for fleet in self.fleets)
+        lines = [f"{len(self.jobs)} models in {len(self.fleets)} fleets", "models  epochs  share  shape"]
+        for fleet in self.fleets:
+            share = fleet.cost / total if total else 0.0
+            lines.append(f"{len(fleet.jobs):6d}  {fleet.settings.max_epochs:6d}  {share:5.1%}  {fleet.shape}")
+        return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""What a fleet gives back: trained models with their histories, and predictions of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn import GNM, MLP
+from tabgnm.nn.message_passing import forward
+from tabgnm.nn.shapes import GNMShape, Shape
+from tabgnm.training.history import History
+
+_PREDICTION_ELEMENTS = 2**25  # activations at a time
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The weights of a model's best epoch (on the CPU, gates applied) and its history."""
+
+    shape: Shape
+    parameters: dict[str, Tensor]
+    history: History
+    dropout: float = 0.0
+
+    def network(self) -> GNM | MLP:
+        """Return the model as a torch module, in evaluation mode."""
+        settings = self.shape.settings()
+        dtype = next(iter(self.parameters.values())).dtype
+        make = GNM if isinstance(self.shape, GNMShape) else MLP
+        net = make(**settings, dropout=self.dropout, dtype=dtype)
+        net.load_state_dict({name: value.clone() for name, value in self.parameters.items()})
+        return net.eval()
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """The trained models of a fleet, in the order of its members."""
+
+    shape: Shape
+    models: list[TrainedModel]
+
+    def predict(self, x: Tensor, *, models: Sequence[int] | None = None, device: torch.device | str = "cpu") -> Tensor:
+        """Outputs (logits or predictions) of all models, or those listed, in pieces that fit into memory.
+
+        Shape
+        -----
+        - x: (rows, m) for all models, or (M, rows, m) with rows of each model's own
+        - output: (M, rows, c), on the CPU
+        """
+        chosen = [self.models[i] for i in (range(len(self.models)) if models is None else models)]
+        if x.shape[-1] != self.shape.n_inputs or x.dim() not in (2, 3) or (x.dim() == 3 and len(x) != len(chosen)):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; expected (rows, {self.shape.n_inputs}), or "
+                f"({len(chosen)}, rows, {self.shape.n_inputs}) with rows for each model"
+            )
+        stacked = {
+            name: torch.stack([model.parameters[name] for model in chosen]).to(device)
+            for name in self.shape.parameter_shapes()
+        }
+        some = next(iter(stacked.values()))
+        width = sum(max(size) for size in self.shape.parameter_shapes().values())
+        piece = max(1, _PREDICTION_ELEMENTS // (len(chosen) * width))
+        outputs = []
+        with torch.inference_mode():
+            for first in range(0, x.shape[-2], piece):
+                rows = x[..., first : first + piece, :].to(device=device, dtype=some.dtype)
+                rows = rows.expand(len(chosen), *rows.shape[-2:])
+                outputs.append(forward(self.shape, stacked, rows).output.cpu())
+        return torch.cat(outputs, dim=1) if outputs else some.new_zeros(len(chosen), 0, self.shape.n_outputs).cpu()

@@ -1,0 +1,255 @@
+"""The rows of every model in a fleet: shuffled, cut into batches, and gathered block by block on the device.
+
+Models may have different numbers of rows. They are kept in the order of their number of steps, so that the models
+which still have a batch in a step are the first ones: later steps of an epoch simply work on fewer models, and nobody
+is updated without rows. Within a step, rows beyond a model's own end have weight 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from tabgnm.training import counter_random
+from tabgnm.training.settings import Member
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Numbers to learn from: rows `x` (N, m) and targets `y`, (N,) class numbers or (N, c) numbers."""
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):
+            object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+        if self.x.dim() != 2:
+            raise ValueError(f"x has shape {tuple(self.x.shape)}; expected (rows, features)")
+        if len(self.x) == 0:
+            raise ValueError("x has no rows; expected at least one")
+        if self.y.dim() == 0 or len(self.y) != len(self.x):
+            n_targets = len(self.y) if self.y.dim() else 0
+            raise ValueError(f"x has {len(self.x)} rows but y has {n_targets} targets; expected as many")
+        if not torch.isfinite(self.x).all():
+            row, column = (int(i) for i in (~torch.isfinite(self.x)).nonzero()[0])
+            value = self.x[row, column].item()
+            raise ValueError(f"x[{row}, {column}] is {value}; expected finite numbers: impute or drop such rows first")
+
+
+def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tensor | None:
+    """Weights of a model's rows from its sample and class weights, scaled to a mean of 1; None if it has none."""
+    if member.sample_weight is None and member.class_weight is None:
+        return None
+    weights = torch.ones(len(rows), dtype=torch.float64)
+    if member.sample_weight is not None:
+        given = torch.as_tensor(member.sample_weight, dtype=torch.float64)
+        if given.shape != (len(table.x),):
+            raise ValueError(
+                f"sample_weight has shape {tuple(given.shape)}; expected ({len(table.x)},): one weight per row"
+            )
+        weights = weights * given[rows]
+    if member.class_weight is not None:
+        given = torch.as_tensor(member.class_weight, dtype=torch.float64)
+        classes = _class_numbers(loss, table.y)
+        n_classes = 2 if isinstance(loss, BinaryCrossEntropy) else int(classes.max()) + 1
+        if given.dim() != 1 or len(given) < n_classes:
+            raise ValueError(f"class_weight has shape {tuple(given.shape)}; expected one weight for each class")
+        weights = weights * given[classes[rows]]
+    if not torch.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample or class weights are negative or not finite; expected numbers >= 0")
+    total = weights.sum()
+    if total == 0:
+        raise ValueError("all rows of a model have weight 0; expected at least one positive weight")
+    return weights * (len(rows) / total)
+
+
+def _class_numbers(loss: Loss, y: Tensor) -> Tensor:
+    if isinstance(loss, CrossEntropy):
+        return y
+    if isinstance(loss, BinaryCrossEntropy) and y.shape[-1] == 1 and torch.isin(y, y.new_tensor([0.0, 1.0])).all():
+        return y[:, 0].long()
+    raise ValueError(
+        f"class_weight was given with the {loss.name} loss; it is for cross-entropy, or binary cross-entropy with one "
+        "output: use sample_weight instead"
+    )
+
+
+def member_rows(member: Member, table: Table, which: str) -> Tensor:
+    """Return the training or validation rows of a model, checked."""
+    given = getattr(member, which)
+    if given is None:
+        return torch.arange(len(table.x)) if which == "train" else torch.arange(0)
+    rows = torch.as_tensor(given)
+    if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
+        raise ValueError(
+            f"{which} rows have dtype {rows.dtype} and shape {tuple(rows.shape)}; expected a 1-D tensor of integers"
+        )
+    if len(rows) == 0:
+        remedy = "; use val=None for no validation" if which == "val" else ""
+        raise ValueError(f"a model has no {which} rows; expected at least one{remedy}")
+    if int(rows.min()) < 0 or int(rows.max()) >= len(table.x):
+        raise ValueError(
+            f"{which} rows lie in [{int(rows.min())}, {int(rows.max())}]; expected 0 to {len(table.x) - 1}, the rows "
+            "of the table"
+        )
+    return rows.long()
+
+
+class Tables:
+    """All tables of a fleet one below the other on the device."""
+
+    def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
+        self.x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
+        y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
+        self.y = torch.cat(y)
+        lengths = [len(table.x) for table in tables]
+        self.first_row = [sum(lengths[:i]) for i in range(len(lengths))]
+
+
+class RowSet:
+    """Padded row numbers of M models, with their weights."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        sources: Sequence[int],
+        rows: Sequence[Tensor],
+        weights: Sequence[Tensor | None],
+        dtype: torch.dtype,
+    ) -> None:
+        device = tables.x.device
+        self.tables = tables
+        self.sizes = [len(r) for r in rows]
+        largest = max(self.sizes)
+        self.ids = torch.zeros(len(rows), largest, dtype=torch.int64)
+        for i, (source, own) in enumerate(zip(sources, rows, strict=True)):
+            self.ids[i, : len(own)] = own + tables.first_row[source]
+        self.ids = self.ids.to(device)
+        self.weights: Tensor | None = None
+        if any(w is not None for w in weights):
+            table = torch.zeros(len(rows), largest, dtype=dtype)
+            for i, (given, size) in enumerate(zip(weights, self.sizes, strict=True)):
+                table[i, :size] = 1.0 if given is None else given
+            self.weights = table.to(device)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only."""
+        self.sizes = [self.sizes[i] for i in keep.tolist()]
+        keep, largest = keep.to(self.ids.device), max(self.sizes)
+        self.ids = self.ids[keep, :largest].contiguous()
+        if self.weights is not None:
+            self.weights = self.weights[keep, :largest].contiguous()
+
+    @property
+    def ragged(self) -> bool:
+        """Whether models have different numbers of rows."""
+        return min(self.sizes) < max(self.sizes)
+
+    def shares(self, dtype: torch.dtype) -> Tensor:
+        """Return 1 / size for a model's own rows and 0 beyond, (M, largest)."""
+        sizes = torch.tensor(self.sizes, device=self.ids.device).unsqueeze(1)
+        own = torch.arange(self.ids.shape[1], device=self.ids.device) < sizes
+        return own.to(dtype) / sizes.to(dtype)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an epoch: its rows, as positions within the block, and the models that take part."""
+
+    index: int  # in the epoch
+    start: int
+    n_rows: int
+    n_models: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps whose rows are gathered together."""
+
+    first_position: int
+    n_positions: int
+    n_models: int
+    steps: tuple[Step, ...]
+
+    @property
+    def pattern(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what has to be equal for two blocks to run the same computation."""
+        return tuple((step.start, step.n_rows, step.n_models) for step in self.steps)
+
+
+class Epochs:
+    """Shuffles and gathers the training rows of M models, epoch by epoch, into buffers that stay where they are."""
+
+    def __init__(
+        self, rows: RowSet, seeds: Sequence[int], batch_size: int, block_steps: int, dtype: torch.dtype
+    ) -> None:
+        self.rows = rows
+        self.seeds = list(seeds)
+        self.batch_size = min(batch_size, max(rows.sizes))
+        self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
+        if sorted(self.n_steps, reverse=True) != self.n_steps:
+            raise ValueError("models have to be ordered by their number of steps, most first")
+        self.blocks = self._cut(block_steps)
+        device, n_models = rows.ids.device, len(rows.sizes)
+        n_positions = max(block.n_positions for block in self.blocks)
+        x, y = rows.tables.x, rows.tables.y
+        self._x = torch.empty(n_models * n_positions, *x.shape[1:], dtype=x.dtype, device=device)
+        self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
+        self.ids = torch.zeros_like(rows.ids)
+        self._sizes = torch.tensor(rows.sizes, device=device) if rows.ragged else None
+        # What each position counts in its step, and in the mean loss of the epoch.
+        self._base_step_weights = self._step_shares(dtype)
+        self._base_epoch_weights = rows.shares(dtype)
+        self.step_weights, self.epoch_weights = self._base_step_weights.clone(), self._base_epoch_weights.clone()
+
+    def _step_shares(self, dtype: torch.dtype) -> Tensor:
+        sizes = torch.tensor(self.rows.sizes).unsqueeze(1)
+        position = torch.arange(self.rows.ids.shape[1]).unsqueeze(0)
+        start = position // self.batch_size * self.batch_size
+        in_batch = (sizes - start).clamp(max=self.batch_size).clamp(min=1)
+        shares = torch.where(position < sizes, 1.0 / in_batch.to(torch.float64), 0.0)
+        return shares.to(device=self.rows.ids.device, dtype=dtype)
+
+    def _cut(self, block_steps: int) -> list[Block]:
+        n_steps = self.n_steps[0]
+        n_blocks = -(-n_steps // block_steps)
+        per_block = -(-n_steps // n_blocks)
+        blocks = []
+        for first in range(0, n_steps, per_block):
+            steps = []
+            for index in range(first, min(first + per_block, n_steps)):
+                n_models = sum(own > index for own in self.n_steps)
+                largest = max(self.rows.sizes[:n_models])
+                n_rows = min(self.batch_size, largest - index * self.batch_size)
+                steps.append(Step(index, (index - first) * self.batch_size, n_rows, n_models))
+            n_positions = steps[-1].start + steps[-1].n_rows
+            blocks.append(Block(first * self.batch_size, n_positions, steps[0].n_models, tuple(steps)))
+        return blocks
+
+    def shuffle_keys(self, epoch: int) -> list[int]:
+        """Keys of the order of an epoch, one per model."""
+        return [counter_random.key(seed, counter_random.SHUFFLE, epoch) for seed in self.seeds]
+
+    def shuffle(self, keys: Sequence[int] | Tensor) -> None:
+        """Draw the order of an epoch."""
+        order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
+        torch.gather(self.rows.ids, 1, order, out=self.ids)
+        if self.rows.weights is not None:
+            weights = self.rows.weights.gather(1, order)
+            torch.mul(self._base_step_weights, weights, out=self.step_weights)
+            torch.mul(self._base_epoch_weights, weights, out=self.epoch_weights)
+
+    def gather(self, block: Block) -> tuple[Tensor, Tensor]:
+        """Fetch the rows of a block: x (M, L, m) and y (M, L, ...), in buffers that are used again."""
+        n, m = block.n_positions, block.n_models
+        ids = self.ids[:m, block.first_position : block.first_position + n].reshape(-1)
+        tables = self.rows.tables
+        x, y = self._x[: m * n], self._y[: m * n]
+        torch.index_select(tables.x, 0, ids, out=x)
+        torch.index_select(tables.y, 0, ids, out=y)
+        return x.view(m, n, *x.shape[1:]), y.view(m, n, *y.shape[1:])

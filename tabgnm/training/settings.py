@@ -1,0 +1,179 @@
+"""What a fleet is told: settings that all its models share, and what is each model's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.losses import Loss
+from tabgnm.nn.network import dropout_rate
+
+Precision = Literal["float32", "float64", "tf32", "bf16"]
+PRECISIONS = ("float32", "float64", "tf32", "bf16")
+OPTIMISERS = ("adam", "adamw", "proximal_adam")
+SCHEDULES = ("constant", "cosine", "log_cosine")
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+
+
+def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = False) -> None:
+    fits = isinstance(value, (int, float)) and math.isfinite(value)
+    if not fits or value < smallest or (exclusive and value == smallest):
+        sign = ">" if exclusive else ">="
+        raise ValueError(f"{name}={value!r} is out of range; expected a finite number {sign} {smallest:g}")
+
+
+@dataclass(frozen=True)
+class FleetSettings:
+    """What all models of a fleet share.
+
+    Parameters
+    ----------
+    loss : Loss
+        An object of `tabgnm.nn.losses`, e.g. `CrossEntropy()`.
+    max_epochs : int, default=300
+        Passes over the training rows.
+    batch_size : int, default=64
+        Rows per step; a larger number than a model has training rows means all of them.
+    patience : int or None, default=None
+        Stop a model after so many epochs without a better validation loss; None trains to the end. Either way the
+        weights of its best epoch are kept.
+    min_delta : float, default=0.0
+        How much lower a validation loss has to be to count as better.
+    optimiser : {"adam", "adamw", "proximal_adam"}, default="adam"
+        `weight_decay` is added to the gradient in "adam" and decoupled in the others. "proximal_adam" applies l1 by a
+        soft threshold after each step, which gives exact zeros; the others by its subgradient.
+    schedule : {"constant", "cosine", "log_cosine"}, default="constant"
+        Of the learning rate over all steps: constant, falling to 0 along a cosine, or RealMLP's four log-spaced waves.
+    warmup : float, default=0.0
+        Fraction of all steps in which the learning rate rises linearly to its schedule.
+    betas, eps : floats, default=(0.9, 0.999), 1e-8
+        Of Adam.
+    clip_norm : float or None, default=None
+        Scale a model's gradient down to this norm where it is longer.
+    rate_factors : mapping from str to float, default={}
+        Learning-rate factors for parameters by the beginning of their name, e.g. {"bias": 0.1, "weight_1": 2.0}; the
+        longest beginning that fits counts.
+    precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
+        Arithmetic. "tf32" and "bf16" speed up matrix products on a GPU; weights stay in float32.
+    device : str, default="cpu"
+        "cpu", "cuda", "cuda:1", ..., or "auto" for a GPU where there is one.
+    """
+
+    loss: Loss
+    max_epochs: int = 300
+    batch_size: int = 64
+    patience: int | None = None
+    min_delta: float = 0.0
+    optimiser: str = "adam"
+    schedule: str = "constant"
+    warmup: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    clip_norm: float | None = None
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    precision: str = "float32"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        positive_integer("max_epochs", self.max_epochs)
+        positive_integer("batch_size", self.batch_size)
+        if self.patience is not None:
+            positive_integer("patience", self.patience)
+        _at_least("min_delta", self.min_delta, 0)
+        _one_of("optimiser", self.optimiser, OPTIMISERS)
+        _one_of("schedule", self.schedule, SCHEDULES)
+        _one_of("precision", self.precision, PRECISIONS)
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup={self.warmup!r} is out of range; expected a fraction of the steps in [0, 1)")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas!r} are out of range; expected two numbers in [0, 1)")
+        _at_least("eps", self.eps, 0, exclusive=True)
+        if self.clip_norm is not None:
+            _at_least("clip_norm", self.clip_norm, 0, exclusive=True)
+        for name, factor in self.rate_factors.items():
+            _at_least(f"rate_factors[{name!r}]", factor, 0)
+        object.__setattr__(self, "rate_factors", dict(self.rate_factors))
+
+    def torch_device(self) -> torch.device:
+        """Return the device to train on."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError:
+            raise ValueError(f"device={self.device!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device={self.device!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+        if device.type == "cpu" and self.precision in ("tf32", "bf16"):
+            raise ValueError(f"precision={self.precision!r} is for GPUs; use 'float32' or 'float64' on the CPU")
+        return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return torch.float64 if self.precision == "float64" else torch.float32
+
+    def key(self) -> tuple[Any, ...]:
+        """Return something hashable that is equal for equal settings."""
+        return tuple(
+            tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in vars(self).values()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """What is one model's own.
+
+    Parameters
+    ----------
+    train : 1-D tensor of int64 or None, default=None
+        Rows of its table to learn from; None means all.
+    val : 1-D tensor of int64 or None, default=None
+        Rows to validate on after every epoch; None means none, and the weights of the last epoch are kept.
+    seed : int, default=0
+        Of its first weights, its shuffling, its dropout and its gates.
+    learning_rate : float, default=1e-3
+    weight_decay : float, default=0.0
+        See `FleetSettings.optimiser`.
+    dropout : float, default=0.0
+    l1, l2, l0 : float, default=0.0
+        Factors of the penalties on the edges; l0 puts hard-concrete gates on them.
+    table : int, default=0
+        Which of the tables given to `Fleet.fit` is its own (folds may be preprocessed differently).
+    sample_weight : 1-D tensor of floats or None, default=None
+        One per row of its table; they are scaled to a mean of 1 over its training (or validation) rows.
+    class_weight : 1-D tensor of floats or None, default=None
+        One per class, for cross-entropy and for binary cross-entropy with one output.
+    """
+
+    train: Tensor | None = None
+    val: Tensor | None = None
+    seed: int = 0
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    dropout: float = 0.0
+    l1: float = 0.0
+    l2: float = 0.0
+    l0: float = 0.0
+    table: int = 0
+    sample_weight: Tensor | None = None
+    class_weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weight_decay", "l1", "l2", "l0"):
+            _at_least(name, getattr(self, name), 0)
+        _at_least("learning_rate", self.learning_rate, 0)
+        dropout_rate(self.dropout)
+        positive_integer("table", self.table, smallest=0)
+        if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
+            raise TypeError(f"seed={self.seed!r} has type {type(self.seed).__name__}; expected an integer")
