@@ -57,8 +57,8 @@ class Snapshot:
 def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member], tables: Sequence[Table]) -> str:
     """Hash everything that determines the result, so that a checkpoint is never continued as something else."""
     digest = hashlib.sha256()
-    without_device = {name: value for name, value in vars(settings).items() if name != "device"}
-    digest.update(repr((shape, sorted(without_device.items(), key=lambda item: item[0]))).encode())
+    options = vars(settings) | {"device": settings.torch_device().type}
+    digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
     for member in members:
         for field in fields(member):
             _update(digest, getattr(member, field.name))

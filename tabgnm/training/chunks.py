@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from tabgnm.nn.shapes import Shape
-from tabgnm.training.plain_step import is_plain
+from tabgnm.training.plain_step import is_plain, is_small
 from tabgnm.training.settings import FleetSettings
 
 _GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
@@ -50,7 +50,7 @@ def models_per_chunk(
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return max(1, min(n_models, int(free * _GPU_SHARE) // everything))
-    if n_models <= _NUMPY_MODELS and is_plain(shape, min(settings.batch_size, n_train), shape.n_effective_parameters()):
+    if n_models <= _NUMPY_MODELS and is_plain(shape) and is_small(shape, min(settings.batch_size, n_train)):
         return 1
     fitting = int(available_memory() * _CPU_SHARE) // everything
     cached = max(1, _CPU_STEP_BYTES // step)

@@ -11,49 +11,75 @@ from tabgnm.nn.hard_concrete import INITIAL_LOG_ALPHA
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 
-_ALIGN = 8  # matrix kernels read several floats at once; every parameter begins at a multiple of this
-
 
 class FlatLayout:
-    """Where each parameter stands in a row: edges first, then what variants add, then the gates of the l0 penalty."""
+    """Where each parameter stands in a row: edges first, then what variants add, then the gates of the l0 penalty.
 
-    def __init__(self, shape: Shape, *, gates: bool = False) -> None:
+    Parameters
+    ----------
+    shape : Shape
+    gates : bool, default=False
+        Whether every edge has a gate.
+    align : int, default=1
+        All sides are rounded up to a multiple of this: kernels of a GPU read several numbers at once, but only where
+        everything is so aligned. What is added is 0 and stays 0.
+    """
+
+    def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1) -> None:
         self.shape = shape
         self.gates = gates
-        sizes = shape.parameter_shapes()
+        self.sizes = shape.parameter_shapes()
         edges = shape.edge_parameters()
         self.offsets: dict[str, int] = {}
+        self._padded: dict[str, tuple[int, ...]] = {}  # sizes in the buffer
         end = 0
-        for name in [*edges, *(name for name in sizes if name not in edges)]:
+        for name in [*edges, *(name for name in self.sizes if name not in edges)]:
             self.offsets[name] = end
-            end += -(-math.prod(sizes[name]) // _ALIGN) * _ALIGN
+            self._padded[name] = tuple(-(-side // align) * align for side in self.sizes[name])
+            end += math.prod(self._padded[name])
             if name == edges[-1]:
                 self.n_edges = end
         self.n_weights = end
         self.n_flat = end + (self.n_edges if gates else 0)
-        self.sizes = sizes
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Parameters by name as views of `flat`: (M, ...) for (M, P), without M for (P,)."""
-        views = {}
+        views = self.padded_views(flat)
         for name, size in self.sizes.items():
-            offset = self.offsets[name]
-            views[name] = flat[..., offset : offset + math.prod(size)].view(*flat.shape[:-1], *size)
+            for dim, side in enumerate(reversed(size), start=1):
+                views[name] = views[name].narrow(-dim, 0, side)
         return views
+
+    def padded_views(self, flat: Tensor) -> dict[str, Tensor]:
+        """As `views`, with what was added to align them."""
+        views = {}
+        for name, padded in self._padded.items():
+            offset = self.offsets[name]
+            views[name] = flat[..., offset : offset + math.prod(padded)].view(*flat.shape[:-1], *padded)
+        return views
+
+    def compact(self, flat: Tensor) -> Tensor:
+        """Return the weights (M, P) on the CPU in the layout without gates and without gaps."""
+        plain = FlatLayout(self.shape)
+        out = torch.empty(len(flat), plain.n_weights, dtype=flat.dtype)
+        for name, view in plain.views(out).items():
+            view.copy_(self.views(flat)[name])
+        return out
 
     def first_weights(self, seeds: list[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """Draw the first weights of every model from its own seed: (M, P)."""
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
-        for position, (name, how) in enumerate(self.shape.draws().items()):
-            n = math.prod(self.sizes[name])
+        views = self.views(flat)
+        for position, name in enumerate(self.sizes):
+            view, how, n = views[name], self.shape.draws()[name], math.prod(self.sizes[name])
             keys = [counter_random.key(seed, counter_random.INITIAL_WEIGHTS, position) for seed in seeds]
-            target = flat[:, self.offsets[name] : self.offsets[name] + n]
             if how.kind == "normal":
-                target.copy_(counter_random.normal(keys, n, device).mul_(how.scale))
+                view.copy_(counter_random.normal(keys, n, device).mul_(how.scale).view(view.shape))
             elif how.kind == "uniform":
-                target.copy_(counter_random.uniform(keys, n, device).mul_(2 * how.scale).sub_(how.scale))
+                numbers = counter_random.uniform(keys, n, device).mul_(2 * how.scale).sub_(how.scale)
+                view.copy_(numbers.view(view.shape))
             else:
-                target.fill_(how.scale)
+                view.fill_(how.scale)
         if self.gates:
             flat[:, self.n_weights :] = INITIAL_LOG_ALPHA
         return flat
@@ -64,12 +90,12 @@ class FlatLayout:
             return None
         table = torch.ones(self.n_flat, dtype=dtype, device=device)
         used = set()
-        for name, size in self.sizes.items():
+        for name, view in self.views(table).items():
             fitting = [start for start in factors if name.startswith(start)]
             if fitting:
                 start = max(fitting, key=len)
                 used.add(start)
-                table[self.offsets[name] : self.offsets[name] + math.prod(size)] = factors[start]
+                view.fill_(factors[start])
         if set(factors) - used:
             unknown = sorted(set(factors) - used)
             raise ValueError(f"rate_factors name {unknown}, but the parameters are {sorted(self.sizes)}")

@@ -19,8 +19,9 @@ from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_kernels
 from tabgnm.training.gated_weights import Gates
 from tabgnm.training.optimisers import Adam
-from tabgnm.training.plain_step import PlainStep, is_plain
-from tabgnm.training.rows import Block, Epochs, RowSet, Step
+from tabgnm.training.plain_gpu_step import PlainGpuStep
+from tabgnm.training.plain_step import PlainStep, is_plain, is_small
+from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
 
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
@@ -54,6 +55,12 @@ class Dropout:
         """Begin the streams of an epoch."""
         for stream, own in zip(self._streams if self.needed else (), keys, strict=True):
             stream.start(own)
+
+    def states(self) -> list[tuple[Tensor, Tensor, Tensor]] | None:
+        """Stream states, thresholds and scales of each layer but the last, for kernels that draw by themselves."""
+        if not self.needed:
+            return None
+        return [(stream.states, self._thresholds, self._scales) for stream in self._streams]
 
     def factors(self, n_models: int, n_rows: int, squeeze: bool) -> DropoutFactors | None:
         """Return the function that `forward` asks for the factors of each layer of a step."""
@@ -108,7 +115,8 @@ class Lockstep:
         self.members = list(members)
         self.block_steps = block_steps
         device, dtype = train.ids.device, settings.dtype
-        self.layout = FlatLayout(shape, gates=any(member.l0 for member in members))
+        gates = any(member.l0 for member in members)
+        self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" else 1)
         self.flat = self.layout.first_weights([member.seed for member in members], device, dtype)
         self.grad = torch.zeros_like(self.flat)
         self._fused = fused_kernels(device) if dtype == torch.float32 else None
@@ -144,10 +152,7 @@ class Lockstep:
         self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
         self._ragged = train.ragged or (self.val is not None and self.val.ragged)
         self._prepare_validation()
-        self._plain: PlainStep | None = None
-        alone = n == 1 and device.type == "cpu" and self.gates is None
-        if alone and is_plain(self.shape, self.epochs.batch_size, self.layout.n_weights):
-            self._plain = PlainStep(self.shape, *self._step_views(1), self.settings.loss)
+        self._make_plain_steps(n)
 
     def _prepare_validation(self) -> None:
         """Weights of the validation rows; the rows themselves too, if they fit into one piece."""
@@ -224,8 +229,9 @@ class Lockstep:
         if self._plain is not None:
             self._take_plain_steps(self._plain, block, data)
         else:
+            take = self._step if self._plain_gpu is None else self._fused_step
             for step, rates in zip(block.steps, data.rates, strict=True):
-                self._step(step, data, rates)
+                take(step, data, rates)
         n, n_positions = block.n_models, block.n_positions
         self.train_loss[:n] += self._weighted_loss(self._outputs[:n, :n_positions], data.y, data.shares)
 
@@ -237,7 +243,7 @@ class Lockstep:
             self.gates.open_randomly(flat)
         if self._low is not None:
             self._low[0][:n].copy_(flat if self.gates is None else self.gates.effective[:n])
-        x, y, weights = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows]
+        x, y, weights = data.x[:n, rows, : self.shape.n_inputs], data.y[:n, rows], data.weights[:n, rows]
         one = n == 1  # a single model works on matrices: their kernels have less overhead than batched ones
         if one:
             x, y, weights = x[0], y[0], weights[0]
@@ -261,16 +267,40 @@ class Lockstep:
             plain.run(x[rows], targets[rows], weights[rows], outputs[rows], dropout)
             self.adam.step(1, step.index, rates)
 
+    def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
+        """Do what `_step` does, for models without variants on a GPU."""
+        assert self._plain_gpu is not None
+        n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
+        x, y, weights = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows]
+        self._plain_gpu.run(x, y, weights, self._outputs[:n, rows], self.dropout.states())
+        self.adam.step(n, step.index, rates)
+
+    def _make_plain_steps(self, n_models: int) -> None:
+        """Prepare the faster ways for models without variants, where there is one."""
+        shape, settings, device = self.shape, self.settings, self.flat.device
+        self._plain: PlainStep | None = None
+        self._plain_gpu: PlainGpuStep | None = None
+        if not is_plain(shape) or self.gates is not None or self._low is not None:
+            return
+        batch_size = self.epochs.batch_size
+        if n_models == 1 and device.type == "cpu" and is_small(shape, batch_size):
+            self._plain = PlainStep(shape, *self._step_views(1), settings.loss)
+        if self._fused is not None and settings.loss.name in self._fused.LOSS_KINDS:
+            views = self.layout.padded_views(self.flat), self.layout.padded_views(self.grad)
+            self._plain_gpu = PlainGpuStep(self._fused, shape, *views, settings.loss, batch_size)
+
     def _grad_output(self, output: Tensor, y: Tensor, weights: Tensor, kept: Tensor) -> Tensor:
         """Weighted gradient of the loss by the outputs, which are kept for the mean loss of the epoch."""
         loss = self.settings.loss
         if self._fused is None or loss.name not in self._fused.LOSS_KINDS:
             kept.copy_(output)
             return loss.gradient(output, y).mul_(weights.unsqueeze(-1))
-        if output.dim() == 2:
+        one = output.dim() == 2
+        if one:
             output, y, weights = output.unsqueeze(0), y.unsqueeze(0), weights.unsqueeze(0)
-        gradient: Tensor = self._fused.loss_gradient(loss.name, loss.setting, output, y, weights, kept, output.dtype)
-        return gradient[0] if len(gradient) == 1 else gradient
+        gradient = torch.empty_like(output)
+        self._fused.loss_gradient(loss.name, loss.setting, output, y, weights, kept, gradient)
+        return gradient[0] if one else gradient
 
     def _step_views(self, n: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Parameters and gradients of the first models by name; a single model's without the leading dimension."""
@@ -329,7 +359,7 @@ class Lockstep:
         assert self.val is not None
         tables, ids = self.val.tables, self.val.ids[:, first : first + self._val_piece]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
-        return x.view(*ids.shape, *x.shape[1:]), y.view(*ids.shape, *y.shape[1:])
+        return x.view(*ids.shape, -1)[..., : tables.n_columns], y.view(*ids.shape, *y.shape[1:])
 
     def run_epoch(self) -> None:
         """Do everything between `load_epoch` and the next question of the host."""
@@ -341,4 +371,4 @@ class Lockstep:
     def final_weights(self) -> Tensor:
         """Best weights of all models with their gates applied, on the CPU: (M, P)."""
         best = self.best_flat if self.gates is None else self.gates.fixed(self.best_flat)
-        return best[:, : self.layout.n_weights].cpu()
+        return self.layout.compact(best)

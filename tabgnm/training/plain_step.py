@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 _LARGEST_STEP = 8_000_000
 
 
-def is_plain(shape: Shape, batch_size: int, n_weights: int) -> bool:
-    """Whether `PlainStep` can take the steps of a network of this shape, and is the faster way."""
+def is_plain(shape: Shape) -> bool:
+    """Whether a shape has no variants, so that its steps can be taken by code made for this case."""
     variants = shape.combine != "none" or shape.clamp_inputs or shape.persistent_outputs
     variants = variants or shape.tied or shape.learn_initial
-    return not variants and shape.activation == "relu" and batch_size * n_weights <= _LARGEST_STEP
+    return not variants and shape.activation == "relu"
+
+
+def is_small(shape: Shape, batch_size: int) -> bool:
+    """Whether `PlainStep` is faster than torch."""
+    return batch_size * shape.n_effective_parameters() <= _LARGEST_STEP
 
 
 class PlainStep:

@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss
 from tabgnm.training import counter_random
+from tabgnm.training.fused import fused_kernels
 from tabgnm.training.settings import Member
+
+ALIGN = 16  # sides of matrices on a GPU are multiples of this
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +108,10 @@ class Tables:
     """All tables of a fleet one below the other on the device."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
-        self.x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
+        x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
+        # On a GPU zeros are added for the matrix kernels; see FlatLayout.
+        self.n_columns = x.shape[1]
+        self.x = F.pad(x, (0, -self.n_columns % ALIGN)) if device.type == "cuda" else x
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
         lengths = [len(table.x) for table in tables]
@@ -245,11 +252,14 @@ class Epochs:
             torch.mul(self._base_epoch_weights, weights, out=self.epoch_weights)
 
     def gather(self, block: Block) -> tuple[Tensor, Tensor]:
-        """Fetch the rows of a block: x (M, L, m) and y (M, L, ...), in buffers that are used again."""
+        """Fetch the rows of a block: x (M, L, m or aligned) and y (M, L, ...); buffers may be used again."""
         n, m = block.n_positions, block.n_models
         ids = self.ids[:m, block.first_position : block.first_position + n].reshape(-1)
         tables = self.rows.tables
+        kernels = fused_kernels(ids.device)
+        if kernels is not None:
+            return kernels.gather_rows(tables.x, ids).view(m, n, -1), tables.y[ids].view(m, n, *tables.y.shape[1:])
         x, y = self._x[: m * n], self._y[: m * n]
         torch.index_select(tables.x, 0, ids, out=x)
         torch.index_select(tables.y, 0, ids, out=y)
-        return x.view(m, n, *x.shape[1:]), y.view(m, n, *y.shape[1:])
+        return x.view(m, n, -1), y.view(m, n, *y.shape[1:])

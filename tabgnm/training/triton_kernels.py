@@ -1,6 +1,14 @@
-"""Two fused GPU kernels: the optimiser's step, and the gradient of the loss.
+"""Fused GPU kernels for what stands between the matrix products of a step.
 
-They do what `Adam.step` and `Loss.gradient` do with torch's operations, in one pass over memory and one launch each.
+Small matrix products are over before the next kernel has been launched, so what counts is the number of kernels and of
+passes over memory. Each kernel here takes the place of two to six of torch's operations:
+
+- `activate`: bias, ReLU and dropout of a layer;
+- `loss_gradient`: bias of the last layer, gradient of the loss, gradient of that bias;
+- `deactivate`: backward through dropout and ReLU, gradient of the layer's bias;
+- `adam_step`: penalties, optimiser, soft threshold;
+- `gather_rows`: fetches the rows of an epoch.
+
 Nothing depends on them: where Triton or the compiler it needs is missing, torch's operations are used.
 """
 
@@ -13,11 +21,40 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1024
 LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
+
+_ADAM_BLOCK = 1024
+_STREAM_FACTOR = tl.constexpr(6364136223846793005)  # as in `counter_random`
+_STREAM_STEP = tl.constexpr(1442695040888963407)
 
 
 @triton.jit
+def _load(pointer, model, there: tl.constexpr):
+    """Load a number of a model, or 0 where nobody has one."""
+    return tl.load(pointer + model) if there else 0.0
+
+
+@triton.jit
+def _adam(
+    weight, grad, moment_ptr, square_ptr, mask, scale, offset, rate, l2, l1, decay, threshold, factor,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+):  # fmt: skip
+    """Step weights with their gradients, and the moments behind the pointers; gives the new weights."""
+    grad += l2 * weight
+    grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
+    weight *= 1 - rate * decay
+    moment = tl.load(moment_ptr, mask=mask, other=0.0)
+    square = tl.load(square_ptr, mask=mask, other=0.0)
+    moment += (1 - BETA_1) * (grad - moment)
+    square = square * BETA_2 + (1 - BETA_2) * grad * grad
+    tl.store(moment_ptr, moment, mask=mask)
+    tl.store(square_ptr, square, mask=mask)
+    weight -= factor * tl.div_rn(moment, tl.sqrt_rn(square) * scale + offset)
+    limit = rate * threshold * factor
+    return weight - tl.maximum(tl.minimum(weight, limit), -limit)
+
+
+@triton.jit(do_not_specialize=["rates_stride"])
 def _adam_kernel(
     flat_ptr, grad_ptr, moment_ptr, square_ptr, rates_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr, factors_ptr,
     n_columns, n_edges, stride, rates_stride,
@@ -28,37 +65,40 @@ def _adam_kernel(
     model = tl.program_id(1).to(tl.int64)
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < n_columns
-    edge = columns < n_edges
+    edge = (columns < n_edges).to(tl.float32)  # penalties act on edges only
     places = model * stride + columns
-    weight = tl.load(flat_ptr + places, mask=inside, other=0.0)
-    grad = tl.load(grad_ptr + places, mask=inside, other=0.0)
-    if HAS_L2:
-        grad += tl.where(edge, weight * tl.load(l2_ptr + model), 0.0)
-    if HAS_L1:
-        sign = tl.where(weight > 0, 1.0, tl.where(weight < 0, -1.0, 0.0))
-        grad += tl.where(edge, sign * tl.load(l1_ptr + model), 0.0)
-    scale = tl.load(rates_ptr + model)
-    offset = tl.load(rates_ptr + rates_stride + model)
-    rate = tl.load(rates_ptr + 2 * rates_stride + model)
-    if HAS_DECAY:
-        weight = tl.where(edge, weight * (1 - rate * tl.load(decay_ptr + model)), weight)
-    moment = tl.load(moment_ptr + places, mask=inside, other=0.0)
-    square = tl.load(square_ptr + places, mask=inside, other=0.0)
-    moment += (1 - BETA_1) * (grad - moment)
-    square = square * BETA_2 + (1 - BETA_2) * grad * grad
-    update = tl.div_rn(moment, tl.sqrt_rn(square) * scale + offset)
-    factor = 1.0
-    if HAS_FACTORS:
-        factor = tl.load(factors_ptr + columns, mask=inside, other=1.0)
-        update *= factor
-    weight -= update
-    if HAS_THRESHOLD:
-        threshold = rate * tl.load(threshold_ptr + model) * factor
-        shrunk = weight - tl.maximum(tl.minimum(weight, threshold), -threshold)
-        weight = tl.where(edge, shrunk, weight)
+    factor = tl.load(factors_ptr + columns, mask=inside, other=1.0) if HAS_FACTORS else 1.0
+    weight = _adam(
+        tl.load(flat_ptr + places, mask=inside, other=0.0), tl.load(grad_ptr + places, mask=inside, other=0.0),
+        moment_ptr + places, square_ptr + places, inside,
+        tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model),
+        tl.load(rates_ptr + 2 * rates_stride + model),
+        edge * _load(l2_ptr, model, HAS_L2), edge * _load(l1_ptr, model, HAS_L1),
+        edge * _load(decay_ptr, model, HAS_DECAY), edge * _load(threshold_ptr, model, HAS_THRESHOLD), factor,
+        BETA_1, BETA_2,
+    )  # fmt: skip
     tl.store(flat_ptr + places, weight, mask=inside)
-    tl.store(moment_ptr + places, moment, mask=inside)
-    tl.store(square_ptr + places, square, mask=inside)
+
+
+@triton.jit(do_not_specialize=["n_rows"])
+def _gather_kernel(table_ptr, ids_ptr, out_ptr, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (rows < n_rows)[:, None] & (columns < width)[None, :]
+    ids = tl.load(ids_ptr + rows, mask=rows < n_rows, other=0)
+    values = tl.load(table_ptr + ids[:, None] * width + columns[None, :], mask=inside, other=0.0)
+    tl.store(out_ptr + rows[:, None] * width + columns[None, :], values, mask=inside)
+
+
+def gather_rows(table: Tensor, ids: Tensor) -> Tensor:
+    """Return table[ids] for a table (N, w): torch's kernel takes a block of threads for each short row."""
+    out = torch.empty(len(ids), table.shape[1], dtype=table.dtype, device=table.device)
+    columns = min(64, triton.next_power_of_2(table.shape[1]))
+    rows = 2048 // columns
+    _gather_kernel[(triton.cdiv(len(ids), rows), triton.cdiv(table.shape[1], columns))](
+        table, ids, out, len(ids), table.shape[1], ROWS=rows, COLUMNS=columns
+    )
+    return out
 
 
 def adam_step(
@@ -79,7 +119,7 @@ def adam_step(
     """One step of the first models, as many as `flat` (n, P) has; `rates` (3, M, 1) are those of the step."""
     n_models, n_columns = flat.shape
     none = flat  # a pointer for what is not there; the kernel does not follow it
-    _adam_kernel[(triton.cdiv(n_columns, _BLOCK), n_models)](
+    _adam_kernel[(triton.cdiv(n_columns, _ADAM_BLOCK), n_models)](
         flat, grad, moment, square, rates,
         none if l2 is None else l2, none if l1 is None else l1,
         none if decay is None else decay, none if threshold is None else threshold,
@@ -87,70 +127,162 @@ def adam_step(
         n_columns, n_edges, flat.stride(0), rates.stride(0),
         BETA_1=betas[0], BETA_2=betas[1],
         HAS_L2=l2 is not None, HAS_L1=l1 is not None, HAS_DECAY=decay is not None,
-        HAS_THRESHOLD=threshold is not None, HAS_FACTORS=factors is not None, BLOCK=_BLOCK,
+        HAS_THRESHOLD=threshold is not None, HAS_FACTORS=factors is not None, BLOCK=_ADAM_BLOCK,
     )  # fmt: skip
 
 
-@triton.jit
-def _loss_kernel(
-    output_ptr, target_ptr, weight_ptr, kept_ptr, grad_ptr, setting, n_rows, n_outputs,
-    target_model, target_row, weight_model, kept_model, kept_row,
-    KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+@triton.jit(do_not_specialize=["n_rows"])
+def _activate_kernel(
+    state_ptr, bias_ptr, stream_ptr, threshold_ptr, scale_ptr,
+    n_rows, n_columns, n_nodes, state_model, state_row, bias_model, stream_model,
+    DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (rows < n_rows)[:, None] & (columns < n_columns)[None, :]
+    places = state_ptr + model * state_model + rows[:, None] * state_row + columns[None, :]
+    bias = tl.load(bias_ptr + model * bias_model + columns, mask=columns < n_columns, other=0.0)
+    state = tl.maximum(tl.load(places, mask=inside, other=0.0) + bias[None, :], 0.0)
+    if DROPOUT:
+        real = (rows < n_rows)[:, None] & (columns < n_nodes)[None, :]
+        streams = stream_ptr + model * stream_model + rows[:, None] * n_nodes + columns[None, :]
+        numbers = tl.load(streams, mask=real, other=0) * _STREAM_FACTOR + _STREAM_STEP
+        tl.store(streams, numbers, mask=real)
+        kept = numbers >= tl.load(threshold_ptr + model)
+        state = tl.where(kept, state * tl.load(scale_ptr + model), 0.0)
+    tl.store(places, state, mask=inside)
+
+
+def activate(state: Tensor, bias: Tensor, dropout: tuple[Tensor, Tensor, Tensor] | None) -> None:
+    """Turn products (n, B, t) into states: add the bias (n, t), ReLU, dropout.
+
+    `dropout` holds stream states (M, B, t without what was added to align it), thresholds and scales (M, 1, 1).
+    """
+    n_models, n_rows, n_columns = state.shape
+    streams, thresholds, scales = (state, state, state) if dropout is None else dropout
+    rows, columns = 32, min(64, triton.next_power_of_2(n_columns))
+    _activate_kernel[(triton.cdiv(n_columns, columns), triton.cdiv(n_rows, rows), n_models)](
+        state, bias, streams, thresholds, scales,
+        n_rows, n_columns, streams.shape[2], state.stride(0), state.stride(1), bias.stride(0), streams.stride(0),
+        DROPOUT=dropout is not None, ROWS=rows, COLUMNS=columns,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["n_rows"])
+def _deactivate_kernel(
+    grad_ptr, state_ptr, grad_bias_ptr, scale_ptr,
+    n_rows, n_columns, grad_model, grad_row, state_model, state_row, bias_model,
+    DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     model = tl.program_id(1).to(tl.int64)
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    column_inside = columns < n_columns
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    scale = tl.load(scale_ptr + model) if DROPOUT else 1.0
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        inside = (rows < n_rows)[:, None] & column_inside[None, :]
+        places = grad_ptr + model * grad_model + rows[:, None] * grad_row + columns[None, :]
+        states = state_ptr + model * state_model + rows[:, None] * state_row + columns[None, :]
+        grad = tl.load(places, mask=inside, other=0.0) * scale
+        grad = tl.where(tl.load(states, mask=inside, other=0.0) > 0, grad, 0.0)
+        tl.store(places, grad, mask=inside)
+        total += tl.sum(grad, axis=0)
+    tl.store(grad_bias_ptr + model * bias_model + columns, total, mask=column_inside)
+
+
+def deactivate(grad: Tensor, state: Tensor, grad_bias: Tensor, scales: Tensor | None) -> None:
+    """Turn the gradient by states (n, B, t) into that by messages, in place, and write the bias's (n, t)."""
+    n_models, n_rows, n_columns = grad.shape
+    columns = min(16 if n_models < 64 else 32, triton.next_power_of_2(n_columns))
+    _deactivate_kernel[(triton.cdiv(n_columns, columns), n_models)](
+        grad, state, grad_bias, grad if scales is None else scales,
+        n_rows, n_columns, grad.stride(0), grad.stride(1), state.stride(0), state.stride(1), grad_bias.stride(0),
+        DROPOUT=scales is not None, ROWS=64, COLUMNS=columns,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_outputs", "bias_model", "grad_bias_model", "setting"])
+def _loss_kernel(
+    output_ptr, target_ptr, weight_ptr, kept_ptr, grad_ptr, bias_ptr, grad_bias_ptr, setting, n_rows, n_outputs,
+    output_model, output_row, target_model, target_row, weight_model, kept_model, kept_row, grad_model, grad_row,
+    bias_model, grad_bias_model,
+    KIND: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, COLUMNS)
-    row_inside = rows < n_rows
-    inside = row_inside[:, None] & (columns < n_outputs)[None, :]
-    places = (model * n_rows + rows)[:, None] * n_outputs + columns[None, :]
-    output = tl.load(output_ptr + places, mask=inside, other=0.0)
-    weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
-    tl.store(kept_ptr + model * kept_model + rows[:, None] * kept_row + columns[None, :], output, mask=inside)
-    if KIND == 0:
-        target = tl.load(target_ptr + model * target_model + rows * target_row, mask=row_inside, other=0)
-        shifted = tl.where(inside, output, float("-inf"))
-        shifted -= tl.max(shifted, axis=1)[:, None]
-        powers = tl.where(inside, tl.exp(shifted), 0.0)
-        gradient = tl.div_rn(powers, tl.sum(powers, axis=1)[:, None] + tl.zeros_like(powers))
-        hit = columns[None, :] == target[:, None]
-        gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
-    else:
-        where = model * target_model + rows[:, None] * target_row + columns[None, :]
-        target = tl.load(target_ptr + where, mask=inside, other=0.0)
-        gradient = output - target
-        if KIND == 1:
-            gradient = 2 * gradient
-        elif KIND == 2:
-            gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
-        elif KIND == 3:
-            sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
-            gradient = sign + (0.5 - setting)
+    column_inside = columns < n_outputs
+    bias = tl.zeros((COLUMNS,), dtype=tl.float32)
+    if BIAS:
+        bias = tl.load(bias_ptr + model * bias_model + columns, mask=column_inside, other=0.0)
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        row_inside = rows < n_rows
+        inside = row_inside[:, None] & column_inside[None, :]
+        places = output_ptr + model * output_model + rows[:, None] * output_row + columns[None, :]
+        output = tl.load(places, mask=inside, other=0.0) + bias[None, :]
+        tl.store(kept_ptr + model * kept_model + rows[:, None] * kept_row + columns[None, :], output, mask=inside)
+        if KIND == 0:
+            target = tl.load(target_ptr + model * target_model + rows * target_row, mask=row_inside, other=0)
+            shifted = tl.where(column_inside[None, :], output, float("-inf"))
+            shifted -= tl.max(shifted, axis=1)[:, None]
+            powers = tl.exp(shifted)
+            gradient = tl.div_rn(powers, tl.sum(powers, axis=1)[:, None] + tl.zeros_like(powers))
+            hit = columns[None, :] == target[:, None]
+            gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
         else:
-            gradient = tl.sigmoid(output) - target
-    tl.store(grad_ptr + places, gradient * weight[:, None], mask=inside)
+            where = target_ptr + model * target_model + rows[:, None] * target_row + columns[None, :]
+            target = tl.load(where, mask=inside, other=0.0)
+            gradient = output - target
+            if KIND == 1:
+                gradient = 2 * gradient
+            elif KIND == 2:
+                gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
+            elif KIND == 3:
+                sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
+                gradient = sign + (0.5 - setting)
+            else:
+                gradient = tl.sigmoid(output) - target
+        weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
+        gradient = tl.where(inside, gradient * weight[:, None], 0.0)
+        tl.store(grad_ptr + model * grad_model + rows[:, None] * grad_row + columns[None, :], gradient, mask=inside)
+        total += tl.sum(gradient, axis=0)
+    if BIAS:
+        tl.store(grad_bias_ptr + model * grad_bias_model + columns, total, mask=column_inside)
 
 
 def loss_gradient(
-    kind: str, setting: float, output: Tensor, targets: Tensor, weights: Tensor, kept: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Weighted gradient of the loss by `output` (n, B, c), which is also copied to `kept`.
+    kind: str,
+    setting: float,
+    output: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    kept: Tensor,
+    grad: Tensor,
+    bias: Tensor | None = None,
+    grad_bias: Tensor | None = None,
+) -> None:
+    """Write the weighted gradient of the loss by `output` (n, B, c) into `grad`, and the output into `kept`.
 
-    `weights` (n, B), `targets` (n, B) or (n, B, c) and `kept` (n, B, c) may be parts of larger tensors.
+    With a `bias` (n, c), it is added to the output first, and its gradient written to `grad_bias`. All tensors may be
+    parts of larger ones; `targets` are (n, B) or (n, B, c), `weights` (n, B).
     """
     n_models, n_rows, n_outputs = output.shape
-    gradient = torch.empty(output.shape, dtype=dtype, device=output.device)
     columns = triton.next_power_of_2(n_outputs)
-    rows = min(triton.next_power_of_2(n_rows), max(1, 4096 // columns))
-    _loss_kernel[(triton.cdiv(n_rows, rows), n_models)](
-        output, targets, weights, kept, gradient, setting, n_rows, n_outputs,
-        targets.stride(0), targets.stride(1), weights.stride(0), kept.stride(0), kept.stride(1),
-        KIND=LOSS_KINDS[kind], ROWS=rows, COLUMNS=columns,
+    rows = min(triton.next_power_of_2(n_rows), max(1, 2048 // columns))
+    some_bias, some_grad_bias = (grad[:, 0], grad[:, 0]) if bias is None or grad_bias is None else (bias, grad_bias)
+    _loss_kernel[(n_models,)](
+        output, targets, weights, kept, grad, some_bias, some_grad_bias, setting, n_rows, n_outputs,
+        output.stride(0), output.stride(1), targets.stride(0), targets.stride(1), weights.stride(0),
+        kept.stride(0), kept.stride(1), grad.stride(0), grad.stride(1), some_bias.stride(0), some_grad_bias.stride(0),
+        KIND=LOSS_KINDS[kind], BIAS=bias is not None, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
-    return gradient
 
 
-def self_check(device: torch.device) -> Any:
-    """Compile and run both kernels once; an exception here means that they cannot be used on this machine."""
+def self_check(device: torch.device) -> None:
+    """Compile and run kernels once; an exception here means that they cannot be used on this machine."""
     flat = torch.ones(2, 8, device=device)
     rates = torch.ones(3, 2, 1, device=device)
     nothing: dict[str, Any] = dict.fromkeys(("l2", "l1", "decay", "threshold", "factors"))
@@ -158,4 +290,4 @@ def self_check(device: torch.device) -> Any:
     output = torch.zeros(2, 3, 4, device=device)
     targets = torch.zeros(2, 3, dtype=torch.int64, device=device)
     weights, kept = torch.ones(2, 3, device=device), torch.empty_like(output)
-    return loss_gradient("cross_entropy", 0.0, output, targets, weights, kept, output.dtype)
+    loss_gradient("cross_entropy", 0.0, output, targets, weights, kept, torch.empty_like(output))
