@@ -91,7 +91,7 @@ def draw_regions(ax: Any, result: Result) -> None:
     for label, colour in enumerate(CLASS_COLOURS):
         x, y = problem.X_test[problem.y_test == label].numpy().T
         ax.scatter(x, y, s=20, color=colour, edgecolor="white", linewidth=0.6)
-    ax.set_title(f"{result.model} on the {problem.name.lower()}: {result.accuracy:.1%}")
+    ax.set_title(f"{result.model} on the {problem.name.lower()}: {result.accuracies[0]:.1%}")
     ax.set(xticks=[], yticks=[], xlabel=f"{result.size}, {len(problem.y_test)} held-out rows")
     ax.spines[:].set_visible(False)
 
@@ -99,12 +99,15 @@ def draw_regions(ax: Any, result: Result) -> None:
 def draw_curves(ax: Any, problem: Problem, results: list[Result]) -> None:
     """Draw the training loss over the epochs, one line per network."""
     for result in results:
-        epochs = np.arange(1, len(result.losses) + 1)
-        ax.plot(epochs, result.losses, color=MODEL_COLOURS[result.model], linewidth=1.8, label=result.model)
+        losses = np.array(result.losses)  # (seeds, epochs)
+        epochs = np.arange(1, losses.shape[1] + 1)
+        colour = MODEL_COLOURS[result.model]
+        ax.fill_between(epochs, losses.min(axis=0), losses.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        ax.plot(epochs, losses.mean(axis=0), color=colour, linewidth=1.8, label=f"{result.model}, {len(losses)} seeds")
     ax.set_title(f"{problem.name}: training loss")
     ax.set(xlabel="epoch", yscale="log")
-    losses = [loss for result in results for loss in result.losses]
-    few_decades = max(losses) < 30 * min(losses)
+    shown = [loss for result in results for loss in np.mean(result.losses, axis=0)]
+    few_decades = max(shown) < 30 * min(shown)
     ticker = import_extra("matplotlib.ticker", "plot", PURPOSE)
     ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if few_decades else (1,)))
     ax.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))

@@ -25,7 +25,10 @@ class Loss(Protocol):
     - gradient: (..., B, c), the derivative of each row's loss by its outputs
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the loss is called."""
+        ...
 
     @property
     def setting(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,7 +15,7 @@ from tabgnm.nn.shapes import Draw, Shape
 
 def dropout_rate(value: float) -> float:
     """Return a valid dropout rate, or say what was expected."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
         raise ValueError(f"dropout={value!r} is not a rate; expected a number in [0, 1), 0 for none")
     return float(value)
 

@@ -73,7 +73,7 @@ def _update(digest: Any, value: object) -> None:
         digest.update(repr((tuple(value.shape), value.dtype)).encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     else:
-        digest.update(repr(value).encode())
+        digest.update(f"{value!r};".encode())
 
 
 def save_checkpoint(path: Path, identity: str, snapshot: Snapshot) -> None:
@@ -86,8 +86,9 @@ def save_checkpoint(path: Path, identity: str, snapshot: Snapshot) -> None:
         "identity": identity,
         "alive": snapshot.alive,
         "n_epochs": snapshot.n_epochs,
-        "histories": [history.as_dict() for history in snapshot.histories],
-        "done": {str(position): history.as_dict() for position, (_, history) in snapshot.done.items()},
+        # Python's JSON writes and reads NaN and infinity, so nothing is lost here.
+        "histories": [vars(history) for history in snapshot.histories],
+        "done": {str(position): vars(history) for position, (_, history) in snapshot.done.items()},
     }
     unfinished = path.with_name(path.name + ".part")
     save_file(tensors, unfinished, metadata={"tabgnm": json.dumps(meta)})
@@ -111,12 +112,12 @@ def load_checkpoint(path: Path, identity: str) -> Snapshot | None:
             )
         return Snapshot(
             done={
-                int(position): (tensors[f"done.{position}"], History.from_dict(history))
+                int(position): (tensors[f"done.{position}"], History(**history))
                 for position, history in meta["done"].items()
             },
             alive=meta["alive"],
             n_epochs=meta["n_epochs"],
-            histories=[History.from_dict(history) for history in meta["histories"]],
+            histories=[History(**history) for history in meta["histories"]],
             state={name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")},
         )
     except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:

@@ -63,7 +63,7 @@ class Flight:
         # On a GPU, making room costs a new capture; on a CPU next to nothing.
         worth_leaving = 0.5 if on_gpu else 1.0
         runner = EpochRunner(lockstep)
-        was_active = torch.ones(len(self.alive), dtype=torch.bool)
+        was_active = lockstep.active.cpu().clone()  # a snapshot may hold models that had stopped already
         interrupted = False
         n_threads = torch.get_num_threads()
         try:

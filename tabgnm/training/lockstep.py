@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -116,7 +117,8 @@ class Lockstep:
         self.block_steps = block_steps
         device, dtype = train.ids.device, settings.dtype
         gates = any(member.l0 for member in members)
-        self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" else 1)
+        # Gates are drawn by their place in the buffer, so with gates there is nothing between the places.
+        self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
         self.flat = self.layout.first_weights([member.seed for member in members], device, dtype)
         self.grad = torch.zeros_like(self.flat)
         self._fused = fused_kernels(device) if dtype == torch.float32 else None
@@ -261,11 +263,12 @@ class Lockstep:
         """Do what `_step` does, for a single model without variants."""
         x, weights, outputs = data.x[0].numpy(), data.weights[0, :, None].numpy(), self._outputs[0].numpy()
         targets = plain.targets(data.y[0])
-        for step, rates in zip(block.steps, data.rates, strict=True):
-            rows = slice(step.start, step.start + step.n_rows)
-            dropout = self.dropout.factors(1, step.n_rows, squeeze=True)
-            plain.run(x[rows], targets[rows], weights[rows], outputs[rows], dropout)
-            self.adam.step(1, step.index, rates)
+        with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
+            for step, rates in zip(block.steps, data.rates, strict=True):
+                rows = slice(step.start, step.start + step.n_rows)
+                dropout = self.dropout.factors(1, step.n_rows, squeeze=True)
+                plain.run(x[rows], targets[rows], weights[rows], outputs[rows], dropout)
+                self.adam.step(1, step.index, rates)
 
     def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         """Do what `_step` does, for models without variants on a GPU."""

@@ -46,6 +46,9 @@ class Adam:
         self._base_rates = np.array([member.learning_rate for member in members])
         decoupled = settings.optimiser != "adam"
         self.decay = self._column([m.weight_decay if decoupled else 0.0 for m in members], flat)
+        # As in torch, the penalty is part of the gradient that is clipped, and weight decay is added afterwards.
+        self.l2_penalty = self._column([2 * m.l2 for m in members], flat)
+        self.coupled_decay = self._column([0.0 if decoupled else m.weight_decay for m in members], flat)
         self.l2 = self._column([2 * m.l2 + (0.0 if decoupled else m.weight_decay) for m in members], flat)
         proximal = settings.optimiser == "proximal_adam"
         self.l1_gradient = self._column([0.0 if proximal else m.l1 for m in members], flat)
@@ -71,7 +74,8 @@ class Adam:
         """Keep these models only."""
         self._base_rates = self._base_rates[keep.numpy()]
         on_device = keep.to(self.exp_avg.device)
-        for name in ("exp_avg", "exp_avg_sq", "decay", "l2", "l1_gradient", "l1_threshold"):
+        columns = ("decay", "l2", "l2_penalty", "coupled_decay", "l1_gradient", "l1_threshold")
+        for name in ("exp_avg", "exp_avg_sq", *columns):
             value = getattr(self, name)
             setattr(self, name, None if value is None else value[on_device])
 
@@ -121,15 +125,18 @@ class Adam:
             )
             return
         weights = flat[:, :edges]
-        if self.l2 is not None:
-            grad[:, :edges].addcmul_(weights, self.l2[:n])
+        if self.l2_penalty is not None:
+            grad[:, :edges].addcmul_(weights, self.l2_penalty[:n])
         if self.l1_gradient is not None:
             grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[:n])
         if settings.clip_norm is not None:
             norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
             grad.mul_((settings.clip_norm / norm.clamp(min=1e-30)).clamp_(max=1.0))
+        if self.coupled_decay is not None:
+            grad[:, :edges].addcmul_(weights, self.coupled_decay[:n])
         if self.decay is not None:
-            weights.mul_(1 - rates[_RATE, :n] * self.decay[:n])
+            shrink = rates[_RATE, :n] * self.decay[:n]
+            weights.mul_(1 - (shrink if self.factors is None else shrink * self.factors[:edges]))
         if self._by_rows:
             self._update_by_rows(n, index)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.callbacks import Callback
@@ -94,9 +94,14 @@ class FleetPlan:
         self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0
     ) -> list[TrainedModel]:
         """Train one fleet of the plan; a unit of work that can be handed to another machine."""
+        # Only the tables of these models: others may have other columns or targets.
         members = [self.jobs[position].member for position in fleet.jobs]
-        result = Fleet(fleet.shape, members, fleet.settings).fit(self.tables, callbacks=callbacks, verbose=verbose)
-        return result.models
+        used = sorted({member.table for member in members})
+        if used[-1] >= len(self.tables):
+            raise ValueError(f"a model has table={used[-1]}, but {len(self.tables)} tables were given")
+        own = [replace(member, table=used.index(member.table)) for member in members]
+        tables = [self.tables[number] for number in used]
+        return Fleet(fleet.shape, own, fleet.settings).fit(tables, callbacks=callbacks, verbose=verbose).models
 
     def describe(self) -> str:
         """Return a table of the fleets, largest first."""

@@ -136,6 +136,8 @@ class RowSet:
         self.ids = torch.zeros(len(rows), largest, dtype=torch.int64)
         for i, (source, own) in enumerate(zip(sources, rows, strict=True)):
             self.ids[i, : len(own)] = own + tables.first_row[source]
+            # Rows beyond the end count 0; they are the model's own, as 0 times another one's infinity would be NaN.
+            self.ids[i, len(own) :] = self.ids[i, 0]
         self.ids = self.ids.to(device)
         self.weights: Tensor | None = None
         if any(w is not None for w in weights):

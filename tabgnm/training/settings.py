@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,7 +27,7 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = False) -> None:
-    fits = isinstance(value, (int, float)) and math.isfinite(value)
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or value < smallest or (exclusive and value == smallest):
         sign = ">" if exclusive else ">="
         raise ValueError(f"{name}={value!r} is out of range; expected a finite number {sign} {smallest:g}")
@@ -170,10 +171,14 @@ class Member:
     class_weight: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name in ("weight_decay", "l1", "l2", "l0"):
+        for name in ("learning_rate", "weight_decay", "l1", "l2", "l0"):
             _at_least(name, getattr(self, name), 0)
-        _at_least("learning_rate", self.learning_rate, 0)
-        dropout_rate(self.dropout)
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "dropout", dropout_rate(self.dropout))
         positive_integer("table", self.table, smallest=0)
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
             raise TypeError(f"seed={self.seed!r} has type {type(self.seed).__name__}; expected an integer")
+        object.__setattr__(self, "seed", int(self.seed))
+        for name in ("train", "val", "sample_weight", "class_weight"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))

@@ -42,7 +42,7 @@ def _adam(
     """Step weights with their gradients, and the moments behind the pointers; gives the new weights."""
     grad += l2 * weight
     grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
-    weight *= 1 - rate * decay
+    weight *= 1 - rate * decay * factor
     moment = tl.load(moment_ptr, mask=mask, other=0.0)
     square = tl.load(square_ptr, mask=mask, other=0.0)
     moment += (1 - BETA_1) * (grad - moment)
@@ -143,7 +143,8 @@ def _activate_kernel(
     inside = (rows < n_rows)[:, None] & (columns < n_columns)[None, :]
     places = state_ptr + model * state_model + rows[:, None] * state_row + columns[None, :]
     bias = tl.load(bias_ptr + model * bias_model + columns, mask=columns < n_columns, other=0.0)
-    state = tl.maximum(tl.load(places, mask=inside, other=0.0) + bias[None, :], 0.0)
+    state = tl.load(places, mask=inside, other=0.0) + bias[None, :]
+    state = tl.maximum(state, 0.0, propagate_nan=tl.PropagateNan.ALL)  # a model that diverges has to be noticed
     if DROPOUT:
         real = (rows < n_rows)[:, None] & (columns < n_nodes)[None, :]
         streams = stream_ptr + model * stream_model + rows[:, None] * n_nodes + columns[None, :]

@@ -1,0 +1,287 @@
+"""On a GPU everything is as on the CPU: weights, histories, early stopping, checkpoints; and it is reproducible."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.shapes import Shape
+from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel, counter_random
+from tabgnm.training.fused import fused_kernels
+from tests.training.examples import (
+    BASE,
+    CPU,
+    EVERYTHING,
+    LOSSES,
+    PERCEPTRON,
+    SHAPES,
+    assert_all_same,
+    different_members,
+    settings_for,
+    table_for,
+    train,
+    weights_of,
+)
+from tests.training.test_callbacks import RaiseAt
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "adam": {},
+    "adamw": {"optimiser": "adamw"},
+    "proximal_adam": {"optimiser": "proximal_adam"},
+    "rate factors": {"optimiser": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
+    "clipping": {"clip_norm": 0.1},
+    "schedule": {"schedule": "cosine", "warmup": 0.2, "betas": (0.8, 0.99)},
+}
+
+
+def on_gpu(settings: FleetSettings, **changes: Any) -> FleetSettings:
+    return replace(settings, device="cuda", **changes)
+
+
+def train_twice(shape: Shape, members: list[Member], settings: FleetSettings, **how: Any) -> None:
+    """Train on the CPU and on the GPU; the models have to be the same."""
+    assert_all_same(train(shape, members, on_gpu(settings), **how), train(shape, members, settings, **how), 1e-8)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("l0", [0.0, 1e-3])
+@pytest.mark.parametrize("n_models", [1, 8])
+def test_models_are_those_of_the_cpu(shape: Shape, l0: float, n_models: int) -> None:
+    train_twice(shape, different_members(n_models, l0=l0), settings_for(max_epochs=12))
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("l0", [0.0, 1e-2])
+def test_so_they_are_with_every_optimiser(option: str, l0: float) -> None:
+    for shape in (BASE, EVERYTHING):
+        train_twice(shape, different_members(5, l0=l0), settings_for(max_epochs=12, **OPTIONS[option]))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_so_they_are_with_every_loss(loss: Loss) -> None:
+    train_twice(BASE, different_members(5), settings_for(loss, max_epochs=12))
+
+
+@pytest.mark.parametrize(("n_inputs", "n_outputs", "n_nodes"), [(1, 1, 3), (5, 1, 13), (17, 9, 60)])
+def test_so_they_are_for_widths_that_fit_no_alignment(n_inputs: int, n_outputs: int, n_nodes: int) -> None:
+    for shape in (BASE, EVERYTHING):
+        own = replace(shape, n_inputs=n_inputs, n_outputs=n_outputs, n_nodes=n_nodes)
+        train_twice(own, different_members(4), settings_for(SquaredError(), max_epochs=6))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_epochs_of_many_steps_are_those_of_the_cpu(batch_size: int) -> None:
+    # They are captured block by block.
+    members = [
+        Member(train=torch.arange(n), val=torch.arange(150, 200), seed=n, dropout=0.1) for n in (199, 197, 100, 1)
+    ]
+    train_twice(BASE, members, settings_for(max_epochs=4, batch_size=batch_size))
+
+
+def test_early_stopping_is_that_of_the_cpu() -> None:
+    settings = settings_for(max_epochs=60, patience=3)
+    for n_models in (1, 12):
+        train_twice(BASE, different_members(n_models), settings)
+
+
+def test_watching_every_epoch_changes_nothing() -> None:
+    members, settings = different_members(6), on_gpu(settings_for(max_epochs=25, patience=3))
+    watched = train(BASE, members, settings, callbacks=[RaiseAt(10**9, RuntimeError())])
+    assert_all_same(watched, train(BASE, members, settings), 1e-8)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [BASE, EVERYTHING, PERCEPTRON], ids=["base", "everything", "mlp"])
+def test_models_that_diverge_are_those_of_the_cpu(shape: Shape, precision: str) -> None:
+    rate = 1e12 if precision == "float32" else 1e70
+    rows: dict[str, Any] = {"train": torch.arange(150), "val": torch.arange(150, 200)}
+    members = [Member(seed=seed, learning_rate=rate if seed == 2 else 1e-3, **rows) for seed in range(5)]
+    settings = settings_for(SquaredError(), max_epochs=12, precision=precision)
+    here, there = train(shape, members, settings), train(shape, members, on_gpu(settings))
+    assert [m.history.status for m in there] == [m.history.status for m in here]
+    assert here[2].history.status == "diverged"
+    assert there[2].history.n_epochs == here[2].history.n_epochs
+    for one, other in zip(there, here, strict=True):
+        torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_huge_value_is_noticed_and_harms_only_who_reads_it(precision: str) -> None:
+    table = table_for(SquaredError())
+    x = table.x.to(getattr(torch, precision))
+    x[0] = 3e38 if precision == "float32" else 1e308
+    members = [Member(train=torch.arange(seed != 1, 150 - 20 * seed), seed=seed) for seed in range(4)]
+    for shape in (PERCEPTRON, replace(PERCEPTRON, init="kaiming")):
+        settings = settings_for(SquaredError(), max_epochs=4, precision=precision)
+        models = train(shape, members, on_gpu(settings), Table(x, table.y))
+        assert [m.history.status for m in models] == ["completed", "diverged", "completed", "completed"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16", "float64"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("l0", [0.0, 1e-3])
+def test_the_same_seed_twice_is_bit_equal(shape: Shape, precision: str, l0: float) -> None:
+    members, settings = different_members(5, l0=l0), on_gpu(settings_for(max_epochs=12, precision=precision))
+    assert_all_same(train(shape, members, settings), train(shape, members, settings))
+
+
+def in_single_precision(**changes: Any) -> FleetSettings:
+    return on_gpu(settings_for(SquaredError(), max_epochs=20, precision="float32", **changes))
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 4])
+def test_chunks_change_little_in_single_precision_and_nothing_in_double(chunk_size: int) -> None:
+    members = different_members(6)
+    settings = in_single_precision()
+    whole, chunked = (train(BASE, members, settings, chunk_size=size) for size in (6, chunk_size))
+    for one, other in zip(chunked, whole, strict=True):
+        assert one.history.val_loss[-1] == pytest.approx(other.history.val_loss[-1], abs=1e-3)
+    settings = replace(settings, precision="float64")
+    assert_all_same(
+        train(BASE, members, settings, chunk_size=chunk_size), train(BASE, members, settings, chunk_size=6), 1e-8
+    )
+
+
+@pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["base", "everything"])
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_faster_arithmetic_trains_to_a_similar_loss(shape: Shape, precision: str) -> None:
+    members = [
+        Member(train=torch.arange(150), val=torch.arange(150, 200), seed=seed, learning_rate=0.01) for seed in range(4)
+    ]
+    settings = on_gpu(settings_for(max_epochs=25, precision="float32"))
+    exact, fast = (train(shape, members, how) for how in (settings, replace(settings, precision=precision)))
+    for one, other in zip(fast, exact, strict=True):
+        assert {value.dtype for value in one.parameters.values()} == {torch.float32}
+        assert one.history.best_val_loss == pytest.approx(other.history.best_val_loss, rel=0.1, abs=0.02)
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def without_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("lockstep", "optimisers"):
+        monkeypatch.setattr(f"tabgnm.training.{module}.fused_kernels", lambda device: None)
+
+
+def assert_fused_is_plain(
+    monkeypatch: pytest.MonkeyPatch, shape: Shape, members: list[Member], settings: FleetSettings
+) -> None:
+    """Few steps with a large eps, so that the weights show gradients and not their signs."""
+    if fused_kernels(torch.device("cuda")) is None:
+        pytest.skip("fused kernels are not available here")
+    fused = train(shape, members, settings)
+    without_fused_kernels(monkeypatch)
+    for one, other in zip(fused, train(shape, members, settings), strict=True):
+        torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-6, atol=1e-6)
+        assert one.history.train_loss == pytest.approx(other.history.train_loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["base", "everything"])
+@pytest.mark.parametrize("l0", [0.0, 1e-3])
+def test_the_fused_step_of_the_optimiser_is_that_of_torch(
+    monkeypatch: pytest.MonkeyPatch, option: str, shape: Shape, l0: float
+) -> None:
+    members = different_members(5, val=False, l0=l0)
+    settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, **OPTIONS[option]))
+    assert_fused_is_plain(monkeypatch, shape, members, settings)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("n_models", [1, 5])
+@pytest.mark.parametrize("n_outputs", [1, 3, 11])
+def test_the_fused_gradients_are_those_of_torch(
+    monkeypatch: pytest.MonkeyPatch, loss: Loss, n_models: int, n_outputs: int
+) -> None:
+    members = [replace(member, sample_weight=torch.rand(200)) for member in different_members(n_models, val=False)]
+    settings = on_gpu(settings_for(loss, max_epochs=3, precision="float32", eps=0.1))
+    for shape in (replace(BASE, n_outputs=n_outputs, n_nodes=24), replace(EVERYTHING, n_outputs=n_outputs, n_nodes=24)):
+        with monkeypatch.context() as patch:
+            assert_fused_is_plain(patch, shape, members, settings)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_resumed_run_is_bit_identical(tmp_path: Path, precision: str) -> None:
+    members, table = different_members(6), table_for(CrossEntropy())
+    settings = on_gpu(settings_for(max_epochs=40, patience=4, precision=precision))
+    watch = RaiseAt(10**9, RuntimeError())  # a fleet that is watched asks after every epoch
+    whole = Fleet(BASE, members, settings).fit(table, callbacks=[watch]).models
+    lengths = sorted(model.history.n_epochs for model in whole)
+    assert lengths[0] + 2 < lengths[-1]
+    for after in (7, lengths[0] + 2, lengths[-1] - 1):
+        path = tmp_path / f"{after}.safetensors"
+        how: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1}
+        with pytest.raises(RuntimeError, match="the power is off"):
+            Fleet(BASE, members, settings).fit(
+                table, callbacks=[RaiseAt(after, RuntimeError("the power is off"))], **how
+            )
+        resumed = Fleet(BASE, members, settings).fit(table, callbacks=[watch], **how).models
+        histories = [(m.history.n_epochs, m.history.best_epoch, m.history.status) for m in resumed]
+        assert histories == [(m.history.n_epochs, m.history.best_epoch, m.history.status) for m in whole]
+        assert_all_same(resumed, whole, 1e-3 if precision == "float32" else 1e-8)
+
+
+def test_ctrl_c_gives_back_what_there_is() -> None:
+    members = different_members(4)
+    models = train(BASE, members, on_gpu(settings_for(max_epochs=30)), callbacks=[RaiseAt(5, KeyboardInterrupt())])
+    assert [(m.history.n_epochs, m.history.status) for m in models] == [(5, "interrupted")] * 4
+
+
+def test_results_lie_on_the_cpu_and_predict_on_either() -> None:
+    result = Fleet(BASE, different_members(3), on_gpu(settings_for())).fit(table_for(CrossEntropy()))
+    assert all(value.device == CPU for model in result.models for value in model.parameters.values())
+    x = table_for(CrossEntropy(), seed=1).x
+    here, there = result.predict(x), result.predict(x, device="cuda")
+    assert there.device == CPU
+    torch.testing.assert_close(there, here, rtol=1e-10, atol=1e-10)
+
+
+def test_auto_finds_the_gpu() -> None:
+    assert settings_for(device="auto").torch_device().type == "cuda"
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    keys, gpu = [counter_random.key(seed, 1) for seed in (-3, 0, 2**40)], torch.device("cuda")
+    assert torch.equal(counter_random.hashes(keys, 1001, gpu).cpu(), counter_random.hashes(keys, 1001, CPU))
+    assert torch.equal(counter_random.uniform(keys, 1001, gpu).cpu(), counter_random.uniform(keys, 1001, CPU))
+    normal = [counter_random.normal(keys, 1001, device).cpu() for device in (gpu, CPU)]
+    torch.testing.assert_close(*normal, rtol=1e-12, atol=1e-12)
+    sizes = torch.tensor([1001, 1, 500])
+    orders = [counter_random.shuffled(keys, 1001, sizes.to(device), device).cpu() for device in (gpu, CPU)]
+    assert torch.equal(*orders)
+    streams = [counter_random.Streams(3, (4, 5), device) for device in (gpu, CPU)]
+    for stream in streams:
+        stream.start(keys)
+        stream.advance(2)
+    assert torch.equal(streams[0].states.cpu(), streams[1].states)
+
+
+def test_running_out_of_gpu_memory_halves_the_chunk(caplog: pytest.LogCaptureFixture) -> None:
+    shape = replace(BASE, n_nodes=2000, n_layers=3)
+    n_models = 6
+    members = [Member(seed=seed) for seed in range(n_models)]
+    settings = on_gpu(settings_for(max_epochs=1, precision="float32"))
+    whole: list[TrainedModel] = train(shape, members, settings)
+    torch.cuda.empty_cache()
+    # Room for the weights of three models: each holds six numbers per weight, at 4 bytes.
+    n_weights = sum(math.prod(size) for size in shape.parameter_shapes().values())
+    ballast = torch.empty(
+        max(0, torch.cuda.mem_get_info()[0] - 3 * 6 * 4 * n_weights), dtype=torch.uint8, device="cuda"
+    )
+    try:
+        models = train(shape, members, settings, chunk_size=n_models)
+    finally:
+        del ballast
+        torch.cuda.empty_cache()
+    assert any("out of GPU memory" in record.getMessage() for record in caplog.records)
+    for one, other in zip(models, whole, strict=True):
+        torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-3, atol=1e-3)

@@ -1,0 +1,221 @@
+"""The gradients of every step are autograd's, and the step in NumPy computes what message passing computes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tabgnm.nn import GNMShape, hard_concrete
+from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from tabgnm.nn.message_passing import DropoutFactors, backward, forward
+from tabgnm.nn.shapes import Shape
+from tabgnm.training import Member, counter_random
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.lockstep import Dropout
+from tabgnm.training.optimisers import Adam
+from tabgnm.training.plain_step import PlainStep
+from tests.nn.strategies import any_shapes, mlp_shapes, seeds
+from tests.training.examples import CPU, LOSSES, settings_for, table_for, train
+
+
+@dataclass
+class RecordedStep:
+    """One step of the models that took part in it."""
+
+    weights: Tensor  # (n, P), before the step
+    gradient: Tensor  # (n, P), as Adam saw it
+    dropout: dict[int, Tensor]  # (n, B, nodes) by layer
+    uniform: Tensor | None  # (n, edges), what the gates were drawn from
+
+
+@contextmanager
+def recorded_steps() -> Iterator[list[RecordedStep]]:
+    """Write down every step; with betas=(0, ...) the first moment is the gradient."""
+    steps: list[RecordedStep] = []
+    dropout: dict[int, Tensor] = {}
+    uniform: list[Tensor] = []
+    adam_step, dropout_factors, random_gate = Adam.step, Dropout.factors, hard_concrete.random_gate
+
+    def step(self: Adam, n: int, *rest: Any) -> None:
+        before = self.flat[:n].clone()
+        adam_step(self, n, *rest)
+        steps.append(
+            RecordedStep(before, self.exp_avg[:n].clone(), dict(dropout), uniform[-1].clone() if uniform else None)
+        )
+
+    def factors(self: Dropout, *how: Any, **also: Any) -> Any:
+        draw = dropout_factors(self, *how, **also)
+        if draw is None:
+            return None
+
+        def recording(layer: int, activated: Tensor) -> Tensor | None:
+            drawn = draw(layer, activated)
+            assert drawn is not None
+            dropout[layer] = (drawn if drawn.dim() == 3 else drawn.unsqueeze(0)).clone()
+            return drawn
+
+        return recording
+
+    def gate(log_alpha: Tensor, numbers: Tensor) -> Tensor:
+        uniform.append(numbers)
+        return random_gate(log_alpha, numbers)
+
+    with (
+        patch.object(Adam, "step", step),
+        patch.object(Dropout, "factors", factors),
+        patch.object(hard_concrete, "random_gate", gate),
+    ):
+        yield steps
+
+
+def real_places(layout: FlatLayout) -> Tensor:
+    """Which places of a row hold a parameter or the gate of one; the others are there for alignment."""
+    marks = torch.zeros(layout.n_flat, dtype=torch.bool)
+    for view in layout.views(marks).values():
+        view.fill_(True)
+    if layout.gates:
+        marks[layout.n_weights :] = marks[: layout.n_edges]
+    return marks
+
+
+def drawn_before(factors: dict[int, Tensor]) -> DropoutFactors:
+    return lambda layer, _: factors.get(layer)
+
+
+def loss_of_rows(loss: Loss, output: Tensor, y: Tensor) -> Tensor:
+    if isinstance(loss, BinaryCrossEntropy):  # torch's softplus is linear from 20 on, its derivative exactly 1
+        return F.binary_cross_entropy_with_logits(output, y, reduction="none").sum(dim=-1)
+    return loss.per_row(output, y)
+
+
+@given(
+    shape=any_shapes,
+    loss=st.sampled_from(LOSSES),
+    seed=seeds,
+    n_models=st.sampled_from([1, 3]),
+    with_dropout=st.booleans(),
+    with_weights=st.booleans(),
+    with_l0=st.booleans(),
+)
+@settings(max_examples=150)
+def test_the_gradient_of_a_step_is_autograds(
+    shape: Shape, loss: Loss, seed: int, n_models: int, with_dropout: bool, with_weights: bool, with_l0: bool
+) -> None:
+    choose = random.Random(seed)
+    n_rows, batch_size = 12, 5
+    table = table_for(loss, n_rows, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+    members = [
+        Member(
+            train=torch.tensor(choose.sample(range(n_rows), choose.randint(1, n_rows))),
+            seed=seed + i,
+            dropout=choose.choice([0.2, 0.6]) if with_dropout else 0.0,
+            l1=choose.choice([0.0, 0.1]),
+            l2=choose.choice([0.0, 0.1]),
+            l0=choose.choice([0.1, 0.5]) if with_l0 else 0.0,
+            sample_weight=torch.tensor([choose.uniform(0.1, 2) for _ in range(n_rows)]) if with_weights else None,
+        )
+        for i in range(n_models)
+    ]
+    how = settings_for(loss, max_epochs=2, batch_size=batch_size, betas=(0.0, 0.999))
+    with recorded_steps() as steps:
+        models = train(shape, members, how, table, chunk_size=n_models)
+
+    # The fleet trains those with the most steps first.
+    n_steps = [-(-len(member.train) // batch_size) for member in members]  # type: ignore[arg-type]
+    order = sorted(range(n_models), key=lambda i: -n_steps[i])
+    layout = FlatLayout(shape, gates=with_l0)
+    real = real_places(layout)
+    recorded = iter(steps)
+    for epoch in range(2):
+        total_loss = [0.0] * n_models
+        for index in range(max(n_steps)):
+            step = next(recorded)
+            taking_part = [i for i in order if n_steps[i] > index]
+            assert len(step.gradient) == len(taking_part)
+            for row, i in enumerate(taking_part):
+                member = members[i]
+                assert member.train is not None
+                keys = [counter_random.key(member.seed, counter_random.SHUFFLE, epoch)]
+                shuffled = member.train[counter_random.shuffled(keys, len(member.train), None, CPU)[0]]
+                rows = shuffled[index * batch_size : (index + 1) * batch_size]
+
+                flat = step.weights[row].clone().requires_grad_()
+                edges, others = flat[: layout.n_edges], flat[layout.n_edges : layout.n_weights]
+                log_alpha = flat[layout.n_weights :]
+                gate = 1 if step.uniform is None else hard_concrete.random_gate(log_alpha, step.uniform[row].clone())
+                parameters = layout.views(torch.cat([edges * gate, others]))
+
+                factors = {layer: drawn[row, : len(rows)].clone() for layer, drawn in step.dropout.items()}
+                output = forward(shape, parameters, table.x[rows], drawn_before(factors)).output
+                per_row = loss_of_rows(loss, output, table.y[rows])
+                if member.sample_weight is not None:
+                    weight = member.sample_weight.double()
+                    per_row = per_row * weight[rows] / weight[member.train].mean()
+                total_loss[i] += per_row.sum().item() / len(member.train)
+                objective = per_row.mean() + member.l1 * edges.abs().sum() + member.l2 * edges.square().sum()
+                objective = objective + member.l0 * hard_concrete.open_probability(log_alpha).sum()
+                objective.backward()
+                assert flat.grad is not None
+                torch.testing.assert_close(step.gradient[row, real], flat.grad[real], rtol=1e-10, atol=1e-10)
+        for i, model in enumerate(models):
+            assert model.history.train_loss[epoch] == pytest.approx(total_loss[i], rel=1e-8, abs=1e-8)
+    assert next(recorded, None) is None
+
+
+@st.composite
+def plain_shapes(draw: st.DrawFn) -> Shape:
+    if draw(st.booleans()):
+        shape = draw(mlp_shapes())
+        return type(shape)(**(shape.settings() | {"activation": "relu"}))
+    m, c = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    return GNMShape(m, c, n_nodes=m + c + 1 + draw(st.integers(0, 7)), n_layers=draw(st.integers(1, 5)))
+
+
+few_batches = st.lists(st.integers(1, 6), min_size=1, max_size=3)
+
+
+@given(plain_shapes(), st.sampled_from(LOSSES), seeds, few_batches, st.booleans())
+@settings(max_examples=150)
+def test_the_step_in_numpy_is_message_passing(
+    shape: Shape, loss: Loss, seed: int, batches: list[int], with_dropout: bool
+) -> None:
+    torch.manual_seed(seed)
+    parameters = {name: torch.randn(size, dtype=torch.float64) / 2 for name, size in shape.parameter_shapes().items()}
+    gradients, expected = ({name: torch.full_like(p, torch.nan) for name, p in parameters.items()} for _ in range(2))
+    plain = PlainStep(shape, parameters, gradients, loss)
+    for n_rows in batches:  # its buffers are used again
+        table = table_for(loss, n_rows, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+        weights, outputs = torch.rand(n_rows, 1, dtype=torch.float64), torch.zeros(n_rows, shape.n_outputs).double()
+        factors: dict[int, Tensor] = {}
+
+        def dropout(layer: int, activated: Tensor, factors: dict[int, Tensor] = factors) -> Tensor:
+            return factors.setdefault(layer, torch.bernoulli(torch.full_like(activated, 0.7)) / 0.7)
+
+        drop = dropout if with_dropout else None
+        plain.run(table.x.numpy(), plain.targets(table.y), weights.numpy(), outputs.numpy(), drop)
+        trace = forward(shape, parameters, table.x, drop, keep=True)
+        backward(shape, parameters, trace, loss.gradient(trace.output, table.y) * weights, expected)
+        torch.testing.assert_close(outputs, trace.output, rtol=1e-12, atol=1e-12)
+        for name, value in expected.items():
+            torch.testing.assert_close(gradients[name], value, rtol=1e-12, atol=1e-12)
+
+
+def test_extreme_logits_give_finite_gradients_in_numpy() -> None:
+    shape = GNMShape(1, 2, 4, 1)
+    parameters = {"weight_1": torch.tensor([[1e4, -1e4]]), "bias_1": torch.zeros(2)}
+    gradients = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    plain = PlainStep(shape, parameters, gradients, CrossEntropy())
+    x, y = torch.ones(2, 1), torch.tensor([0, 1])
+    plain.run(x.numpy(), plain.targets(y), torch.ones(2, 1).numpy(), torch.zeros(2, 2).numpy(), None)
+    assert gradients["bias_1"].tolist() == [1.0, -1.0]
