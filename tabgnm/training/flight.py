@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from tabgnm.training.callbacks import Callback, EpochReport
@@ -15,7 +17,9 @@ from tabgnm.training.history import History
 from tabgnm.training.lockstep import Lockstep
 from tabgnm.training.settings import FleetSettings
 
-_GPU_EPOCHS_BETWEEN_QUESTIONS = 10  # asking makes the host wait for the device
+# Asking costs as much as several steps, and makes the host wait for a GPU; who looks on wants to see something, though.
+_EPOCHS_BETWEEN_QUESTIONS = 10
+_SECONDS_BETWEEN_QUESTIONS = 0.2
 _MODEL_TENSORS = (
     "flat", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged", "epoch",
 )  # fmt: skip
@@ -32,6 +36,24 @@ class Saver(Protocol):
     def save(self, snapshot: Snapshot) -> None:
         """Save."""
         ...
+
+
+class _Threads:
+    """One thread for steps in NumPy: its threads and torch's would keep each other from the same cores."""
+
+    def __init__(self) -> None:
+        self._n_torch = torch.get_num_threads()
+        self._limits: threadpool_limits | None = None
+
+    def use_one(self, wanted: bool) -> None:
+        """Use one thread from now on, or as many as before."""
+        if wanted and self._limits is None:
+            torch.set_num_threads(1)
+            self._limits = threadpool_limits(limits=1, user_api="blas")
+        elif not wanted and self._limits is not None:
+            self._limits.restore_original_limits()
+            self._limits = None
+            torch.set_num_threads(self._n_torch)
 
 
 class Flight:
@@ -59,23 +81,27 @@ class Flight:
         if snapshot is not None:
             n_epochs = self._resume(lockstep, snapshot)
         on_gpu = lockstep.flat.device.type == "cuda"
-        between = _GPU_EPOCHS_BETWEEN_QUESTIONS if on_gpu and not self._every_epoch else 1
+        patient = on_gpu or self.settings.patience is None
+        between = _EPOCHS_BETWEEN_QUESTIONS if patient and not self._every_epoch else 1
+        asked = time.monotonic()
         # On a GPU, making room costs a new capture; on a CPU next to nothing.
         worth_leaving = 0.5 if on_gpu else 1.0
         runner = EpochRunner(lockstep)
         was_active = lockstep.active.cpu().clone()  # a snapshot may hold models that had stopped already
         interrupted = False
-        n_threads = torch.get_num_threads()
+        threads = _Threads()
         try:
             while n_epochs < self.settings.max_epochs and was_active.any():
-                # NumPy's and torch's threads would wait for each other on the same cores.
-                torch.set_num_threads(1 if lockstep.in_numpy else n_threads)
+                threads.use_one(lockstep.in_numpy)
                 runner.run(n_epochs)
                 self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active]))
                 n_epochs += 1
                 save = self.saver.wants(n_epochs)
-                if len(self._pending) < between and n_epochs < self.settings.max_epochs and not save:
+                waited = time.monotonic() - asked
+                enough = len(self._pending) >= between or waited > _SECONDS_BETWEEN_QUESTIONS
+                if not (enough or save or n_epochs == self.settings.max_epochs):
                     continue
+                asked = time.monotonic()
                 was_active = self._ask(lockstep, n_epochs, was_active)
                 n_active = int(was_active.sum())
                 if 0 < n_active < len(was_active) and n_active <= worth_leaving * len(was_active):
@@ -88,7 +114,7 @@ class Flight:
             interrupted = True
             self._ask(lockstep, n_epochs, was_active)
         finally:
-            torch.set_num_threads(n_threads)
+            threads.use_one(False)
         self._finish(lockstep, interrupted)
         return interrupted
 
