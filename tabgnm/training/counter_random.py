@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _MASK = 2**64 - 1
@@ -28,19 +29,31 @@ def _signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def _hash_integer(value: int) -> int:
-    value &= _MASK
-    value = ((value ^ (value >> 30)) * _MIX[0]) & _MASK
-    value = ((value ^ (value >> 27)) * _MIX[1]) & _MASK
-    return value ^ (value >> 31)
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash unsigned integers, in place."""
+    for bits, factor in zip((30, 27), _MIX, strict=True):
+        values ^= values >> np.uint64(bits)
+        values *= np.uint64(factor)
+    values ^= values >> np.uint64(31)
+    return values
+
+
+def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
+    """Return seeds, which may be any integers, as `keys` takes them."""
+    return np.array([seed & _MASK for seed in seeds], dtype=np.uint64)
+
+
+def keys(seeds: NDArray[np.uint64], *parts: int) -> NDArray[np.int64]:
+    """Return a 64-bit key for each seed and what is to be drawn."""
+    values = _mix(seeds + np.uint64(_GOLDEN))
+    for part in parts:
+        values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
+    return values.view(np.int64)
 
 
 def key(seed: int, *parts: int) -> int:
-    """Return a 64-bit key, as a signed integer, for a seed and what is to be drawn."""
-    value = _hash_integer(seed + _GOLDEN)
-    for part in parts:
-        value = _hash_integer(value + (part + 1) * _GOLDEN)
-    return _signed(value)
+    """Return the key of one seed."""
+    return int(keys(seed_array([seed]), *parts)[0])
 
 
 def _shift(values: Tensor, bits: int) -> Tensor:
@@ -50,7 +63,7 @@ def _shift(values: Tensor, bits: int) -> Tensor:
 
 def key_tensor(keys: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     """Return keys as a tensor; a tensor that is already there passes through, so that CUDA graphs can read it."""
-    return keys if isinstance(keys, Tensor) else torch.tensor(list(keys), device=device, dtype=torch.int64)
+    return keys if isinstance(keys, Tensor) else torch.tensor(list(keys), dtype=torch.int64).to(device)
 
 
 def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
@@ -66,13 +79,9 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
 
 def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
     """Compute the same on the host, where NumPy's calls cost less and its unsigned integers fit the purpose."""
-    values = np.arange(1, n + 1, dtype=np.uint64)
-    values *= np.uint64(_GOLDEN)
-    values = values + keys.numpy().view(np.uint64)[:, None]
-    for bits, factor in zip((30, 27), _MIX, strict=True):
-        values ^= values >> np.uint64(bits)
-        values *= np.uint64(factor)
-    values ^= values >> np.uint64(31)
+    counter = np.arange(1, n + 1, dtype=np.uint64)
+    counter *= np.uint64(_GOLDEN)
+    values = _mix(counter + keys.numpy().view(np.uint64)[:, None])
     return torch.from_numpy(values.view(np.int64))
 
 

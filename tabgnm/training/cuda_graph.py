@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ class EpochRunner:
         self.lockstep = lockstep
         self.on_gpu = lockstep.flat.device.type == "cuda"
         self.whole = lockstep.epochs.n_steps[0] <= _WHOLE_EPOCH_STEPS
-        self._graphs: dict[Any, torch.cuda.CUDAGraph] = {}
+        self._graphs: dict[Any, torch.cuda.CUDAGraph | None] = {}
         self._buffers: dict[Any, BlockData] = {}
         self._warm = False
 
@@ -36,9 +37,7 @@ class EpochRunner:
             self._warm = True
             self._on_side_stream()  # libraries allocate their workspaces before anything is captured
         elif self.whole:
-            if "epoch" not in self._graphs:
-                self._graphs["epoch"] = self._capture(lockstep.run_epoch)
-            self._graphs["epoch"].replay()
+            self._replay("epoch", lockstep.run_epoch)
         else:
             lockstep.begin_epoch()
             for block in lockstep.epochs.blocks:
@@ -56,18 +55,34 @@ class EpochRunner:
         """Gather into buffers that stay where they are, then replay the steps; equal blocks share a graph."""
         loaded = self.lockstep.load_block(block)
         key = block.pattern
-        if key not in self._graphs:
+        if key not in self._buffers:
             self._buffers[key] = BlockData(*(part.clone() for part in loaded))
-            own = self._buffers[key]
-            self._graphs[key] = self._capture(lambda: self.lockstep.take_steps(block, own))
-        for buffer, part in zip(self._buffers[key], loaded, strict=True):
+        own = self._buffers[key]
+        for buffer, part in zip(own, loaded, strict=True):
             buffer.copy_(part)
-        self._graphs[key].replay()
+        self._replay(key, lambda: self.lockstep.take_steps(block, own))
 
-    def _capture(self, work: Any) -> torch.cuda.CUDAGraph:
+    def _replay(self, key: Any, work: Callable[[], None]) -> None:
+        """Replay the graph of `work`, captured first if need be; where it cannot be captured, just do the work."""
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(work)
+        graph = self._graphs[key]
+        if graph is None:
+            work()
+        else:
+            graph.replay()
+
+    def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            work()
-        _log.debug("captured a CUDA graph for %d models", len(self.lockstep.members))
+        try:
+            # thread_local: what other threads of the program do on the GPU is none of this graph's business
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                work()
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            _log.warning("could not capture a CUDA graph (%s); launching kernels one by one", error)
+            torch.cuda.synchronize()
+            return None
         return graph

@@ -24,6 +24,7 @@ from tabgnm.training.plain_gpu_step import PlainGpuStep
 from tabgnm.training.plain_step import PlainStep, is_plain, is_small
 from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.staging import Staging
 
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
 
@@ -36,21 +37,16 @@ class Dropout:
         self.needed = any(rates) and shape.n_layers > 1
         if not self.needed:
             return
-        self._seeds = [member.seed for member in members]
         widths = [shape.n_free] * (shape.n_layers - 1) if isinstance(shape, GNMShape) else shape.hidden
         self._streams = [counter_random.Streams(len(rates), (batch_size, width), like.device) for width in widths]
         thresholds = [counter_random.threshold(rate) for rate in rates]
         self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
         self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
 
-    def keys(self, epoch: int) -> list[list[int]]:
-        """Keys of the streams of an epoch, per layer and model."""
-        if not self.needed:
-            return []
-        return [
-            [counter_random.key(seed, counter_random.DROPOUT, epoch, layer) for seed in self._seeds]
-            for layer in range(len(self._streams))
-        ]
+    @property
+    def n_streams(self) -> int:
+        """How many layers draw numbers."""
+        return len(self._streams) if self.needed else 0
 
     def start(self, keys: Sequence[Tensor]) -> None:
         """Begin the streams of an epoch."""
@@ -140,12 +136,13 @@ class Lockstep:
     def _set_rows(self, train: RowSet) -> None:
         """(Re)build what depends on which models are there."""
         device, dtype = self.flat.device, self.flat.dtype
-        seeds = [member.seed for member in self.members]
-        self.epochs = Epochs(train, seeds, self.settings.batch_size, self.block_steps, dtype)
+        self._seeds = counter_random.seed_array([member.seed for member in self.members])
+        self.epochs = Epochs(train, self.settings.batch_size, self.block_steps, dtype)
         self.dropout = Dropout(self.shape, self.members, self.epochs.batch_size, self.flat)
         n = len(self.members)
-        n_streams = 1 + len(self.dropout.keys(0)) + (self.gates is not None)
+        n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
+        self._staged_keys = Staging(self._keys)
         self.adam.allocate_rates(self.epochs.n_steps)
         low = torch.bfloat16 if self.settings.precision == "bf16" else None
         self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
@@ -193,10 +190,11 @@ class Lockstep:
 
     def load_epoch(self, epoch: int) -> None:
         """Copy in what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
-        keys = [self.epochs.shuffle_keys(epoch), *self.dropout.keys(epoch)]
+        purposes: list[tuple[int, ...]] = [(counter_random.SHUFFLE, epoch)]
+        purposes += [(counter_random.DROPOUT, epoch, layer) for layer in range(self.dropout.n_streams)]
         if self.gates is not None:
-            keys.append([counter_random.key(member.seed, counter_random.GATES, epoch) for member in self.members])
-        self._keys.copy_(torch.tensor(keys))
+            purposes.append((counter_random.GATES, epoch))
+        self._staged_keys.send(np.stack([counter_random.keys(self._seeds, *purpose) for purpose in purposes]))
         self.adam.load_epoch(epoch, self.epochs.n_steps)
 
     def begin_epoch(self) -> None:

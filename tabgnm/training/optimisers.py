@@ -13,6 +13,7 @@ from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_kernels
 from tabgnm.training.schedules import schedule_factors
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.staging import Staging
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
@@ -82,6 +83,7 @@ class Adam:
     def allocate_rates(self, n_steps: Sequence[int]) -> None:
         """Make room for the rates of an epoch, which stays where it is from then on."""
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
+        self._staged_rates = Staging(self.rates)
 
     def load_epoch(self, epoch: int, n_steps: Sequence[int]) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
@@ -96,7 +98,7 @@ class Adam:
         rate = np.maximum(rate, _SMALLEST_RATE)
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
         table = [correction_1 / (rate * np.sqrt(correction_2)), settings.eps * correction_1 / rate, rate]
-        self.rates.copy_(torch.from_numpy(np.stack(table, axis=1)).unsqueeze(-1))
+        self._staged_rates.send(np.stack(table, axis=1))
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

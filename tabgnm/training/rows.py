@@ -194,11 +194,8 @@ class Block:
 class Epochs:
     """Shuffles and gathers the training rows of M models, epoch by epoch, into buffers that stay where they are."""
 
-    def __init__(
-        self, rows: RowSet, seeds: Sequence[int], batch_size: int, block_steps: int, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, rows: RowSet, batch_size: int, block_steps: int, dtype: torch.dtype) -> None:
         self.rows = rows
-        self.seeds = list(seeds)
         self.batch_size = min(batch_size, max(rows.sizes))
         self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
         if sorted(self.n_steps, reverse=True) != self.n_steps:
@@ -240,12 +237,8 @@ class Epochs:
             blocks.append(Block(first * self.batch_size, n_positions, steps[0].n_models, tuple(steps)))
         return blocks
 
-    def shuffle_keys(self, epoch: int) -> list[int]:
-        """Keys of the order of an epoch, one per model."""
-        return [counter_random.key(seed, counter_random.SHUFFLE, epoch) for seed in self.seeds]
-
     def shuffle(self, keys: Sequence[int] | Tensor) -> None:
-        """Draw the order of an epoch."""
+        """Draw the order of an epoch from a key per model."""
         order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
         torch.gather(self.rows.ids, 1, order, out=self.ids)
         if self.rows.weights is not None:

@@ -106,8 +106,8 @@ def test_an_epoch_visits_every_row_of_every_model_once(sizes: list[int], batch_s
     rows = [torch.randperm(n_rows)[:size] for size in sizes]
     tables = Tables([table], CPU, torch.float64, torch.float64)
     row_set = RowSet(tables, [0] * len(sizes), rows, [None] * len(sizes), torch.float64)
-    epochs = Epochs(row_set, range(len(sizes)), batch_size, block_steps, torch.float64)
-    epochs.shuffle(epochs.shuffle_keys(3))
+    epochs = Epochs(row_set, batch_size, block_steps, torch.float64)
+    epochs.shuffle(range(len(sizes)))
     seen: list[list[float]] = [[] for _ in sizes]
     n_steps = [0] * len(sizes)
     for block in epochs.blocks:
