@@ -17,7 +17,7 @@ endif
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## train a GNM and an MLP on two small data sets, compare them, draw a picture
+demo: $(INSTALLED)  ## train fleets of GNMs and MLPs on two small data sets, compare them, draw a picture
 	$(VENV_PYTHON) -m tabgnm demo
 
 test: lint types  ## lint, types, tests, and every code block of the documentation
@@ -51,9 +51,10 @@ clean:  ## remove caches and build output, but not .venv
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "the lock needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# --no-deps: the lock file is complete, and nothing may replace what it names.
+# --no-deps: nothing may replace what the lock names.
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements.lock
 	$(PIP_INSTALL) --no-deps --editable .

@@ -19,12 +19,14 @@ __version__ = "0.1.0.dev0"
 # A new name is one line here, and its import below shows type checkers the same thing.
 _LAZY = {
     "nn": "tabgnm.nn",
+    "training": "tabgnm.training",
 }
 
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
     from tabgnm import nn as nn
+    from tabgnm import training as training
 else:
     # Hidden from type checkers, for which a module-level __getattr__ would make every misspelt name valid.
     def __getattr__(name: str) -> object:

@@ -1,5 +1,6 @@
 """The commands and their options; each command's work is in a module of its own, imported when it runs."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,8 @@ def _picture_path(path: Path) -> Path:
         raise typer.BadParameter(f"{path} is a folder; give the name of a file in it")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"the folder {path.parent} does not exist; create it or choose another one")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise typer.BadParameter(f"{path} cannot be written; choose a place where you may write")
     return path
 
 
@@ -56,15 +59,15 @@ def demo(
     output: Annotated[Path, typer.Option(callback=_picture_path, help="Where to write the picture.")] = Path(
         "tabgnm-demo.png"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data, the weights and the batches.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the data, the weights and the batches.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 150,
 ) -> None:
-    """Train a GNM and an MLP of the same size on two small data sets and compare them."""
+    """Train fleets of GNMs and of MLPs of the same size on two small data sets and compare them."""
     from tabgnm.cli.demo import run_demo
 
     try:
         run_demo(Console(), output=output, seed=seed, epochs=epochs)
-    except MissingExtraError as error:
+    except (MissingExtraError, OSError) as error:
         # escape: the name of an extra stands in square brackets, which rich would read as a style.
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None

@@ -198,7 +198,7 @@ def comparison_table(results: list[Result], epochs: int) -> Table:
     table.add_column("Data set", no_wrap=True)
     table.add_column("Model")
     for heading in ("Size", "Parameters", "Effective", "Accuracy", "Time"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     shown = None
     for result in results:
         if result.problem.name != shown:

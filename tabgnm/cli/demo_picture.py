@@ -91,7 +91,7 @@ def draw_regions(ax: Any, result: Result) -> None:
     for label, colour in enumerate(CLASS_COLOURS):
         x, y = problem.X_test[problem.y_test == label].numpy().T
         ax.scatter(x, y, s=20, color=colour, edgecolor="white", linewidth=0.6)
-    ax.set_title(f"{result.model} on the {problem.name.lower()}: {result.accuracies[0]:.1%}")
+    ax.set_title(f"{result.model} on the {problem.name.lower()}: {result.accuracies[0]:.1%} (first seed)")
     ax.set(xticks=[], yticks=[], xlabel=f"{result.size}, {len(problem.y_test)} held-out rows")
     ax.spines[:].set_visible(False)
 

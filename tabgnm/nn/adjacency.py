@@ -9,13 +9,10 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.graphs import gnm_graph
-from tabgnm.nn.hard_concrete import CERTAIN
 from tabgnm.nn.shapes import GNMShape
 
 if TYPE_CHECKING:
     import networkx as nx
-
-__all__ = ["CERTAIN", "check_adjacency", "edge_weights", "full_adjacency", "live_edges", "weighted_graphs"]
 
 
 def _blocks(shape: GNMShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:

@@ -1,4 +1,4 @@
-"""GNN_MLP of section 3: asynchronous message passing with scalar nodes on a directed acyclic graph."""
+"""GNN_MLP of section 4: asynchronous message passing with scalar nodes on a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = ("input", "hidden", "bias", "output")
 class AsyncMLP(nn.Module):
     """Message passing on a DAG in which a node is updated once, when all its in-neighbours are final.
 
-    With G_MLP as the graph this is an MLP (Theorem 1). Any other DAG will do: skip connections, hidden nodes without
+    With G_MLP as the graph this is an MLP (Theorem 4.1 of the paper). Any other DAG will do: skip connections, hidden nodes without
     layers, biases only where wanted.
 
     Parameters
@@ -59,6 +59,7 @@ class AsyncMLP(nn.Module):
         _check_graph(graph)
         self.activation = get_activation(activation).name
         kinds = nx.get_node_attributes(graph, "kind")
+        self._kinds = dict(kinds)
         self.input_nodes = [node for node in graph if kinds[node] == "input"]
         self.output_nodes = [node for node in graph if kinds[node] == "output"]
         biases = [node for node in graph if kinds[node] == "bias"]
@@ -86,8 +87,10 @@ class AsyncMLP(nn.Module):
             order += targets
         self.edges = edges
         position = {node: i for i, node in enumerate(order)}
-        self.register_buffer("_places", torch.tensor(places, device=device).reshape(-1, 2), persistent=False)
-        self.register_buffer("_hidden", torch.tensor(hidden, device=device), persistent=False)
+        self.register_buffer(
+            "_places", torch.tensor(places, dtype=torch.int64, device=device).reshape(-1, 2), persistent=False
+        )
+        self.register_buffer("_hidden", torch.tensor(hidden, dtype=torch.bool, device=device), persistent=False)
         outputs = [position[node] for node in self.output_nodes]
         self.register_buffer("_outputs", torch.tensor(outputs, device=device), persistent=False)
         self._places: Tensor
@@ -132,15 +135,17 @@ class AsyncMLP(nn.Module):
         return self.weight.numel()
 
     def graph(self) -> nx.DiGraph:
-        """The weighted edges as a networkx digraph (nodes without edges are left out)."""
+        """The graph with the present weights, from which the same network can be made again."""
         graph = nx.DiGraph()
+        for node, kind in self._kinds.items():
+            graph.add_node(node, kind=kind)
         for (source, target), weight in zip(self.edges, self.weight.tolist(), strict=True):
             graph.add_edge(source, target, weight=weight)
         return graph
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> AsyncMLP:
-        """Theorem 1: the asynchronous message passing on G_MLP that computes what `mlp` computes."""
+        """Theorem 4.1: the asynchronous message passing on G_MLP that computes what `mlp` computes."""
         widths = mlp.shape.widths
         graph = mlp_graph(widths)
         parameters = mlp.effective_parameters()
@@ -168,7 +173,8 @@ def _check_graph(graph: nx.DiGraph) -> None:
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
         raise TypeError(f"graph is a {type(graph).__name__}; expected a networkx.DiGraph")
     if not nx.is_directed_acyclic_graph(graph):
-        cycle = [*(edge[0] for edge in nx.find_cycle(graph)), nx.find_cycle(graph)[0][0]]
+        edges = nx.find_cycle(graph)
+        cycle = [*(edge[0] for edge in edges), edges[0][0]]
         raise ValueError(
             f"graph has the cycle {' -> '.join(map(str, cycle))}; asynchronous message passing needs a directed "
             "acyclic graph (GNM is the model for cyclic ones)"

@@ -1,4 +1,4 @@
-"""Theorem 2 as code: every MLP is a GNM, and which GNMs are MLPs."""
+"""Theorem 5.1 of the paper as code: every MLP is a GNM, and which GNMs are MLPs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NotMultipartite(ValueError):
 
 
 def gnm_from_mlp(mlp: MLP) -> GNM:
-    """Build the GNM of Theorem 2: N non-bias neurons, inputs and outputs counted, give N + 1 nodes."""
+    """Build the GNM of Theorem 5.1: N non-bias neurons, inputs and outputs counted, give N + 1 nodes."""
     from tabgnm.nn.gnm import GNM  # GNM.from_mlp calls this function
 
     widths = mlp.shape.widths

@@ -1,4 +1,4 @@
-"""The Graph Neural Machine of Nikolentzos et al. (2024), section 4 of the paper."""
+"""The Graph Neural Machine of Nikolentzos et al. (2024), section 5 of the paper."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn import adjacency, conversions
+from tabgnm.nn.hard_concrete import CERTAIN
 from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.network import Network
 from tabgnm.nn.shapes import Combine, GNMShape
@@ -22,8 +23,8 @@ class GNM(Network):
     """A Graph Neural Machine: synchronous message passing on a nearly complete graph.
 
     The nodes are inputs, hidden, one bias, outputs. Every node but the bias is updated K times from all nodes, with
-    its own weight per edge and layer. Weights that no output can depend on are neither stored nor computed with:
-    see `adjacency` for the paper's full matrices.
+    its own weight per edge and layer. Weights that no output can depend on are not computed with: see `adjacency` for
+    the paper's full matrices. Parameters `weight_k` are (sources, targets), the transpose of those.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class GNM(Network):
                 "use GNM(..., persistent_outputs=True) to read them after every layer"
             )
         readouts = torch.stack(self._run(x).readouts)
-        return readouts.reshape(-1, *x.shape[:-1], self.shape.n_outputs)
+        return readouts.reshape(self.shape.n_layers, *x.shape[:-1], self.shape.n_outputs)
 
     def adjacency(self) -> Tensor:
         """The paper's matrices A: [k, v, u] is the weight of edge u -> v in layer k + 1, a copy without gradient.
@@ -143,13 +144,17 @@ class GNM(Network):
 
     def set_adjacency(self, matrices: Tensor) -> None:
         """Take over weights given as the paper's (K, n, n) tensor; entries that cannot matter are not kept."""
+        if isinstance(matrices, Tensor) and matrices.is_floating_point():
+            matrices = matrices.to(
+                next(self.parameters()).dtype
+            )  # before the check: what is finite there may not be here
         adjacency.check_adjacency(self.shape, matrices)
         edges = adjacency.edge_weights(self.shape, matrices)
         with torch.no_grad():
             for name, values in edges.items():
                 getattr(self, name).copy_(values)
                 if self.l0_gates:
-                    decided = torch.where(values != 0, adjacency.CERTAIN, -adjacency.CERTAIN)
+                    decided = torch.where(values != 0, CERTAIN, -CERTAIN)
                     getattr(self, f"log_alpha_{name}").copy_(decided)
 
     def graphs(self, threshold: float = 0.0) -> list[nx.DiGraph]:
@@ -158,7 +163,7 @@ class GNM(Network):
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> GNM:
-        """Theorem 2: the GNM with one node per neuron of `mlp`, plus the bias, that computes the same function."""
+        """Theorem 5.1: the GNM with one node per neuron of `mlp`, plus the bias, that computes the same function."""
         return conversions.gnm_from_mlp(mlp)
 
     def to_mlp(self) -> MLP:

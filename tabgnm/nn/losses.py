@@ -1,7 +1,8 @@
 """Losses as objects with a value per row and its gradient by the outputs.
 
 The trainer weighs and averages rows itself, and never asks autograd: `gradient` is what it starts the backward pass
-from. The three functions at the end are the losses of the paper's section 3 for use in ordinary PyTorch code.
+from. The three functions at the end are for use in ordinary PyTorch code: the losses of the paper's section 4 (which
+sums the cross-entropy over the rows where this takes the mean), and binary cross-entropy as its experiments use it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Loss(Protocol):
 
 
 def _check_continuous(name: str, n_outputs: int, targets: Tensor) -> None:
-    if not targets.is_floating_point() or targets.dim() < 2 or targets.shape[-1] != n_outputs:
+    if not targets.is_floating_point() or targets.dim() != 2 or targets.shape[-1] != n_outputs:
         raise ValueError(
             f"targets for the {name} loss have shape {tuple(targets.shape)} and dtype {targets.dtype}; expected "
             f"floating point numbers of shape (rows, {n_outputs})"
@@ -146,8 +147,12 @@ class Pinball:
 
 
 def _many_short_rows(outputs: Tensor) -> bool:
-    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one."""
-    return outputs.device.type == "cpu" and outputs.shape[-1] <= 8 and outputs.numel() >= 2048
+    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one.
+
+    Asked by the trainer only, which runs in inference mode; elsewhere a loss should not depend on the number of rows.
+    """
+    trainer = torch.is_inference_mode_enabled() and outputs.device.type == "cpu"
+    return trainer and outputs.shape[-1] <= 8 and outputs.numel() >= 2048
 
 
 def _powers(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,8 +181,8 @@ class CrossEntropy:
         """Loss of each row."""
         if not self.label_smoothing and _many_short_rows(outputs):
             powers, largest = _powers(outputs)
-            log_sum = torch.log(powers @ outputs.new_ones(outputs.shape[-1])) + largest.squeeze(-1)
-            return log_sum - outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            log_sum = torch.log(powers @ outputs.new_ones(outputs.shape[-1]))
+            return log_sum - (outputs.gather(-1, targets.unsqueeze(-1)) - largest).squeeze(-1)
         log_probabilities = torch.log_softmax(outputs, dim=-1)
         loss = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         if self.label_smoothing:
@@ -198,8 +203,11 @@ class CrossEntropy:
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
-        if targets.dtype != torch.int64:
-            raise ValueError(f"targets for cross-entropy have dtype {targets.dtype}; expected int64 class numbers")
+        if targets.dtype != torch.int64 or targets.dim() != 1:
+            raise ValueError(
+                f"targets for cross-entropy have dtype {targets.dtype} and shape {tuple(targets.shape)}; expected "
+                "int64 class numbers of shape (rows,)"
+            )
         if targets.numel() and (targets.min() < 0 or targets.max() >= n_outputs):
             raise ValueError(
                 f"targets for cross-entropy lie in [{int(targets.min())}, {int(targets.max())}]; expected class "
@@ -220,7 +228,7 @@ class BinaryCrossEntropy:
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
-        return (F.softplus(outputs) - outputs * targets).sum(dim=-1)
+        return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
@@ -236,19 +244,36 @@ class BinaryCrossEntropy:
 def _weighted_mean(per_row: Tensor, sample_weight: Tensor | None) -> Tensor:
     if sample_weight is None:
         return per_row.mean()
+    if sample_weight.shape != per_row.shape:
+        raise ValueError(
+            f"sample_weight has shape {tuple(sample_weight.shape)}; expected {tuple(per_row.shape)}: one weight per row"
+        )
     return (per_row * sample_weight).sum() / sample_weight.sum()
+
+
+def _like(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Targets in the shape of the outputs; (rows,) stands for (rows, 1)."""
+    if targets.shape == outputs.shape:
+        return targets
+    if outputs.shape[-1:] == (1,) and targets.shape == outputs.shape[:-1]:
+        return targets.unsqueeze(-1)
+    raise ValueError(f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape)}, that of the outputs")
 
 
 def mean_squared_error(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
     """Mean over the rows of the squared error summed over the outputs: the paper's regression loss."""
-    return _weighted_mean(SquaredError().per_row(outputs, targets.reshape(outputs.shape)), sample_weight)
+    return _weighted_mean(SquaredError().per_row(outputs, _like(outputs, targets)), sample_weight)
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-    """Mean softmax cross-entropy; `targets` are class numbers."""
+    """Mean softmax cross-entropy; `targets` are class numbers, one per row."""
+    if targets.shape != outputs.shape[:-1]:
+        raise ValueError(
+            f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape[:-1])}: a class number per row"
+        )
     return _weighted_mean(CrossEntropy().per_row(outputs, targets), sample_weight)
 
 
 def binary_cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
     """Mean over the rows of the logistic loss summed over the outputs; `outputs` are logits."""
-    return _weighted_mean(BinaryCrossEntropy().per_row(outputs, targets.reshape(outputs.shape)), sample_weight)
+    return _weighted_mean(BinaryCrossEntropy().per_row(outputs, _like(outputs, targets)), sample_weight)

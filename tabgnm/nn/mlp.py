@@ -71,6 +71,9 @@ class MLP(Network):
         """Take over the weights of `torch.nn.Linear` layers that follow one another."""
         if not linears:
             raise ValueError("linears is empty; expected at least one torch.nn.Linear")
+        for linear in linears:
+            if not isinstance(linear, nn.Linear):
+                raise TypeError(f"linears holds a {type(linear).__name__}; expected torch.nn.Linear only")
         for before, after in itertools.pairwise(linears):
             if before.out_features != after.in_features:
                 raise ValueError(

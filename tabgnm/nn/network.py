@@ -60,18 +60,24 @@ class Network(nn.Module):
         """Draw all parameters anew."""
         for name, how in self.shape.draws().items():
             draw_(getattr(self, name), how, generator)
+        with torch.no_grad():
+            self.shape.clear_dead_({name: getattr(self, name) for name in self._names})
         for name in self._gated:
             nn.init.constant_(getattr(self, f"log_alpha_{name}"), hard_concrete.INITIAL_LOG_ALPHA)
 
     def effective_parameters(self, *, random_gates: bool = False) -> dict[str, Tensor]:
         """Parameters by name as message passing uses them: edge weights times their gates, where there are gates."""
-        # Straight from torch's own dictionary: getattr of a module costs more than a small matrix product.
+        # Straight from torch's own dictionary where they are there: getattr of a module costs more than a small matrix
+        # product. Pruning and parametrizations put an attribute in a parameter's place.
         own = self._parameters
-        parameters: dict[str, Tensor] = {name: own[name] for name in self._names}  # type: ignore[misc]
+        parameters: dict[str, Tensor] = {}
+        for name in self._names:
+            given = own.get(name)
+            parameters[name] = getattr(self, name) if given is None else given
         for name in self._gated:
             log_alpha = getattr(self, f"log_alpha_{name}")
             if random_gates:
-                uniform = torch.rand_like(log_alpha).clamp_(1e-6, 1 - 1e-6)
+                uniform = torch.rand_like(log_alpha).clamp(1e-6, 1 - 1e-6)
                 gate = hard_concrete.random_gate(log_alpha, uniform)
             else:
                 gate = hard_concrete.fixed_gate(log_alpha)
@@ -90,6 +96,8 @@ class Network(nn.Module):
         return output if x.dim() == 2 else output.reshape(*x.shape[:-1], self.shape.n_outputs)
 
     def _run(self, x: Tensor) -> Trace:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor: pass torch.as_tensor(x)")
         if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
             raise ValueError(
                 f"x has shape {tuple(x.shape)}; expected (..., {self.shape.n_inputs}): this network was made with "
@@ -112,7 +120,7 @@ class Network(nn.Module):
         return self.shape.n_parameters()
 
     def n_effective_parameters(self) -> int:
-        """Count the parameters that can change the output: what is really stored and computed with."""
+        """Count the parameters that can change the output."""
         return self.shape.n_effective_parameters()
 
     def extra_repr(self) -> str:

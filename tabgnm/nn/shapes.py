@@ -1,8 +1,8 @@
 """What a network looks like, without its weights: the shapes that message passing and the fleet work on.
 
 A shape is hashable and says which parameters a network has, how each is drawn at first, and which block of it a layer
-reads. Everything that is dead in the paper's n x n matrices (hidden columns of layer 1, all but the output rows of
-layer K) is left out here, so nobody downstream can pay for it.
+reads. What is dead in the paper's n x n matrices (hidden columns of layer 1, all but the output rows of layer K) is
+left out here, so nobody downstream can pay for it.
 """
 
 from __future__ import annotations
@@ -113,6 +113,9 @@ class MLPShape:
             else:
                 draws[name] = Draw("normal", (2 / fan_in) ** 0.5)
         return draws
+
+    def clear_dead_(self, parameters: Mapping[str, Tensor]) -> None:
+        """Set what is stored but cannot matter to 0; an MLP has nothing of the kind."""
 
     def edge_parameters(self) -> list[str]:
         """Names of the parameters that are weights of edges; the regularisers act on them. Here: all."""
@@ -259,6 +262,15 @@ class GNMShape:
                 draws[name] = Draw("normal", (2 / fan_in) ** 0.5)
         return draws
 
+    def clear_dead_(self, parameters: Mapping[str, Tensor]) -> None:
+        """Set what is stored but cannot matter to 0, so that no penalty counts it; gradients leave it there.
+
+        The one matrix of a tied machine is stored whole. With two layers, what leads from hidden and output nodes to
+        anything but outputs is read by neither.
+        """
+        if self.tied and self.n_layers == 2 and not self.learn_initial:
+            parameters["weight"][..., self.n_inputs :, : -self.n_outputs] = 0
+
     def edge_parameters(self) -> list[str]:
         """Names of the parameters that are weights of edges; the regularisers act on them."""
         return [name for name in self.parameter_shapes() if name.startswith(("weight", "bias"))]
@@ -281,7 +293,12 @@ class GNMShape:
         else:
             shapes = self.parameter_shapes()
             live = sum(math.prod(shapes[name]) for name in self.edge_parameters())
-        return live + self._n_variant_parameters()
+        silent = 0
+        if self.combine == "gated" and not self.learn_initial and self._gated_nodes(1):
+            # Before layer 1 only inputs hold something that the gates can look at.
+            seen = self.n_inputs if self.n_layers > 1 and not self.clamp_inputs else 0
+            silent = self._gated_nodes(1) - seen
+        return live + self._n_variant_parameters() - silent
 
     def _n_variant_parameters(self) -> int:
         shapes = self.parameter_shapes()

@@ -80,6 +80,7 @@ class FlatLayout:
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)
+        self.shape.clear_dead_(views)
         if self.gates:
             flat[:, self.n_weights :] = INITIAL_LOG_ALPHA
         return flat
@@ -96,6 +97,8 @@ class FlatLayout:
                 start = max(fitting, key=len)
                 used.add(start)
                 view.fill_(factors[start])
+        if self.gates:  # a gate moves as fast as its edge
+            table[self.n_weights :] = table[: self.n_edges]
         if set(factors) - used:
             unknown = sorted(set(factors) - used)
             raise ValueError(f"rate_factors name {unknown}, but the parameters are {sorted(self.sizes)}")

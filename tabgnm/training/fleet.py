@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint as checkpoints
 from tabgnm.training.callbacks import Callback
@@ -17,6 +19,7 @@ from tabgnm.training.chunks import models_per_chunk
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.flight import Flight
 from tabgnm.training.history import History
+from tabgnm.training.interruption import Interruption
 from tabgnm.training.lockstep import Lockstep
 from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
@@ -26,13 +29,15 @@ from tabgnm.training.settings import FleetSettings, Member
 _log = logging.getLogger("tabgnm.training")
 
 BLOCK_STEPS = 32
+_precision_lock = threading.RLock()
 
 
 class Fleet:
     """M independent models of one shape, trained in lockstep.
 
     A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, or
-    into how many chunks the fleet had to be split.
+    into how many chunks the fleet had to be split. This holds up to rounding, which may differ with the size of a
+    chunk; in float64 it does not matter, in float32 long training can make it visible in single weights.
 
     Parameters
     ----------
@@ -64,8 +69,8 @@ class Fleet:
     ) -> None:
         if not members:
             raise ValueError("members is empty; expected at least one Member to train")
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size={chunk_size} is too small; expected at least 1, or None to choose by memory")
+        if chunk_size is not None:
+            positive_integer("chunk_size", chunk_size)
         for what, have in (
             ("validation rows", [member.val is not None for member in members]),
             ("an l0 penalty", [member.l0 > 0 for member in members]),
@@ -75,6 +80,10 @@ class Fleet:
                     f"{sum(have)} of {len(have)} models have {what}; expected all of a fleet or none: use FleetPlan, "
                     "which groups models by this"
                 )
+        if settings.patience is not None and members[0].val is None:
+            raise ValueError(
+                f"patience={settings.patience} needs validation rows; give the members `val`, or use patience=None"
+            )
         self.shape, self.members, self.settings, self.chunk_size = shape, list(members), settings, chunk_size
         self._layout = FlatLayout(shape)
 
@@ -113,14 +122,12 @@ class Fleet:
         self._check(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = _Saver(self, given, checkpoint, checkpoint_every)
-        for hook in hooks:
-            hook.on_train_begin(len(self.members), self.settings.max_epochs)
-        try:
-            with _arithmetic(self.settings):
-                done = self._train(given, hooks, saver, every_epoch=bool(callbacks))
-        finally:
+        with Interruption() as interruption, ExitStack() as endings:
             for hook in hooks:
-                hook.on_train_end()
+                hook.on_train_begin(len(self.members), self.settings.max_epochs)
+                endings.callback(hook.on_train_end)
+            with _arithmetic(self.settings):
+                done = self._train(given, hooks, saver, interruption, every_epoch=bool(callbacks))
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
     def _check(self, tables: Sequence[Table]) -> None:
@@ -135,9 +142,22 @@ class Fleet:
         for member in self.members:
             if member.table >= len(tables):
                 raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
+            # Before anything is trained: what is wrong with the last model must not cost the first ones.
+            table = tables[member.table]
+            for which in ("train", "val"):
+                rows = member_rows(member, table, which)
+                if len(rows):
+                    row_weights(member, self.settings.loss, table, rows)
+        FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
 
     def _train(
-        self, tables: Sequence[Table], hooks: Sequence[Callback], saver: _Saver, *, every_epoch: bool
+        self,
+        tables: Sequence[Table],
+        hooks: Sequence[Callback],
+        saver: _Saver,
+        interruption: Interruption,
+        *,
+        every_epoch: bool,
     ) -> dict[int, tuple[Tensor, History]]:
         device, dtype = self.settings.torch_device(), self.settings.dtype
         x_dtype = torch.bfloat16 if self.settings.precision == "bf16" else dtype
@@ -180,32 +200,45 @@ class Fleet:
                 block_steps=BLOCK_STEPS,
             )
 
-        interrupted = False
-        while in_flight or waiting:
+        while (in_flight or waiting) and not interruption.requested:
             positions = in_flight or waiting[:limit]
-            flight = Flight(positions, self.settings, hooks, saver, done, every_epoch=every_epoch)
+            flight = Flight(positions, self.settings, hooks, saver, done, interruption, every_epoch=every_epoch)
             try:
-                if interrupted:
-                    flight.skip(lockstep_of(positions))
-                else:
-                    interrupted = flight.run(lockstep_of(positions), snapshot if in_flight else None)
+                flight.run(lockstep_of(positions), snapshot if in_flight else None)
             except torch.cuda.OutOfMemoryError:
                 if len(positions) == 1:
                     raise
                 limit = max(1, len(positions) // 2)
                 _log.warning("out of GPU memory with %d models at once; going on with %d", len(positions), limit)
-                if in_flight:
-                    waiting = [*in_flight, *waiting]
-                in_flight = []
+                waiting, in_flight = [*in_flight, *waiting], []
                 torch.cuda.empty_cache()
                 continue
-            if in_flight:
-                in_flight = []
-            else:
-                waiting = waiting[len(positions) :]
-        if not interrupted:
+            waiting = waiting if in_flight else waiting[len(positions) :]
+            in_flight = []
+            if waiting and not interruption.requested:
+                saver.save(checkpoints.Snapshot(done, [], 0, [], {}))
+        if interruption.requested:
+            self._leave_untrained(waiting, done, hooks)
+        else:
             saver.remove()
         return done
+
+    def _leave_untrained(
+        self, positions: Sequence[int], done: dict[int, tuple[Tensor, History]], hooks: Sequence[Callback]
+    ) -> None:
+        """Give models that were not reached their first weights."""
+        for position in positions:
+            seed = self.members[position].seed
+            weights = self._layout.first_weights([seed], torch.device("cpu"), self.settings.dtype)[0]
+            done[position] = weights, History(status="interrupted")
+            for hook in hooks:
+                hook.on_model_end(position, 0, "interrupted")
+
+    def untrained(self) -> FleetResult:
+        """Return the models with their first weights, as after an interruption before the first epoch."""
+        done: dict[int, tuple[Tensor, History]] = {}
+        self._leave_untrained(range(len(self.members)), done, [])
+        return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
     def _trained(self, weights: Tensor, history: History, position: int) -> TrainedModel:
         parameters = {name: view.clone() for name, view in self._layout.views(weights).items()}
@@ -242,11 +275,15 @@ class _Saver:
 
 @contextmanager
 def _arithmetic(settings: FleetSettings) -> Iterator[None]:
-    """Set how float32 products are computed on a GPU, for this fit only."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
-    try:
-        with torch.inference_mode():
+    """Set how float32 products are computed on a GPU, for this fit only; a CPU fit touches nothing."""
+    with torch.inference_mode():
+        if settings.torch_device().type != "cuda":
             yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+            return
+        with _precision_lock:  # the setting is the whole process's, so fits on a GPU take turns
+            before = torch.get_float32_matmul_precision()
+            torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else "highest")
+            try:
+                yield
+            finally:
+                torch.set_float32_matmul_precision(before)

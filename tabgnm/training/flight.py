@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,8 +15,11 @@ from tabgnm.training.callbacks import Callback, EpochReport
 from tabgnm.training.checkpoint import Snapshot, restore
 from tabgnm.training.cuda_graph import EpochRunner
 from tabgnm.training.history import History
+from tabgnm.training.interruption import Interruption
 from tabgnm.training.lockstep import Lockstep
 from tabgnm.training.settings import FleetSettings
+
+_log = logging.getLogger("tabgnm.training")
 
 # Asking costs as much as several steps, and makes the host wait for a GPU; who looks on wants to see something, though.
 _EPOCHS_BETWEEN_QUESTIONS = 10
@@ -48,8 +52,8 @@ class _Threads:
     def use_one(self, wanted: bool) -> None:
         """Use one thread from now on, or as many as before."""
         if wanted and self._limits is None:
-            torch.set_num_threads(1)
             self._limits = threadpool_limits(limits=1, user_api="blas")
+            torch.set_num_threads(1)
         elif not wanted and self._limits is not None:
             self._limits.restore_original_limits()
             self._limits = None
@@ -66,17 +70,19 @@ class Flight:
         hooks: Sequence[Callback],
         saver: Saver,
         done: dict[int, tuple[Tensor, History]],
+        interruption: Interruption,
         *,
         every_epoch: bool,
     ) -> None:
         self.alive = list(positions)
         self.settings, self.hooks, self.saver, self.done = settings, hooks, saver, done
         self.histories = {position: History() for position in positions}
+        self._interruption = interruption
         self._every_epoch = every_epoch
         self._pending: list[Tensor] = []
 
-    def run(self, lockstep: Lockstep, snapshot: Snapshot | None) -> bool:
-        """Train to the end; gives True if the user interrupted it."""
+    def run(self, lockstep: Lockstep, snapshot: Snapshot | None) -> None:
+        """Train to the end, or until an interruption is asked for."""
         n_epochs = 0
         if snapshot is not None:
             n_epochs = self._resume(lockstep, snapshot)
@@ -88,10 +94,9 @@ class Flight:
         worth_leaving = 0.5 if on_gpu else 1.0
         runner = EpochRunner(lockstep)
         was_active = lockstep.active.cpu().clone()  # a snapshot may hold models that had stopped already
-        interrupted = False
         threads = _Threads()
         try:
-            while n_epochs < self.settings.max_epochs and was_active.any():
+            while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
                 threads.use_one(lockstep.in_numpy)
                 runner.run(n_epochs)
                 self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active]))
@@ -99,6 +104,7 @@ class Flight:
                 save = self.saver.wants(n_epochs)
                 waited = time.monotonic() - asked
                 enough = len(self._pending) >= between or waited > _SECONDS_BETWEEN_QUESTIONS
+                enough = enough or self._interruption.requested
                 if not (enough or save or n_epochs == self.settings.max_epochs):
                     continue
                 asked = time.monotonic()
@@ -110,17 +116,11 @@ class Flight:
                     was_active = torch.ones(n_active, dtype=torch.bool)
                 if save and n_active and n_epochs < self.settings.max_epochs:
                     self.saver.save(self._snapshot(lockstep, n_epochs))
-        except KeyboardInterrupt:
-            interrupted = True
-            self._ask(lockstep, n_epochs, was_active)
+        except KeyboardInterrupt:  # raised by a callback, after an epoch that was written down
+            self._interruption.requested = True
         finally:
             threads.use_one(False)
-        self._finish(lockstep, interrupted)
-        return interrupted
-
-    def skip(self, lockstep: Lockstep) -> None:
-        """Give the models back untrained: the user interrupted before their turn."""
-        self._finish(lockstep, interrupted=True)
+        self._put_away(lockstep, list(range(len(self.alive))))
 
     def _ask(self, lockstep: Lockstep, n_epochs: int, was_active: Tensor) -> Tensor:
         """Fetch the epochs since the last question, write them down and report them; gives who is still active."""
@@ -148,15 +148,12 @@ class Flight:
 
     def _leave(self, lockstep: Lockstep, active: Tensor) -> None:
         """Put away the models that are done, and go on with the others."""
-        self._put_away(lockstep, [i for i, still in enumerate(active.tolist()) if not still], interrupted=False)
+        self._put_away(lockstep, [i for i, still in enumerate(active.tolist()) if not still])
         keep = active.nonzero().flatten()
         lockstep.select(keep)
         self.alive = [self.alive[i] for i in keep.tolist()]
 
-    def _finish(self, lockstep: Lockstep, interrupted: bool) -> None:
-        self._put_away(lockstep, list(range(len(self.alive))), interrupted=interrupted)
-
-    def _put_away(self, lockstep: Lockstep, rows: list[int], *, interrupted: bool) -> None:
+    def _put_away(self, lockstep: Lockstep, rows: list[int]) -> None:
         weights = lockstep.final_weights()
         best, diverged, active = (getattr(lockstep, n).tolist() for n in ("best_epoch", "diverged", "active"))
         for row in rows:
@@ -165,10 +162,9 @@ class Flight:
             history.best_epoch = best[row]
             if diverged[row]:
                 history.status = "diverged"
-            elif not active[row]:
-                history.status = "stopped_early"
-            elif interrupted:
-                history.status = "interrupted"
+                _log.warning("model %d diverged in epoch %d: its loss is no longer finite", position, history.n_epochs)
+            elif history.n_epochs < self.settings.max_epochs:
+                history.status = "interrupted" if active[row] else "stopped_early"
             self.done[position] = weights[row].clone(), history
             for hook in self.hooks:
                 hook.on_model_end(position, history.n_epochs, history.status)

@@ -149,7 +149,6 @@ class Lockstep:
         positions = max(block.n_positions for block in self.epochs.blocks)
         self._outputs = torch.empty(n, positions, self.shape.n_outputs, dtype=dtype, device=device)
         self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
-        self._ragged = train.ragged or (self.val is not None and self.val.ragged)
         self._prepare_validation()
         self._make_plain_steps(n)
 
@@ -337,8 +336,8 @@ class Lockstep:
     def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """Sum of weighted losses of each model's rows: (n,)."""
         per_row = self.settings.loss.per_row(outputs, y) * weights
-        # 0 x NaN is NaN: rows beyond a model's end may hold outputs of steps that it did not take
-        return torch.where(weights > 0, per_row, 0.0).sum(dim=1) if self._ragged else per_row.sum(dim=1)
+        # 0 x infinity is NaN: what counts nothing must not be looked at
+        return torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _validate(self) -> None:
         assert self.val is not None

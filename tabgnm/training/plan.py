@@ -83,10 +83,19 @@ class FleetPlan:
         return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
 
     def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
-        """Train everything; gives the models in the order of the jobs."""
+        """Train everything; gives the models in the order of the jobs.
+
+        After Ctrl-C the models that were not reached have their first weights, and their histories say "interrupted".
+        Callbacks are told positions within each fleet, see `PlannedFleet.jobs`.
+        """
         trained: dict[int, TrainedModel] = {}
+        interrupted = False
         for fleet in self.fleets:
-            models = self.run_fleet(fleet, callbacks=callbacks, verbose=verbose)
+            if interrupted:
+                models = self._fleet_of(fleet)[0].untrained().models
+            else:
+                models = self.run_fleet(fleet, callbacks=callbacks, verbose=verbose)
+                interrupted = any(model.history.status == "interrupted" for model in models)
             trained.update(zip(fleet.jobs, models, strict=True))
         return [trained[position] for position in range(len(self.jobs))]
 
@@ -94,14 +103,17 @@ class FleetPlan:
         self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0
     ) -> list[TrainedModel]:
         """Train one fleet of the plan; a unit of work that can be handed to another machine."""
+        of_members, tables = self._fleet_of(fleet)
+        return of_members.fit(tables, callbacks=callbacks, verbose=verbose).models
+
+    def _fleet_of(self, fleet: PlannedFleet) -> tuple[Fleet, list[Table]]:
         # Only the tables of these models: others may have other columns or targets.
         members = [self.jobs[position].member for position in fleet.jobs]
         used = sorted({member.table for member in members})
         if used[-1] >= len(self.tables):
             raise ValueError(f"a model has table={used[-1]}, but {len(self.tables)} tables were given")
         own = [replace(member, table=used.index(member.table)) for member in members]
-        tables = [self.tables[number] for number in used]
-        return Fleet(fleet.shape, own, fleet.settings).fit(tables, callbacks=callbacks, verbose=verbose).models
+        return Fleet(fleet.shape, own, fleet.settings), [self.tables[number] for number in used]
 
     def describe(self) -> str:
         """Return a table of the fleets, largest first."""

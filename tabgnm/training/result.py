@@ -16,7 +16,7 @@ from tabgnm.training.history import History
 _PREDICTION_ELEMENTS = 2**25  # activations at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainedModel:
     """The weights of a model's best epoch (on the CPU, gates applied) and its history."""
 
@@ -30,12 +30,13 @@ class TrainedModel:
         settings = self.shape.settings()
         dtype = next(iter(self.parameters.values())).dtype
         make = GNM if isinstance(self.shape, GNMShape) else MLP
-        net = make(**settings, dropout=self.dropout, dtype=dtype)
-        net.load_state_dict({name: value.clone() for name, value in self.parameters.items()})
-        return net.eval()
+        # On "meta" nothing is drawn, which would move the random numbers of the caller.
+        net = make(**settings, dropout=self.dropout, dtype=dtype, device="meta")
+        net.load_state_dict({name: value.clone() for name, value in self.parameters.items()}, assign=True)
+        return net.requires_grad_().eval()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FleetResult:
     """The trained models of a fleet, in the order of its members."""
 
@@ -50,12 +51,15 @@ class FleetResult:
         - x: (rows, m) for all models, or (M, rows, m) with rows of each model's own
         - output: (M, rows, c), on the CPU
         """
+        x = torch.as_tensor(x)
         chosen = [self.models[i] for i in (range(len(self.models)) if models is None else models)]
         if x.shape[-1] != self.shape.n_inputs or x.dim() not in (2, 3) or (x.dim() == 3 and len(x) != len(chosen)):
             raise ValueError(
                 f"x has shape {tuple(x.shape)}; expected (rows, {self.shape.n_inputs}), or "
                 f"({len(chosen)}, rows, {self.shape.n_inputs}) with rows for each model"
             )
+        if not chosen:
+            raise ValueError("models is empty; expected the positions of at least one model, or None for all")
         stacked = {
             name: torch.stack([model.parameters[name] for model in chosen]).to(device)
             for name in self.shape.parameter_shapes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -86,17 +86,20 @@ class FleetSettings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        positive_integer("max_epochs", self.max_epochs)
-        positive_integer("batch_size", self.batch_size)
-        if self.patience is not None:
-            positive_integer("patience", self.patience)
+        for name in ("max_epochs", "batch_size", "patience"):
+            if name != "patience" or self.patience is not None:
+                object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         _at_least("min_delta", self.min_delta, 0)
         _one_of("optimiser", self.optimiser, OPTIMISERS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)
-        if not 0 <= self.warmup < 1:
+        if not isinstance(self.warmup, numbers.Real) or not 0 <= self.warmup < 1:
             raise ValueError(f"warmup={self.warmup!r} is out of range; expected a fraction of the steps in [0, 1)")
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+        if (
+            not isinstance(self.betas, Sequence)
+            or len(self.betas) != 2
+            or not all(0 <= beta < 1 for beta in self.betas)
+        ):
             raise ValueError(f"betas={self.betas!r} are out of range; expected two numbers in [0, 1)")
         _at_least("eps", self.eps, 0, exclusive=True)
         if self.clip_norm is not None:
@@ -104,6 +107,7 @@ class FleetSettings:
         for name, factor in self.rate_factors.items():
             _at_least(f"rate_factors[{name!r}]", factor, 0)
         object.__setattr__(self, "rate_factors", dict(self.rate_factors))
+        object.__setattr__(self, "betas", tuple(self.betas))
 
     def torch_device(self) -> torch.device:
         """Return the device to train on."""

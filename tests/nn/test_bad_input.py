@@ -69,6 +69,9 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: MLP(2, 1, 64), TypeError, r"hidden=64 is not a sequence of widths; use e.g. hidden=\(64, 64\)"),  # type: ignore[arg-type]
     (lambda: MLP(2, 1, "64"), TypeError, "hidden='64' is not a sequence of widths"),  # type: ignore[arg-type]
     (lambda: MLP(2, 1, init="paper"), ValueError, "init='paper' is not known; use one of 'torch', 'kaiming'"),
+    (lambda: GNM(2, 1)([[0.0, 1.0]]), TypeError, r"x is a list; expected a torch.Tensor: pass torch.as_tensor"),  # type: ignore[arg-type]
+    (lambda: GNM(2, 1, n_nodes=6).set_adjacency(adjacency_with(0, 2, 1, 1.0).double() * 1e300), ValueError, "expected finite weights"),
+    (lambda: MLP.from_linears([torch.nn.Linear(2, 3), torch.nn.ReLU()]), TypeError, "linears holds a ReLU"),  # type: ignore[list-item]
     (lambda: MLP(2, 1)(torch.zeros(3)), ValueError, r"x has shape \(3,\)"),
     (lambda: MLP.from_linears([]), ValueError, "linears is empty"),
     (

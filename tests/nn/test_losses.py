@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -43,7 +45,7 @@ def test_the_gradient_is_autograds(loss: Loss, seed: int, c: int, stacked: bool)
     assert per_row.shape == size[:-1]
     per_row.sum().backward()
     torch.testing.assert_close(loss.gradient(outputs.detach(), targets), outputs.grad, rtol=1e-12, atol=1e-12)
-    loss.check(c, targets)
+    loss.check(c, targets[0] if stacked else targets)
 
 
 def test_values_are_torchs() -> None:
@@ -108,3 +110,41 @@ def test_settings_a_loss_cannot_have_are_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             make()
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda: cross_entropy(torch.randn(8, 3), torch.tensor([0, 1, 2])), r"targets have shape \(3,\); expected \(8,\)"),
+        (lambda: cross_entropy(torch.randn(8, 3), torch.tensor([1])), r"targets have shape \(1,\); expected \(8,\)"),
+        (lambda: mean_squared_error(torch.randn(8, 3), torch.randn(3, 8)), r"targets have shape \(3, 8\); expected \(8, 3\)"),
+        (lambda: binary_cross_entropy(torch.randn(8, 1), torch.ones(4)), r"targets have shape \(4,\); expected \(8, 1\)"),
+        (lambda: cross_entropy(torch.randn(8, 3), torch.zeros(8).long(), torch.ones(8, 1)), r"sample_weight has shape \(8, 1\)"),
+    ],
+)  # fmt: skip
+def test_shapes_that_torch_would_broadcast_are_refused(action: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        action()
+
+
+def test_a_column_of_targets_may_come_as_a_vector() -> None:
+    outputs, targets = torch.randn(8, 1), torch.randn(8)
+    torch.testing.assert_close(mean_squared_error(outputs, targets), F.mse_loss(outputs[:, 0], targets))
+
+
+@pytest.mark.parametrize("n_rows", [10, 4000])
+def test_the_trainers_way_to_cross_entropy_equals_torchs(n_rows: int) -> None:
+    outputs = torch.tensor([[100.0, 85.0, 0.0]]).repeat(n_rows, 1)
+    outputs[1::2] = torch.randn(n_rows // 2, 3)
+    targets = torch.zeros(n_rows, dtype=torch.int64)
+    expected = F.cross_entropy(outputs, targets, reduction="none")
+    gradient = torch.softmax(outputs, dim=1) - F.one_hot(targets, 3)
+    with torch.inference_mode():
+        torch.testing.assert_close(CrossEntropy().per_row(outputs, targets), expected, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(CrossEntropy().gradient(outputs, targets), gradient, rtol=1e-5, atol=1e-7)
+
+
+def test_confident_rows_keep_a_loss() -> None:
+    outputs = torch.tensor([[15.0], [16.5], [25.0]])
+    expected = F.binary_cross_entropy_with_logits(outputs, torch.ones(3, 1))
+    assert binary_cross_entropy(outputs, torch.ones(3, 1)) == expected > 0

@@ -160,3 +160,56 @@ def test_an_mlp_takes_over_torch_linears() -> None:
 def test_the_representation_shows_the_settings() -> None:
     assert "n_nodes=50, n_layers=2" in repr(GNM(2, 1)) and "hidden=(64,)" in repr(MLP(2, 1))
     assert "edges=13" in repr(AsyncMLP(mlp_graph([2, 3, 1])))
+
+
+def test_pruned_and_parametrised_networks_work() -> None:
+    from torch.nn.utils import parametrize, prune
+
+    net = GNM(4, 3, n_nodes=20, n_layers=2)
+    prune.l1_unstructured(net, "weight_1", amount=0.5)
+    assert (net.adjacency()[0][:, :4] != 0).sum() == net.weight_1.numel() / 2
+    net(torch.randn(5, 4)).sum().backward()
+    other = MLP(4, 3, (8,))
+    parametrize.register_parametrization(other, "weight_1", nn.Tanh())
+    assert other(torch.randn(5, 4)).shape == (5, 3)
+
+
+def test_anytime_of_no_rows() -> None:
+    net = GNM(4, 3, n_nodes=12, n_layers=3, persistent_outputs=True)
+    assert net.anytime(torch.zeros(0, 4)).shape == (3, 0, 3)
+
+
+def test_an_asynchronous_network_can_be_made_again_from_its_graph() -> None:
+    net = AsyncMLP(mlp_graph([4, 6, 3]))
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(AsyncMLP(net.graph())(x), net(x))
+
+
+def test_a_graph_without_edges_gives_zeros() -> None:
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_node("x", kind="input")
+    graph.add_node("y", kind="output")
+    assert torch.equal(AsyncMLP(graph)(torch.randn(5, 1)), torch.zeros(5, 1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_first_weights_are_drawn_as_documented(seed: int) -> None:
+    torch.manual_seed(seed)
+    mlp = MLP(400, 300, (500,))
+    linear = nn.Linear(400, 500)
+    assert mlp.weight_1.abs().max().item() == pytest.approx(linear.weight.abs().max().item(), rel=1e-3)
+    assert mlp.bias_1.std().item() == pytest.approx(linear.bias.std().item(), rel=0.2)
+    asynchronous = AsyncMLP(mlp_graph([200, 50]))
+    assert asynchronous.weight.std().item() == pytest.approx((2 / 201) ** 0.5, rel=0.05)
+    gated = GNM(4, 3, n_nodes=20, combine="gated")
+    assert (gated.gate_bias_1 == 1).all() and (gated.gate_state_1 == 0).all()
+
+
+def test_a_gnm_from_an_mlp_keeps_its_dropout() -> None:
+    assert (
+        GNM.from_mlp(MLP(4, 3, (8,), dropout=0.3)).dropout
+        == GNM.from_mlp(MLP(4, 3, (8,), dropout=0.3)).to_mlp().dropout
+        == 0.3
+    )

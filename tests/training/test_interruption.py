@@ -1,0 +1,88 @@
+"""A real Ctrl-C, at any moment: the result comes back consistent, and nothing of the process is changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+import torch
+
+from tabgnm.nn.losses import CrossEntropy
+from tabgnm.training import Callback, Fleet, FleetPlan, Job, Member, TrainedModel
+from tests.training.examples import BASE, settings_for, table_for
+
+
+class Interrupt(Callback):
+    """Sends this process a SIGINT some time after training has begun."""
+
+    def __init__(self, seconds: float) -> None:
+        self.timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+
+    def on_train_begin(self, n_models: int, max_epochs: int) -> None:  # noqa: ARG002 - the hook's signature
+        if not self.timer.is_alive():
+            self.timer.start()
+
+
+def check(models: list[TrainedModel], n_models: int) -> None:
+    assert len(models) == n_models
+    for model in models:
+        history = model.history
+        assert history.best_epoch <= history.n_epochs
+        assert history.status in ("completed", "interrupted")
+        assert all(torch.isfinite(value).all() for value in model.parameters.values())
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 5])
+@pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.07, 0.15])
+def test_ctrl_c_at_any_moment_gives_the_best_weights_so_far(chunk_size: int, delay: float) -> None:
+    members = [Member(seed=seed, val=torch.arange(20)) for seed in range(5)]
+    n_threads, handler = torch.get_num_threads(), signal.getsignal(signal.SIGINT)
+    fleet = Fleet(BASE, members, settings_for(max_epochs=100_000), chunk_size=chunk_size)
+    models = fleet.fit(table_for(CrossEntropy()), callbacks=[Interrupt(delay)]).models
+    check(models, 5)
+    assert models[0].history.status == "interrupted"
+    assert torch.get_num_threads() == n_threads
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_plan_stops_too() -> None:
+    jobs = [Job(BASE, settings_for(max_epochs=epochs), Member(seed=1)) for epochs in (100_000, 90_000)]
+    models = FleetPlan(jobs, table_for(CrossEntropy())).run(callbacks=[Interrupt(0.1)])
+    check(models, 2)
+    assert [model.history.status for model in models] == ["interrupted"] * 2
+    assert models[1].history.n_epochs == 0
+
+
+def test_a_handler_of_the_program_is_left_alone() -> None:
+    calls = []
+    before = signal.signal(signal.SIGINT, lambda *_: calls.append(1))
+    try:
+        interrupt = Interrupt(0.01)
+        models = (
+            Fleet(BASE, [Member()], settings_for(max_epochs=200))
+            .fit(table_for(CrossEntropy()), callbacks=[interrupt])
+            .models
+        )
+        interrupt.timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert calls == [1]
+    assert models[0].history.status == "completed"
+
+
+def test_fleets_in_other_threads_need_no_signals() -> None:
+    results: list[TrainedModel] = []
+
+    def work() -> None:
+        results.extend(Fleet(BASE, [Member(seed=3)], settings_for(max_epochs=5)).fit(table_for(CrossEntropy())).models)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = Fleet(BASE, [Member(seed=3)], settings_for(max_epochs=5)).fit(table_for(CrossEntropy())).models[0]
+    for model in results:
+        assert all(torch.equal(model.parameters[name], value) for name, value in alone.parameters.items())
