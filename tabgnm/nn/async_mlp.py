@@ -18,7 +18,8 @@ _KINDS = ("input", "hidden", "bias", "output")
 class AsyncMLP(nn.Module):
     """Message passing on a DAG in which a node is updated once, when all its in-neighbours are final.
 
-    With G_MLP as the graph this is an MLP (Theorem 4.1 of the paper). Any other DAG will do: skip connections, hidden nodes without
+    With G_MLP as the graph this is an MLP (Theorem 4.1 of the paper). Any other DAG will do: skip connections, hidden
+    nodes without
     layers, biases only where wanted.
 
     Parameters

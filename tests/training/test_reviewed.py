@@ -105,3 +105,8 @@ def test_a_model_that_diverges_is_logged(caplog: pytest.LogCaptureFixture) -> No
     settings = settings_for(SquaredError(), max_epochs=50)
     Fleet(BASE, [Member(learning_rate=1e200)], settings).fit(table_for(SquaredError()))
     assert "model 0 diverged in epoch" in caplog.text
+
+
+def test_the_tiniest_numbers_are_numbers_again_after_a_fit() -> None:
+    Fleet(BASE, [Member()], settings_for(max_epochs=1)).fit(table_for(CrossEntropy()))
+    assert torch.tensor(1e-40).mul(1.0) != 0
