@@ -275,7 +275,7 @@ class _Saver:
 
 @contextmanager
 def _arithmetic(settings: FleetSettings) -> Iterator[None]:
-    """Set how float32 products are computed on a GPU, and that a CPU takes the tiniest numbers for 0, for this fit only.
+    """For this fit only: how float32 products are computed on a GPU, and that a CPU takes the tiniest numbers for 0.
 
     Gradients of rows that are learned fade away until they fall below the smallest normal number; processors compute
     several times more slowly with such numbers, and nothing depends on them.
