@@ -57,7 +57,9 @@ class Snapshot:
 def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member], tables: Sequence[Table]) -> str:
     """Hash everything that determines the result, so that a checkpoint is never continued as something else."""
     digest = hashlib.sha256()
-    options = vars(settings) | {"device": settings.torch_device().type}
+    # A loss of the user's own may have no telling repr: its class and its attributes say what it is.
+    loss = (type(settings.loss).__qualname__, sorted(vars(settings.loss).items()))
+    options = vars(settings) | {"device": settings.torch_device().type, "loss": loss}
     digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
     for member in members:
         for field in fields(member):

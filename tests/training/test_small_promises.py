@@ -110,3 +110,36 @@ def test_a_model_that_diverges_is_logged(caplog: pytest.LogCaptureFixture) -> No
 def test_the_tiniest_numbers_are_numbers_again_after_a_fit() -> None:
     Fleet(BASE, [Member()], settings_for(max_epochs=1)).fit(table_for(CrossEntropy()))
     assert torch.tensor(1e-40).mul(1.0) != 0
+
+
+class AbsoluteError:
+    """A loss of the user's own, a plain class."""
+
+    name, setting = "absolute", 0.0
+
+    def per_row(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (outputs - targets).abs().sum(dim=-1)
+
+    def gradient(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return torch.sign(outputs - targets)
+
+    def check(self, n_outputs: int, targets: torch.Tensor) -> None:
+        assert targets.shape[-1] == n_outputs
+
+
+def test_a_loss_of_the_users_own_trains_and_resumes(tmp_path: Path) -> None:
+    class Stop(Callback):
+        def on_epoch_end(self, report: EpochReport) -> None:
+            if report.epoch == 5:
+                raise RuntimeError("stop")
+
+    def fleet() -> Fleet:
+        return Fleet(BASE, [Member(), Member(seed=1)], settings_for(AbsoluteError(), max_epochs=8))
+
+    table, file = table_for(SquaredError()), tmp_path / "own.ckpt"
+    with pytest.raises(RuntimeError, match="stop"):
+        fleet().fit(table, callbacks=[Stop()], checkpoint=file, checkpoint_every=2)
+    resumed, whole = fleet().fit(table, checkpoint=file).models, fleet().fit(table).models
+    for model, again in zip(whole, resumed, strict=True):
+        assert model.history.train_loss[-1] < model.history.train_loss[0]
+        assert all(torch.equal(model.parameters[name], value) for name, value in again.parameters.items())
