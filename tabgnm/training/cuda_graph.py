@@ -45,7 +45,7 @@ class EpochRunner:
             lockstep.end_epoch()
 
     def _on_side_stream(self) -> None:
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's, without types
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self.lockstep.run_epoch()
