@@ -16,8 +16,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from tabgnm.cli.demo_picture import draw_picture, require_matplotlib
-from tabgnm.nn import GNM, MLP, GNMShape, MLPShape
+from tabgnm.nn import GNMShape, MLPShape
 from tabgnm.nn.losses import CrossEntropy
+from tabgnm.nn.network import Network
 from tabgnm.training import Callback, EpochReport, Fleet, FleetSettings, Member
 from tabgnm.training import Table as TrainingTable
 
@@ -45,7 +46,7 @@ class Result:
     problem: Problem
     model: str
     size: str
-    net: GNM | MLP
+    net: Network
     losses: list[list[float]]
     accuracies: list[float]
     seconds: float

@@ -1,22 +1,27 @@
-"""Pure PyTorch: node layouts and graphs, GNM, MLP, asynchronous message passing, conversions, regularisers, losses."""
+"""Pure PyTorch: graphs, GNM, MLP, embeddings, asynchronous message passing, conversions, regularisers, losses."""
 
 from tabgnm.nn.activations import activation_names
 from tabgnm.nn.async_mlp import AsyncMLP
 from tabgnm.nn.conversions import Edge, NotMultipartite
+from tabgnm.nn.embedded_network import EmbeddedNetwork
+from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.nn.gnm import GNM
 from tabgnm.nn.graphs import gnm_graph, in_neighbours, mlp_graph, out_neighbours
 from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.losses import binary_cross_entropy, cross_entropy, mean_squared_error
 from tabgnm.nn.mlp import MLP
 from tabgnm.nn.regularisers import elastic_penalty, expected_l0, l1_penalty, l2_penalty
-from tabgnm.nn.shapes import GNMShape, MLPShape
+from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 
 __all__ = [
     "GNM",
     "MLP",
     "AsyncMLP",
     "Edge",
+    "EmbeddedNetwork",
+    "EmbeddedShape",
     "GNMShape",
+    "InputEmbedding",
     "MLPShape",
     "NodeLayout",
     "NotMultipartite",

@@ -7,12 +7,16 @@ sums the cross-entropy over the rows where this takes the mean), and binary cros
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from tabgnm.nn.layout import positive_integer
 
 
 class Loss(Protocol):
@@ -21,7 +25,7 @@ class Loss(Protocol):
     Shape
     -----
     - outputs: (..., B, c)
-    - targets: (..., B, c), or (..., B) class numbers for cross-entropy
+    - targets: (..., B, c), or (..., B) class numbers for cross-entropy, (..., B, G) for G class targets at once
     - per_row: (..., B)
     - gradient: (..., B, c), the derivative of each row's loss by its outputs
     """
@@ -46,6 +50,20 @@ class Loss(Protocol):
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        ...
+
+
+@runtime_checkable
+class LossWithMetric(Loss, Protocol):
+    """A loss that also says how good a prediction is in a number that people read: accuracy, or squared error.
+
+    Shape
+    -----
+    - metric_per_row: (..., B)
+    """
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """How good the prediction of each row is."""
         ...
 
 
@@ -78,6 +96,10 @@ class SquaredError:
         """Derivative of each row's loss by its outputs."""
         return 2 * (outputs - targets)
 
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Squared error of each row, averaged over the outputs."""
+        return (outputs - targets).square().mean(dim=-1)
+
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
         _check_continuous(self.name, n_outputs, targets)
@@ -108,6 +130,10 @@ class Huber:
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
         return (outputs - targets).clamp(-self.delta, self.delta)
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Squared error of each row, averaged over the outputs."""
+        return (outputs - targets).square().mean(dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
@@ -140,6 +166,10 @@ class Pinball:
         under = targets - outputs
         # At 0 every slope between the two is a valid subgradient; the mean is what autograd's maximum gives.
         return 0.5 * torch.sign(-under) + (0.5 - self.quantile)
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Squared error of each row, averaged over the outputs."""
+        return (outputs - targets).square().mean(dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
@@ -201,6 +231,10 @@ class CrossEntropy:
         gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
         return gradient.sub_(smooth / outputs.shape[-1]) if smooth else gradient
 
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """1 for each row whose class is right, else 0."""
+        return (outputs.argmax(dim=-1) == targets).to(outputs.dtype)
+
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
         if targets.dtype != torch.int64 or targets.dim() != 1:
@@ -213,6 +247,73 @@ class CrossEntropy:
                 f"targets for cross-entropy lie in [{int(targets.min())}, {int(targets.max())}]; expected class "
                 f"numbers from 0 to {n_outputs - 1}, one per output"
             )
+
+
+@dataclass(frozen=True)
+class JointCrossEntropy:
+    """Several class targets at once: the sum of their cross-entropies.
+
+    The outputs stand in groups, `sizes[g]` of them for the classes of target g; targets are (rows, G) class numbers.
+    """
+
+    sizes: tuple[int, ...]
+    label_smoothing: float = 0.0
+    name: str = "joint_cross_entropy"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sizes, str) or not isinstance(self.sizes, Sequence) or not self.sizes:
+            raise ValueError(f"sizes={self.sizes!r} are no groups; expected the classes of each target, e.g. (3, 2)")
+        sizes = tuple(positive_integer(f"sizes[{i}]", size) for i, size in enumerate(self.sizes))
+        object.__setattr__(self, "sizes", sizes)
+        CrossEntropy(self.label_smoothing)  # refuses what is no share
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.label_smoothing
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.stack([one.per_row(*group) for group in self._groups(outputs, targets)]).sum(dim=0)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.cat([one.gradient(*group) for group in self._groups(outputs, targets)], dim=-1)
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Share of each row's targets whose class is right."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.stack([one.metric_per_row(*group) for group in self._groups(outputs, targets)]).mean(dim=0)
+
+    def _groups(self, outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and class numbers of each target."""
+        ends = itertools.accumulate(self.sizes)
+        return [
+            (outputs[..., end - size : end], targets[..., group])
+            for group, (end, size) in enumerate(zip(ends, self.sizes, strict=True))
+        ]
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if n_outputs != sum(self.sizes):
+            raise ValueError(
+                f"a network with {n_outputs} outputs cannot learn sizes={self.sizes}; expected {sum(self.sizes)} "
+                "outputs: one for each class of each target"
+            )
+        if targets.dtype != torch.int64 or targets.dim() != 2 or targets.shape[-1] != len(self.sizes):
+            raise ValueError(
+                f"targets for joint cross-entropy have dtype {targets.dtype} and shape {tuple(targets.shape)}; "
+                f"expected int64 class numbers of shape (rows, {len(self.sizes)})"
+            )
+        for group, size in enumerate(self.sizes):
+            own = targets[:, group]
+            if own.numel() and (own.min() < 0 or own.max() >= size):
+                raise ValueError(
+                    f"column {group} of the targets for joint cross-entropy lies in [{int(own.min())}, "
+                    f"{int(own.max())}]; expected class numbers from 0 to {size - 1}"
+                )
 
 
 @dataclass(frozen=True)
@@ -233,6 +334,10 @@ class BinaryCrossEntropy:
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
         return torch.sigmoid(outputs) - targets
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Share of each row's outputs that are on the right side."""
+        return ((outputs > 0) == (targets > 0.5)).to(outputs.dtype).mean(dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""

@@ -10,6 +10,7 @@ For layer k = 1..K, with h the states of the nodes and f the activation:
     h = a | h + a | h + g (a - h)               combine: none | residual | gated, g = sigmoid(s h + t z + r) per node
 
 Clamped inputs keep their value, persistent outputs are h + z in every layer, the bias node is always 1.
+Where a shape has learned embeddings, h starts from the embedded columns of the table instead of x.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
-from tabgnm.nn.shapes import GNMShape, Shape
+from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
+from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
 # Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
 DropoutFactors = Callable[[int, Tensor], Tensor | None]
@@ -45,12 +47,13 @@ class LayerTrace:
 class Trace:
     """What a forward pass leaves behind: the output, one read-out per layer if outputs persist, and the layers."""
 
-    __slots__ = ("layers", "output", "readouts")
+    __slots__ = ("embedding", "layers", "output", "readouts")
 
     def __init__(self) -> None:
         self.layers: list[LayerTrace] = []
         self.readouts: list[Tensor] = []
         self.output: Tensor
+        self.embedding: EmbeddingTrace  # set only for networks with one
 
 
 def forward(
@@ -68,6 +71,8 @@ def forward(
     - x: (B, m), or (M, B, m) for M stacked networks
     - Trace.output: (B, c) or (M, B, c)
     """
+    if isinstance(shape, EmbeddedShape):
+        return _embedded_forward(shape, parameters, x, dropout, keep)
     function = get_activation(shape.activation)
     persistent = shape.persistent_outputs
     trace = Trace()
@@ -127,6 +132,13 @@ def backward(
     `trace` comes from `forward(..., keep=True)`. With persistent outputs, `grad_readouts` adds the gradient of what
     was read out after each layer.
     """
+    if isinstance(shape, EmbeddedShape):
+        grad_inputs = backward(
+            shape.body, parameters, trace, grad_output, gradients, grad_readouts=grad_readouts, input_gradient=True
+        )
+        assert grad_inputs is not None
+        own, grad_inputs = trace.embedding, grad_inputs.to(trace.embedding.x.dtype)
+        return embed_backward(shape.embedding, parameters, own, grad_inputs, gradients, input_gradient=input_gradient)
     function = get_activation(shape.activation)
     persistent = shape.persistent_outputs
     if shape.tied:  # several layers add to one matrix
@@ -195,6 +207,19 @@ def backward(
     return grad_x
 
 
+def _embedded_forward(
+    shape: EmbeddedShape, parameters: Mapping[str, Tensor], x: Tensor, dropout: DropoutFactors | None, keep: bool
+) -> Trace:
+    """Embed, then pass messages. The embedding is computed in the type of x, the body in that of its weights."""
+    embedding_trace = EmbeddingTrace()
+    inputs = embed(shape.embedding, parameters, x, embedding_trace)
+    inputs = inputs.to(shape.body.layer_weights(parameters, 1).bias.dtype)
+    trace = forward(shape.body, parameters, inputs, dropout, keep=keep)
+    if keep:
+        trace.embedding = embedding_trace
+    return trace
+
+
 def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:
     """Bias + sum of block @ weight, for one network (2-D) or stacked ones (3-D)."""
     if weights[0].dim() == 2:
@@ -235,7 +260,7 @@ def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
     return (vector.unsqueeze(-2) @ matrix).squeeze(-2)
 
 
-def _source_blocks(shape: Shape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
+def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
     """What the next layer reads, as `GNMShape.source_ranges` cuts it."""
     if not (shape.clamp_inputs or shape.persistent_outputs):
         return [state]
@@ -250,7 +275,7 @@ def _initial_weights(shape: Shape, parameters: Mapping[str, Tensor]) -> Tensor:
     return shape.initial_weights(parameters)
 
 
-def _previous(shape: Shape, parameters: Mapping[str, Tensor], layer: int, state: Tensor) -> Tensor:
+def _previous(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, state: Tensor) -> Tensor:
     """States, before the layer, of the nodes that combine applies to.
 
     Before layer 1 `state` is x: unless clamped, the inputs are the first of those nodes; hidden and output nodes are 0
@@ -270,7 +295,7 @@ def _previous(shape: Shape, parameters: Mapping[str, Tensor], layer: int, state:
     return previous
 
 
-def _combine(shape: Shape, parameters: Mapping[str, Tensor], layer: int, here: LayerTrace) -> Tensor:
+def _combine(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, here: LayerTrace) -> Tensor:
     """COMBINE of the GNN framework: the new states from the states before and the messages."""
     if shape.combine == "residual":
         return here.previous + here.candidate

@@ -1,4 +1,4 @@
-"""What GNM and MLP share as torch modules: parameters by shape, initialisation, gates, and the forward pass."""
+"""What the networks share as torch modules: parameters by shape, initialisation, gates, and the forward pass."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabgnm.nn import hard_concrete
+from tabgnm.nn.draws import Draw
 from tabgnm.nn.message_passing import Trace, forward
-from tabgnm.nn.shapes import Draw, Shape
+from tabgnm.nn.shapes import Shape
 
 
 def dropout_rate(value: float) -> float:
@@ -32,7 +33,7 @@ def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> No
 
 
 class Network(nn.Module):
-    """A network of a given shape: the common part of `GNM` and `MLP`."""
+    """A network of a given shape: the common part of `GNM`, `MLP` and `EmbeddedNetwork`."""
 
     def __init__(
         self,

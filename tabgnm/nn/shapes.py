@@ -11,24 +11,19 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
+from tabgnm.nn.draws import Draw
+from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.nn.layout import NodeLayout, positive_integer
 
 Combine = Literal["none", "residual", "gated"]
 COMBINES = ("none", "residual", "gated")
 GNM_INITS = ("paper", "kaiming")
 MLP_INITS = ("torch", "kaiming")
-
-
-class Draw(NamedTuple):
-    """How a parameter is drawn at first: `scale` is the standard deviation, the half width, or the value itself."""
-
-    kind: Literal["normal", "uniform", "constant"]
-    scale: float
 
 
 class LayerWeights(NamedTuple):
@@ -68,6 +63,7 @@ class MLPShape:
     persistent_outputs = False
     tied = False
     learn_initial = False
+    embedding: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         for name in ("n_inputs", "n_outputs"):
@@ -92,6 +88,16 @@ class MLPShape:
     def widths(self) -> tuple[int, ...]:
         """Widths from the inputs to the outputs."""
         return (self.n_inputs, *self.hidden, self.n_outputs)
+
+    @property
+    def dropout_widths(self) -> tuple[int, ...]:
+        """How many nodes dropout acts on in each layer but the last."""
+        return self.hidden
+
+    @property
+    def activations_per_row(self) -> int:
+        """Numbers that a pass holds per row; an estimate, a little too large."""
+        return sum(max(size) for size in self.parameter_shapes().values())
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every parameter, in the order of the layers."""
@@ -153,6 +159,8 @@ class GNMShape:
     learn_initial: bool = False
     _plans: tuple[LayerPlan, ...] = field(init=False, repr=False, compare=False)
 
+    embedding: ClassVar[None] = None
+
     def __post_init__(self) -> None:
         layout = self.layout
         for name in ("n_inputs", "n_outputs", "n_nodes"):
@@ -197,6 +205,16 @@ class GNMShape:
     def n_free(self) -> int:
         """How many nodes activation, dropout and combine apply to in all layers but the last."""
         return self.end_free - self.first_free
+
+    @property
+    def dropout_widths(self) -> tuple[int, ...]:
+        """How many nodes dropout acts on in each layer but the last."""
+        return (self.n_free,) * (self.n_layers - 1)
+
+    @property
+    def activations_per_row(self) -> int:
+        """Numbers that a pass holds per row; an estimate, a little too large."""
+        return sum(max(size) for size in self.parameter_shapes().values())
 
     def first_target(self, layer: int) -> int:
         """Position of the first updated node that layer `layer` computes; it computes all from there on."""
@@ -328,4 +346,79 @@ class GNMShape:
         return parameters["weight"][..., self.n_inputs :, :] if self.tied else parameters["weight_initial"]
 
 
-Shape = GNMShape | MLPShape
+@dataclass(frozen=True)
+class EmbeddedShape:
+    """A network behind learned embeddings: `body` reads what `embedding` makes of the columns of a table.
+
+    Regularisers, weight decay and the gates of the l0 penalty act on the edges of the body only.
+    """
+
+    embedding: InputEmbedding
+    body: GNMShape | MLPShape
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.embedding, InputEmbedding):
+            raise TypeError(f"embedding is a {type(self.embedding).__name__}; expected an InputEmbedding")
+        if not isinstance(self.body, (GNMShape, MLPShape)):
+            raise TypeError(f"body is a {type(self.body).__name__}; expected a GNMShape or MLPShape")
+        if self.body.n_inputs != self.embedding.n_outputs:
+            raise ValueError(
+                f"body.n_inputs={self.body.n_inputs} does not fit: the embedding makes {self.embedding.n_outputs} "
+                f"numbers of {self.embedding.n_columns} columns; use n_inputs=embedding.n_outputs for the body"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """What the shape was made with, by name."""
+        return {"embedding": self.embedding, "body": self.body}
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the table."""
+        return self.embedding.n_columns
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of the body."""
+        return self.body.n_outputs
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of the body."""
+        return self.body.n_layers
+
+    @property
+    def dropout_widths(self) -> tuple[int, ...]:
+        """How many nodes dropout acts on in each layer but the last."""
+        return self.body.dropout_widths
+
+    @property
+    def activations_per_row(self) -> int:
+        """Numbers that a pass holds per row; an estimate, a little too large."""
+        return self.embedding.activations_per_row + self.body.activations_per_row
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every parameter: the body's, so drawn as without an embedding, then the embedding's."""
+        return self.body.parameter_shapes() | self.embedding.parameter_shapes()
+
+    def draws(self) -> dict[str, Draw]:
+        """How each parameter is drawn."""
+        return self.body.draws() | self.embedding.draws()
+
+    def clear_dead_(self, parameters: Mapping[str, Tensor]) -> None:
+        """Set what is stored but cannot matter to 0."""
+        self.body.clear_dead_(parameters)
+
+    def edge_parameters(self) -> list[str]:
+        """Names of the parameters that are weights of edges: the body's."""
+        return self.body.edge_parameters()
+
+    def n_parameters(self) -> int:
+        """Count the body's as the paper does, and the embedding's."""
+        return self.body.n_parameters() + self.embedding.n_parameters()
+
+    def n_effective_parameters(self) -> int:
+        """Count the parameters that can change the output."""
+        return self.body.n_effective_parameters() + self.embedding.n_parameters()
+
+
+Shape = GNMShape | MLPShape | EmbeddedShape

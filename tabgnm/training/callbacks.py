@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,15 @@ class EpochReport:
         Positions in the fleet's list of members.
     train_loss, val_loss : list of float
         One per model; `val_loss` is empty without validation rows.
+    val_metric : list of float
+        One per model; empty unless `FleetSettings.metric` asks for it and there are validation rows.
     """
 
     epoch: int
     models: list[int]
     train_loss: list[float]
     val_loss: list[float]
+    val_metric: list[float] = field(default_factory=list)
 
 
 class Callback:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,10 @@ def _update(digest: Any, value: object) -> None:
     if isinstance(value, Tensor):
         digest.update(repr((tuple(value.shape), value.dtype)).encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    elif isinstance(value, Mapping):
+        for name, own in sorted(value.items()):
+            digest.update(f"{name!r}:".encode())
+            _update(digest, own)
     else:
         digest.update(f"{value!r};".encode())
 

@@ -25,9 +25,8 @@ def bytes_per_model(
 ) -> tuple[int, int]:
     """Return (what a step touches, everything) of one model, in bytes; estimates, a little too large."""
     size = 8 if settings.precision == "float64" else 4
-    sizes = shape.parameter_shapes().values()
-    n_parameters = sum(math.prod(s) for s in sizes)
-    activations = sum(max(s) for s in sizes)
+    n_parameters = sum(math.prod(s) for s in shape.parameter_shapes().values())
+    activations = shape.activations_per_row
     batch = min(settings.batch_size, n_train)
     step = size * (4 * n_parameters + 3 * batch * activations)
     block = size * min(n_train, batch * block_steps) * (shape.n_inputs + 2 * shape.n_outputs + 4)

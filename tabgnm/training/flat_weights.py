@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,9 +12,11 @@ from tabgnm.nn.hard_concrete import INITIAL_LOG_ALPHA
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 
+Start = Mapping[str, Tensor]  # parameters by name, as `TrainedModel.parameters`
+
 
 class FlatLayout:
-    """Where each parameter stands in a row: edges first, then what variants add, then the gates of the l0 penalty.
+    """Where each parameter stands in a row: edges, then what variants add, embeddings, the gates of the l0 penalty.
 
     Parameters
     ----------
@@ -30,16 +33,20 @@ class FlatLayout:
         self.gates = gates
         self.sizes = shape.parameter_shapes()
         edges = shape.edge_parameters()
+        # Embeddings meet no kernel that asks for aligned sides, and are short enough for zeros to outnumber them.
+        unpadded = {} if shape.embedding is None else shape.embedding.parameter_shapes()
         self.offsets: dict[str, int] = {}
         self._padded: dict[str, tuple[int, ...]] = {}  # sizes in the buffer
         end = 0
         for name in [*edges, *(name for name in self.sizes if name not in edges)]:
             self.offsets[name] = end
-            self._padded[name] = tuple(-(-side // align) * align for side in self.sizes[name])
-            end += math.prod(self._padded[name])
+            size = self.sizes[name]
+            self._padded[name] = size if name in unpadded else tuple(-(-side // align) * align for side in size)
+            end += -(-math.prod(self._padded[name]) // align) * align
             if name == edges[-1]:
                 self.n_edges = end
         self.n_weights = end
+        self.n_body = self.offsets[next(iter(unpadded))] if unpadded else end  # embeddings stand behind these
         self.n_flat = end + (self.n_edges if gates else 0)
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
@@ -66,8 +73,13 @@ class FlatLayout:
             view.copy_(self.views(flat)[name])
         return out
 
-    def first_weights(self, seeds: list[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """Draw the first weights of every model from its own seed: (M, P)."""
+    def first_weights(
+        self, seeds: list[int], device: torch.device, dtype: torch.dtype, starts: Sequence[Start | None] = ()
+    ) -> Tensor:
+        """Draw the first weights of every model from its own seed, or take those it starts from: (M, P).
+
+        Gates are open to begin with either way.
+        """
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
         views = self.views(flat)
         for position, name in enumerate(self.sizes):
@@ -80,10 +92,29 @@ class FlatLayout:
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)
+        for model, start in enumerate(starts):
+            for name, value in (start or {}).items():
+                views[name][model].copy_(value)
         self.shape.clear_dead_(views)
         if self.gates:
             flat[:, self.n_weights :] = INITIAL_LOG_ALPHA
         return flat
+
+    def check_start(self, start: Start) -> None:
+        """Raise ValueError unless `start` has every parameter in its shape, and nothing else."""
+        missing, unknown = sorted(set(self.sizes) - set(start)), sorted(set(start) - set(self.sizes))
+        if missing or unknown:
+            found = [f"{what} {names}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names]
+            raise ValueError(
+                f"start {' and '.join(found)}; expected the parameters {sorted(self.sizes)} of the shape, e.g. the "
+                "`parameters` of a TrainedModel of the same shape"
+            )
+        for name, size in self.sizes.items():
+            if tuple(start[name].shape) != size:
+                raise ValueError(
+                    f"start[{name!r}] has shape {tuple(start[name].shape)}; expected {size}: start from a model of the "
+                    "same shape"
+                )
 
     def rate_factors(self, factors: dict[str, float], device: torch.device, dtype: torch.dtype) -> Tensor | None:
         """Learning-rate factor of every place in a row, or None if all are 1."""

@@ -41,7 +41,7 @@ class Fleet:
 
     Parameters
     ----------
-    shape : GNMShape or MLPShape
+    shape : GNMShape, MLPShape or EmbeddedShape
         What the models look like.
     members : sequence of Member
         What is each model's own.
@@ -86,6 +86,9 @@ class Fleet:
             )
         self.shape, self.members, self.settings, self.chunk_size = shape, list(members), settings, chunk_size
         self._layout = FlatLayout(shape)
+        for member in members:
+            if member.start is not None:
+                self._layout.check_start(member.start)
 
     def fit(
         self,
@@ -138,6 +141,8 @@ class Fleet:
                     f"table {number} has {table.x.shape[1]} columns; expected {self.shape.n_inputs}, the n_inputs of "
                     "the shape"
                 )
+            if self.shape.embedding is not None:
+                self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
         for member in self.members:
             if member.table >= len(tables):
@@ -160,7 +165,9 @@ class Fleet:
         every_epoch: bool,
     ) -> dict[int, tuple[Tensor, History]]:
         device, dtype = self.settings.torch_device(), self.settings.dtype
-        x_dtype = torch.bfloat16 if self.settings.precision == "bf16" else dtype
+        # Rounded codes would be those of other levels: what is embedded stays exact, and is rounded afterwards.
+        low = self.settings.precision == "bf16" and self.shape.embedding is None
+        x_dtype = torch.bfloat16 if low else dtype
         on_device = Tables(tables, device, dtype, x_dtype)
         own = [tables[member.table] for member in self.members]
         train = [member_rows(m, t, "train") for m, t in zip(self.members, own, strict=True)]
@@ -228,8 +235,8 @@ class Fleet:
     ) -> None:
         """Give models that were not reached their first weights."""
         for position in positions:
-            seed = self.members[position].seed
-            weights = self._layout.first_weights([seed], torch.device("cpu"), self.settings.dtype)[0]
+            member, cpu = self.members[position], torch.device("cpu")
+            weights = self._layout.first_weights([member.seed], cpu, self.settings.dtype, [member.start])[0]
             done[position] = weights, History(status="interrupted")
             for hook in hooks:
                 hook.on_model_end(position, 0, "interrupted")

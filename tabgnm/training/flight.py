@@ -99,7 +99,8 @@ class Flight:
             while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
                 threads.use_one(lockstep.in_numpy)
                 runner.run(n_epochs)
-                self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active]))
+                metric = [] if lockstep.val_metric is None else [lockstep.val_metric]
+                self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active, *metric]))
                 n_epochs += 1
                 save = self.saver.wants(n_epochs)
                 waited = time.monotonic() - asked
@@ -129,17 +130,21 @@ class Flight:
         fetched = torch.stack(self._pending).cpu()
         first = n_epochs - len(self._pending) + 1
         self._pending = []
-        for epoch, (train_loss, val_loss, active) in enumerate(fetched, start=first):
+        for epoch, (train_loss, val_loss, active, *metric) in enumerate(fetched, start=first):
             trained = was_active.nonzero().flatten().tolist()
             positions = [self.alive[i] for i in trained]
             losses = train_loss[trained].tolist()
             val_losses = val_loss[trained].tolist() if lockstep.val is not None else []
+            metrics = metric[0][trained].tolist() if metric else []
             for i, position in enumerate(positions):
-                self.histories[position].train_loss.append(losses[i])
+                history = self.histories[position]
+                history.train_loss.append(losses[i])
                 if val_losses:
-                    self.histories[position].val_loss.append(val_losses[i])
+                    history.val_loss.append(val_losses[i])
+                if metrics:
+                    history.val_metric.append(metrics[i])
             was_active = was_active & active.bool()
-            report = EpochReport(epoch, positions, losses, val_losses)
+            report = EpochReport(epoch, positions, losses, val_losses, metrics)
             answers = [hook.on_epoch_end(report) for hook in self.hooks] if positions else []
             if any(answers):
                 was_active = torch.zeros_like(was_active)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Status = Literal["completed", "stopped_early", "diverged", "interrupted"]
 
+_LISTS = ("train_loss", "val_loss", "val_metric")
+
 
 @dataclass
 class History:
@@ -24,12 +26,16 @@ class History:
         Epoch (from 1 on) whose weights were kept; 0 means the first weights.
     status : {"completed", "stopped_early", "diverged", "interrupted"}
         Why training ended. "diverged": a loss was no longer finite, in the last epoch listed.
+    val_metric : list of float
+        Mean metric of the validation rows after each epoch (accuracy, or the mean squared error; see
+        `FleetSettings.metric`); empty unless it was asked for.
     """
 
     train_loss: list[float] = field(default_factory=list)
     val_loss: list[float] = field(default_factory=list)
     best_epoch: int = 0
     status: Status = "completed"
+    val_metric: list[float] = field(default_factory=list)
 
     @property
     def n_epochs(self) -> int:
@@ -43,18 +49,11 @@ class History:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; losses that are not finite become None, as JSON has no NaN."""
-        return {
-            "train_loss": [value if math.isfinite(value) else None for value in self.train_loss],
-            "val_loss": [value if math.isfinite(value) else None for value in self.val_loss],
-            "best_epoch": self.best_epoch,
-            "status": self.status,
-        }
+        lists = {name: [value if math.isfinite(value) else None for value in getattr(self, name)] for name in _LISTS}
+        return lists | {"best_epoch": self.best_epoch, "status": self.status}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
         """Read what `as_dict` gave."""
-        losses = {
-            name: [math.nan if value is None else float(value) for value in values[name]]
-            for name in ("train_loss", "val_loss")
-        }
+        losses = {name: [math.nan if value is None else float(value) for value in values[name]] for name in _LISTS}
         return cls(best_epoch=int(values["best_epoch"]), status=values["status"], **losses)

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tabgnm.nn.losses import LossWithMetric
 from tabgnm.nn.message_passing import DropoutFactors, backward, forward
-from tabgnm.nn.shapes import GNMShape, Shape
+from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_kernels
@@ -37,8 +38,9 @@ class Dropout:
         self.needed = any(rates) and shape.n_layers > 1
         if not self.needed:
             return
-        widths = [shape.n_free] * (shape.n_layers - 1) if isinstance(shape, GNMShape) else shape.hidden
-        self._streams = [counter_random.Streams(len(rates), (batch_size, width), like.device) for width in widths]
+        self._streams = [
+            counter_random.Streams(len(rates), (batch_size, width), like.device) for width in shape.dropout_widths
+        ]
         thresholds = [counter_random.threshold(rate) for rate in rates]
         self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
         self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
@@ -72,6 +74,11 @@ class Dropout:
             return factors[0] if squeeze else factors
 
         return draw
+
+
+def _weighted_sum(per_row: Tensor, weights: Tensor) -> Tensor:
+    """Sum over each model's rows, (n,). 0 x infinity is NaN: what counts nothing must not be looked at."""
+    return torch.where(weights > 0, per_row * weights, 0.0).sum(dim=1)
 
 
 class BlockData(NamedTuple):
@@ -115,7 +122,8 @@ class Lockstep:
         gates = any(member.l0 for member in members)
         # Gates are drawn by their place in the buffer, so with gates there is nothing between the places.
         self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
-        self.flat = self.layout.first_weights([member.seed for member in members], device, dtype)
+        seeds, starts = [member.seed for member in members], [member.start for member in members]
+        self.flat = self.layout.first_weights(seeds, device, dtype, starts)
         self.grad = torch.zeros_like(self.flat)
         self._fused = fused_kernels(device) if dtype == torch.float32 else None
         self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
@@ -131,6 +139,8 @@ class Lockstep:
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
         self.train_loss = torch.zeros(n, dtype=dtype, device=device)
         self.val_loss = torch.zeros(n, dtype=dtype, device=device)
+        with_metric = settings.metric and val is not None
+        self.val_metric = torch.zeros(n, dtype=dtype, device=device) if with_metric else None
         self._set_rows(train)
 
     def _set_rows(self, train: RowSet) -> None:
@@ -161,8 +171,7 @@ class Lockstep:
         shares = self.val.shares(self.flat.dtype)
         self._val_weights = shares if self.val.weights is None else shares * self.val.weights
         n, n_rows = self.val.ids.shape
-        width = sum(max(size) for size in self.shape.parameter_shapes().values())
-        self._val_piece = max(1, _VALIDATION_ELEMENTS // (n * width))
+        self._val_piece = max(1, _VALIDATION_ELEMENTS // (n * self.shape.activations_per_row))
         if self._val_piece >= n_rows:
             self._val_cache = self._gather_val(0)
 
@@ -175,6 +184,8 @@ class Lockstep:
             "train_loss", "val_loss",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name)[on_device])
+        if self.val_metric is not None:
+            self.val_metric = self.val_metric[on_device]
         self.adam.select(keep)
         self.adam.bind(self.flat, self.grad)
         if self.gates is not None:
@@ -248,10 +259,11 @@ class Lockstep:
             x, y, weights = x[0], y[0], weights[0]
         trace = forward(self.shape, parameters, x, self.dropout.factors(n, step.n_rows, one), keep=True)
         output = trace.output if self._low is None else trace.output.to(flat.dtype)
-        grad_output = self._grad_output(output, y, weights, self._outputs[:n, rows]).to(x.dtype)
+        grad_output = self._grad_output(output, y, weights, self._outputs[:n, rows]).to(trace.output.dtype)
         backward(self.shape, parameters, trace, grad_output, gradients)
         if self._low is not None:
-            grad.copy_(self._low[1][:n])
+            body = slice(0, self.layout.n_body)  # embeddings have their gradients in place
+            grad[:, body].copy_(self._low[1][:n, body])
         if self.gates is not None:
             self.gates.backward(flat, grad)
         self.adam.step(n, step.index, rates)
@@ -306,10 +318,20 @@ class Lockstep:
         """Parameters and gradients of the first models by name; a single model's without the leading dimension."""
         if n not in self._views:
             flat = self.flat if self.gates is None else self.gates.effective
-            flat, grad = (flat, self.grad) if self._low is None else self._low
+            low = (None, None) if self._low is None else self._low
             where = 0 if n == 1 else slice(0, n)
-            self._views[n] = self.layout.views(flat[where]), self.layout.views(grad[where])
+            self._views[n] = self._mixed_views(flat, low[0], where), self._mixed_views(self.grad, low[1], where)
         return self._views[n]
+
+    def _mixed_views(self, flat: Tensor, low: Tensor | None, where: int | slice = slice(None)) -> dict[str, Tensor]:
+        """Views of `low`, where there is one; only embeddings are always computed as exactly as `flat` is."""
+        if low is None:
+            return self.layout.views(flat[where])
+        views = self.layout.views(low[where])
+        if self.shape.embedding is not None:
+            exact = self.layout.views(flat[where])
+            views |= {name: exact[name] for name in self.shape.embedding.parameter_shapes()}
+        return views
 
     def end_epoch(self) -> None:
         """Validate, keep what is best so far, and note who is done. Models that are done are not looked at."""
@@ -335,23 +357,30 @@ class Lockstep:
 
     def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """Sum of weighted losses of each model's rows: (n,)."""
-        per_row = self.settings.loss.per_row(outputs, y) * weights
-        # 0 x infinity is NaN: what counts nothing must not be looked at
-        return torch.where(weights > 0, per_row, 0.0).sum(dim=1)
+        return _weighted_sum(self.settings.loss.per_row(outputs, y), weights)
+
+    def _weighted_metric(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """Sum of weighted metrics of each model's rows: (n,)."""
+        loss = self.settings.loss
+        assert isinstance(loss, LossWithMetric)
+        return _weighted_sum(loss.metric_per_row(outputs, y), weights)
 
     def _validate(self) -> None:
         assert self.val is not None
         assert self._val_weights is not None
         n_rows = self.val.ids.shape[1]
         flat = self.flat if self.gates is None else self.gates.fixed(self.flat)
-        tables = self.val.tables
-        parameters = self.layout.views(flat if self._low is None else flat.to(tables.x.dtype))
+        parameters = self._mixed_views(flat, None if self._low is None else flat.to(self._low[0].dtype))
         self.val_loss.zero_()
+        if self.val_metric is not None:
+            self.val_metric.zero_()
         for first in range(0, n_rows, self._val_piece):
             weights = self._val_weights[:, first : first + self._val_piece]
             x, y = self._val_cache or self._gather_val(first)
             output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
             self.val_loss += self._weighted_loss(output, y, weights)
+            if self.val_metric is not None:
+                self.val_metric += self._weighted_metric(output, y, weights)
             del x, y, output
 
     def _gather_val(self, first: int) -> tuple[Tensor, Tensor]:

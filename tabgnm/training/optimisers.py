@@ -17,7 +17,6 @@ from tabgnm.training.staging import Staging
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
-_SMALLEST_RATE = 1e-30  # a rate of 0 would divide by it; this one moves no weight either
 
 # torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
 # operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
@@ -95,10 +94,12 @@ class Adam:
         self._host_rates, self._host_steps = rate, done + 1
         if self._plain:
             return
-        rate = np.maximum(rate, _SMALLEST_RATE)
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
-        table = [correction_1 / (rate * np.sqrt(correction_2)), settings.eps * correction_1 / rate, rate]
-        self._staged_rates.send(np.stack(table, axis=1))
+        # A rate of 0 divides by infinity, so that not even a weight of 0 moves.
+        moves = rate > 0
+        inverse = np.divide(correction_1, rate, out=np.full_like(rate, np.inf), where=moves)
+        scale = np.where(moves, inverse, 0.0) / np.sqrt(correction_2)
+        self._staged_rates.send(np.stack([scale, settings.eps * inverse, rate], axis=1))
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

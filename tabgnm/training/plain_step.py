@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tabgnm.nn.losses import CrossEntropy, Loss
 from tabgnm.nn.message_passing import DropoutFactors
-from tabgnm.nn.shapes import Shape
+from tabgnm.nn.shapes import EmbeddedShape, Shape
 
 if TYPE_CHECKING:
     Array = NDArray[Any]
@@ -27,6 +27,8 @@ _LARGEST_STEP = 2_500_000
 
 def is_plain(shape: Shape) -> bool:
     """Whether a shape has no variants, so that its steps can be taken by code made for this case."""
+    if isinstance(shape, EmbeddedShape):
+        return False
     variants = shape.combine != "none" or shape.clamp_inputs or shape.persistent_outputs
     variants = variants or shape.tied or shape.learn_initial
     return not variants and shape.activation == "relu"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tabgnm.nn import GNM, MLP
+from tabgnm.nn import GNM, MLP, EmbeddedNetwork
 from tabgnm.nn.message_passing import forward
-from tabgnm.nn.shapes import GNMShape, Shape
+from tabgnm.nn.network import Network
+from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 from tabgnm.training.history import History
 
 _PREDICTION_ELEMENTS = 2**25  # activations at a time
+_MODULES: dict[type, type[Network]] = {GNMShape: GNM, MLPShape: MLP, EmbeddedShape: EmbeddedNetwork}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +28,16 @@ class TrainedModel:
     history: History
     dropout: float = 0.0
 
-    def network(self) -> GNM | MLP:
+    def network(self) -> GNM | MLP | EmbeddedNetwork:
         """Return the model as a torch module, in evaluation mode."""
         settings = self.shape.settings()
         dtype = next(iter(self.parameters.values())).dtype
-        make = GNM if isinstance(self.shape, GNMShape) else MLP
+        make: Any = _MODULES[type(self.shape)]
         # On "meta" nothing is drawn, which would move the random numbers of the caller.
         net = make(**settings, dropout=self.dropout, dtype=dtype, device="meta")
         net.load_state_dict({name: value.clone() for name, value in self.parameters.items()}, assign=True)
-        return net.requires_grad_().eval()
+        module: GNM | MLP | EmbeddedNetwork = net.requires_grad_().eval()
+        return module
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,9 @@ class FleetResult:
             for name in self.shape.parameter_shapes()
         }
         some = next(iter(stacked.values()))
-        width = sum(max(size) for size in self.shape.parameter_shapes().values())
-        piece = max(1, _PREDICTION_ELEMENTS // (len(chosen) * width))
+        if self.shape.embedding is not None:
+            self.shape.embedding.check_codes(x)
+        piece = max(1, _PREDICTION_ELEMENTS // (len(chosen) * self.shape.activations_per_row))
         outputs = []
         with torch.inference_mode():
             for first in range(0, x.shape[-2], piece):

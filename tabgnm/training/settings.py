@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.layout import positive_integer
-from tabgnm.nn.losses import Loss
+from tabgnm.nn.losses import Loss, LossWithMetric
 from tabgnm.nn.network import dropout_rate
 
 Precision = Literal["float32", "float64", "tf32", "bf16"]
@@ -68,6 +68,9 @@ class FleetSettings:
         Arithmetic. "tf32" and "bf16" speed up matrix products on a GPU; weights stay in float32.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", ..., or "auto" for a GPU where there is one.
+    metric : bool, default=False
+        Also record each model's validation metric after every epoch, in `History.val_metric`: what the
+        `metric_per_row` of the loss says, accuracy for classes and the mean squared error for numbers.
     """
 
     loss: Loss
@@ -84,6 +87,7 @@ class FleetSettings:
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
     device: str = "cpu"
+    metric: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "batch_size", "patience"):
@@ -106,6 +110,13 @@ class FleetSettings:
             _at_least("clip_norm", self.clip_norm, 0, exclusive=True)
         for name, factor in self.rate_factors.items():
             _at_least(f"rate_factors[{name!r}]", factor, 0)
+        if not isinstance(self.metric, bool):
+            raise TypeError(f"metric={self.metric!r} is not a bool; use True or False")
+        if self.metric and not isinstance(self.loss, LossWithMetric):
+            raise ValueError(
+                f"metric=True, but the loss {type(self.loss).__name__} has no metric; give it a method "
+                "metric_per_row(outputs, targets), or use metric=False"
+            )
         object.__setattr__(self, "rate_factors", dict(self.rate_factors))
         object.__setattr__(self, "betas", tuple(self.betas))
 
@@ -159,6 +170,9 @@ class Member:
         One per row of its table; they are scaled to a mean of 1 over its training (or validation) rows.
     class_weight : 1-D tensor of floats or None, default=None
         One per class, for cross-entropy and for binary cross-entropy with one output.
+    start : mapping from str to Tensor or None, default=None
+        Its first parameters by name, e.g. the `parameters` of a TrainedModel to train on; None draws them. With an l0
+        penalty they are the weights behind gates that are as open as at the start of any training.
     """
 
     train: Tensor | None = None
@@ -173,6 +187,7 @@ class Member:
     table: int = 0
     sample_weight: Tensor | None = None
     class_weight: Tensor | None = None
+    start: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "weight_decay", "l1", "l2", "l0"):
@@ -186,3 +201,11 @@ class Member:
         for name in ("train", "val", "sample_weight", "class_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+        if self.start is not None:
+            if not isinstance(self.start, Mapping):
+                raise TypeError(f"start is a {type(self.start).__name__}; expected a mapping from names to tensors")
+            start = {name: torch.as_tensor(value).detach() for name, value in self.start.items()}
+            for name, value in start.items():
+                if not torch.isfinite(value).all():
+                    raise ValueError(f"start[{name!r}] contains NaN or infinity; expected finite numbers")
+            object.__setattr__(self, "start", start)

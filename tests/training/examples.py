@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tabgnm.nn import GNMShape, MLPShape
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss, Pinball, SquaredError
+from tabgnm.nn import EmbeddedShape, GNMShape, InputEmbedding, MLPShape
+from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, JointCrossEntropy, Loss, Pinball, SquaredError
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
+from tests.nn.strategies import random_columns
 
 CPU = torch.device("cpu")
 
@@ -29,6 +30,15 @@ EVERYTHING = GNMShape(
 )
 RESIDUAL = GNMShape(6, 3, n_nodes=14, n_layers=4, activation="silu", combine="residual", learn_initial=True)
 PERCEPTRON = MLPShape(6, 3, (12, 8))
+PERIODIC = EmbeddedShape(
+    InputEmbedding(2, 2, n_basis=4, numeric_dim=2, frequency_scale=0.3, levels=(3, 5), level_dim=2),
+    GNMShape(12, 3, n_nodes=24, n_layers=3),
+)
+PIECEWISE = EmbeddedShape(
+    InputEmbedding(0, 4, "piecewise", n_basis=4, numeric_dim=2, levels=(2, 9), level_dim=3),
+    GNMShape(14, 3, n_nodes=24, n_layers=3, combine="gated", clamp_inputs=True, persistent_outputs=True, tied=True),
+)
+EMBEDDED: dict[str, Shape] = {"periodic": PERIODIC, "piecewise": PIECEWISE}
 SHAPES: dict[str, Shape] = {"base": BASE, "everything": EVERYTHING, "residual": RESIDUAL, "mlp": PERCEPTRON}
 
 LOSSES: list[Loss] = [
@@ -41,15 +51,26 @@ LOSSES: list[Loss] = [
 ]
 
 
-def table_for(loss: Loss, n_rows: int = 200, *, n_inputs: int = 6, n_outputs: int = 3, seed: int = 0) -> Table:
+def table_for(
+    loss: Loss,
+    n_rows: int = 200,
+    *,
+    n_inputs: int = 6,
+    n_outputs: int = 3,
+    shape: Shape | None = None,
+    seed: int = 0,
+) -> Table:
     """A table that a network can learn something from: targets are noisy functions of the features."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(n_rows, n_inputs, dtype=torch.float64, generator=generator)
-    mix = torch.randn(n_inputs, n_outputs, dtype=torch.float64, generator=generator)
-    noise = torch.randn(n_rows, n_outputs, dtype=torch.float64, generator=generator)
+    shape = shape or MLPShape(n_inputs, n_outputs, ())
+    x = random_columns(shape, n_rows, generator=generator)
+    mix = torch.randn(shape.n_inputs, shape.n_outputs, dtype=torch.float64, generator=generator)
+    noise = torch.randn(n_rows, shape.n_outputs, dtype=torch.float64, generator=generator)
     scores = torch.tanh(x @ mix) + 0.3 * noise
     if isinstance(loss, CrossEntropy):
         return Table(x, scores.argmax(dim=1))
+    if isinstance(loss, JointCrossEntropy):
+        return Table(x, torch.stack([part.argmax(dim=1) for part in scores.split(loss.sizes, dim=1)], dim=1))
     if isinstance(loss, BinaryCrossEntropy):
         return Table(x, (scores > 0).double())
     return Table(x, scores)
@@ -96,7 +117,7 @@ def train(
 ) -> list[TrainedModel]:
     """Train a fleet, on a table that suits its loss unless another is given."""
     if tables is None:
-        tables = table_for(settings.loss, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs)
+        tables = table_for(settings.loss, shape=shape)
     return Fleet(shape, members, settings, chunk_size=chunk_size).fit(tables, **fit).models
 
 

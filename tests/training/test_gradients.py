@@ -114,7 +114,7 @@ def test_the_gradient_of_a_step_is_autograds(
 ) -> None:
     choose = random.Random(seed)
     n_rows, batch_size = 12, 5
-    table = table_for(loss, n_rows, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+    table = table_for(loss, n_rows, shape=shape, seed=seed)
     members = [
         Member(
             train=torch.tensor(choose.sample(range(n_rows), choose.randint(1, n_rows))),
@@ -195,7 +195,7 @@ def test_the_step_in_numpy_is_message_passing(
     gradients, expected = ({name: torch.full_like(p, torch.nan) for name, p in parameters.items()} for _ in range(2))
     plain = PlainStep(shape, parameters, gradients, loss)
     for n_rows in batches:  # its buffers are used again
-        table = table_for(loss, n_rows, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+        table = table_for(loss, n_rows, shape=shape, seed=seed)
         weights, outputs = torch.rand(n_rows, 1, dtype=torch.float64), torch.zeros(n_rows, shape.n_outputs).double()
         factors: dict[int, Tensor] = {}
 

@@ -35,6 +35,7 @@ def test_losses_that_are_not_finite_become_null() -> None:
         "val_loss": [None, 2.0],
         "best_epoch": 1,
         "status": "diverged",
+        "val_metric": [],
     }
     assert math.isnan(History.from_dict(history.as_dict()).train_loss[1])
 

@@ -76,7 +76,7 @@ def test_nor_does_it_with_factors_of_the_learning_rate() -> None:
 @settings(max_examples=40)
 def test_nor_does_that_of_any_shape(shape: Shape, n_models: int, batch_size: int, seed: int, l0: float) -> None:
     choose = random.Random(seed)
-    table = table_for(SquaredError(), 30, n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+    table = table_for(SquaredError(), 30, shape=shape, seed=seed)
     how = settings_for(SquaredError(), max_epochs=2, batch_size=batch_size)
     members = [
         Member(

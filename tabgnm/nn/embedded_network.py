@@ -1,0 +1,80 @@
+"""A network behind learned embeddings of its inputs, as a torch module."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.embeddings import InputEmbedding, embed
+from tabgnm.nn.message_passing import Trace
+from tabgnm.nn.network import Network
+from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
+
+
+class EmbeddedNetwork(Network):
+    """A GNM or an MLP that reads learned embeddings of the columns of a table.
+
+    Parameters
+    ----------
+    embedding : InputEmbedding
+        What the columns become.
+    body : GNMShape or MLPShape
+        What the network looks like that reads them; its n_inputs are the outputs of the embedding.
+    dropout : float, default=0.0
+        Rate in all layers of the body but the last.
+    l0_gates : bool, default=False
+        Put a hard-concrete gate on every edge of the body, for `expected_l0`.
+    generator, device, dtype
+        As in torch's own modules. Codes above 256 need at least float32: bfloat16 rounds them.
+
+    Shape
+    -----
+    - input: (..., embedding.n_columns)
+    - output: (..., body.n_outputs)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tabgnm.nn import EmbeddedNetwork, GNMShape, InputEmbedding
+    >>> embedding = InputEmbedding(n_plain=0, n_numeric=2, levels=(7,))
+    >>> body = GNMShape(embedding.n_outputs, 1, n_nodes=40, n_layers=2)
+    >>> net = EmbeddedNetwork(embedding, body)
+    >>> net(torch.tensor([[0.5, -1.0, 6.0], [0.1, 2.0, 0.0]])).shape
+    torch.Size([2, 1])
+    """
+
+    shape: EmbeddedShape
+
+    def __init__(
+        self,
+        embedding: InputEmbedding,
+        body: GNMShape | MLPShape,
+        dropout: float = 0.0,
+        *,
+        l0_gates: bool = False,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        shape = EmbeddedShape(embedding, body)
+        super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """What the body reads: (rows, embedding.n_outputs) for x (rows, embedding.n_columns)."""
+        self._check_codes(x)
+        return embed(self.shape.embedding, self.effective_parameters(), x)
+
+    def _run(self, x: Tensor) -> Trace:
+        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:
+            self._check_codes(x)
+        return super()._run(x)
+
+    def _check_codes(self, x: Tensor) -> None:
+        """Refuse codes beyond the levels, which would read another category's; a tracer cannot ask for values."""
+        if torch.compiler.is_compiling() or x.device.type == "meta":
+            return
+        try:
+            self.shape.embedding.check_codes(x)
+        except RuntimeError as error:  # inside vmap, nobody can
+            if "vmap" not in str(error):
+                raise

@@ -1,0 +1,310 @@
+"""Learned embeddings of the inputs: what the columns of an encoded table become before message passing.
+
+With x a number, u its coordinate among n_basis bins and t the code of a category:
+
+    periodic    [x, cos(2 pi f_k x + b_k) W + c]      f, b, W, c learned for every column
+    piecewise   clamp(u - k, 0, 1) W + c              W, c learned for every column
+    category    row t of a learned table
+
+`embed` and `embed_backward` work on a single network and on stacked ones, as `message_passing` does, which calls them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.draws import Draw
+from tabgnm.nn.layout import positive_integer
+
+NumericEmbedding = Literal["periodic", "piecewise"]
+NUMERIC_EMBEDDINGS = ("periodic", "piecewise")
+
+
+@dataclass(frozen=True)
+class InputEmbedding:
+    """What the columns of an encoded table become. They stand in the order plain, numeric, categories.
+
+    Parameters
+    ----------
+    n_plain : int
+        Columns that go in as they are.
+    n_numeric : int, default=0
+        Columns of embedded numbers.
+    numeric : {"periodic", "piecewise"}, default="periodic"
+        How numbers are embedded. "periodic": cosines of learned frequencies and phases, mixed linearly, beside the
+        number itself (as RealMLP does). "piecewise": piecewise linear in the column, which holds the number's
+        coordinate among `n_basis` bins: 2.25 is a quarter into the third bin.
+    n_basis : int, default=16
+        Frequencies per number, or bins.
+    numeric_dim : int, default=4
+        Learned numbers per embedded number.
+    frequency_scale : float, default=0.1
+        Standard deviation of the first frequencies: the larger, the rougher the functions that are learned easily.
+    levels : tuple of int, default=()
+        Of each embedded category its number of levels; its column holds codes from 0 to levels - 1, as floats.
+    level_dim : int, default=8
+        Learned numbers per level.
+
+    Examples
+    --------
+    >>> embedding = InputEmbedding(n_plain=1, n_numeric=1, numeric_dim=2, levels=(3,), level_dim=2)
+    >>> embedding.n_columns, embedding.n_outputs, embedding.owners()
+    (3, 6, (0, 1, 1, 1, 2, 2))
+    """
+
+    n_plain: int
+    n_numeric: int = 0
+    numeric: NumericEmbedding = "periodic"
+    n_basis: int = 16
+    numeric_dim: int = 4
+    frequency_scale: float = 0.1
+    levels: tuple[int, ...] = ()
+    level_dim: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("n_plain", "n_numeric"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name), smallest=0))
+        for name in ("n_basis", "numeric_dim", "level_dim"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if self.numeric not in NUMERIC_EMBEDDINGS:
+            raise ValueError(f"numeric={self.numeric!r} is not known; use 'periodic' or 'piecewise'")
+        scale = self.frequency_scale
+        if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
+            raise ValueError(f"frequency_scale={scale!r} is out of range; expected a finite number > 0, e.g. 0.1")
+        object.__setattr__(self, "frequency_scale", float(scale))
+        if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
+            raise TypeError(f"levels={self.levels!r} is not a sequence; expected levels per category, e.g. levels=(3,)")
+        levels = tuple(positive_integer(f"levels[{i}]", n) for i, n in enumerate(self.levels))
+        object.__setattr__(self, "levels", levels)
+        if self.n_columns == 0:
+            raise ValueError("n_plain=0, n_numeric=0 and levels=() leave no columns; expected at least one")
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the table."""
+        return self.n_plain + self.n_numeric + len(self.levels)
+
+    @property
+    def first_category(self) -> int:
+        """The column from which on there are codes."""
+        return self.n_plain + self.n_numeric
+
+    @property
+    def numeric_width(self) -> int:
+        """Outputs per embedded number; a periodic embedding keeps the number itself as the first of them."""
+        return self.numeric_dim + (self.numeric == "periodic")
+
+    @property
+    def n_outputs(self) -> int:
+        """Width of what comes out."""
+        return self.n_plain + self.n_numeric * self.numeric_width + len(self.levels) * self.level_dim
+
+    def owners(self) -> tuple[int, ...]:
+        """For each output the column of the table that it comes from."""
+        widths = [1] * self.n_plain + [self.numeric_width] * self.n_numeric + [self.level_dim] * len(self.levels)
+        return tuple(column for column, width in enumerate(widths) for _ in range(width))
+
+    @property
+    def activations_per_row(self) -> int:
+        """Numbers that a pass holds per row: the basis and what its derivative needs, the outputs apart and joined."""
+        return 2 * self.n_numeric * self.n_basis + 2 * self.n_outputs
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every parameter."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.n_numeric:
+            if self.numeric == "periodic":
+                shapes["embed_frequency"] = (self.n_numeric, self.n_basis)
+                shapes["embed_phase"] = (self.n_numeric, self.n_basis)
+            shapes["embed_weight"] = (self.n_numeric, self.n_basis, self.numeric_dim)
+            shapes["embed_bias"] = (self.n_numeric, self.numeric_dim)
+        if self.levels:
+            shapes["embed_level"] = (sum(self.levels), self.level_dim)
+        return shapes
+
+    def draws(self) -> dict[str, Draw]:
+        """How each parameter is drawn."""
+        every = {
+            "embed_frequency": Draw("normal", self.frequency_scale),
+            "embed_phase": Draw("uniform", math.pi),
+            "embed_weight": Draw("uniform", self.n_basis**-0.5),
+            "embed_bias": Draw("uniform", self.n_basis**-0.5),
+            "embed_level": Draw("uniform", self.level_dim**-0.5),
+        }
+        return {name: every[name] for name in self.parameter_shapes()}
+
+    def n_parameters(self) -> int:
+        """Count the learned numbers."""
+        return sum(math.prod(size) for size in self.parameter_shapes().values())
+
+    def check_codes(self, x: Tensor) -> None:
+        """Raise ValueError where a column of a category holds something else than a code; x is (..., n_columns)."""
+        for column, n_levels in enumerate(self.levels, start=self.first_category):
+            codes = x[..., column]
+            wrong = ~((codes >= 0) & (codes < n_levels) & (codes == codes.floor()))
+            if wrong.any():
+                raise ValueError(
+                    f"column {column} of x holds {codes[wrong][0].item():g}; expected the codes 0 to {n_levels - 1} of "
+                    f"a category with {n_levels} levels: encode its values, unknown ones included, as such codes"
+                )
+
+
+class EmbeddingTrace:
+    """What `embed` leaves behind for `embed_backward`."""
+
+    __slots__ = ("angle", "basis", "codes", "x")
+
+    def __init__(self) -> None:
+        self.x: Tensor
+        self.angle: Tensor  # (..., n_numeric, B, n_basis), of periodic embeddings
+        self.basis: Tensor  # (..., n_numeric, B, n_basis)
+        self.codes: Tensor  # (..., B * categories), rows of the table of levels
+
+
+def embed(
+    embedding: InputEmbedding, parameters: Mapping[str, Tensor], x: Tensor, trace: EmbeddingTrace | None = None
+) -> Tensor:
+    """Embed the columns of `x`; a `trace` that is given is filled for `embed_backward`.
+
+    Shape
+    -----
+    - x: (B, n_columns), or (M, B, n_columns) for M stacked networks
+    - output: (B, n_outputs) or (M, B, n_outputs)
+    """
+    trace = EmbeddingTrace() if trace is None else trace
+    trace.x = x
+    parts = [x[..., : embedding.n_plain]] if embedding.n_plain else []
+    if embedding.n_numeric:
+        parts.append(_embed_numbers(embedding, parameters, trace))
+    if embedding.levels:
+        parts.append(_look_up(embedding, parameters["embed_level"], trace))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def embed_backward(
+    embedding: InputEmbedding,
+    parameters: Mapping[str, Tensor],
+    trace: EmbeddingTrace,
+    grad: Tensor,
+    gradients: Mapping[str, Tensor],
+    *,
+    input_gradient: bool = False,
+) -> Tensor | None:
+    """Write the gradient by every parameter into `gradients` (overwritten), and give the one by x if asked for.
+
+    `grad` is the gradient by what `embed` gave. By codes there is none: it is 0.
+    """
+    end_numeric = embedding.n_plain + embedding.n_numeric * embedding.numeric_width
+    parts = [grad[..., : embedding.n_plain]]
+    if embedding.n_numeric:
+        numeric = grad[..., embedding.n_plain : end_numeric]
+        parts.append(_numbers_backward(embedding, parameters, trace, numeric, gradients, input_gradient))
+    if embedding.levels:
+        _add_up_levels(embedding, trace.codes, grad[..., end_numeric:], gradients["embed_level"])
+        parts.append(torch.zeros_like(trace.x[..., embedding.first_category :]))
+    return torch.cat(parts, dim=-1) if input_gradient else None
+
+
+def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], trace: EmbeddingTrace) -> Tensor:
+    """Embedded numbers, (..., B, n_numeric * width). Inside, columns stand before rows: one product per column."""
+    x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)  # (..., n_numeric, B, 1)
+    if embedding.numeric == "periodic":
+        frequency = 2 * math.pi * parameters["embed_frequency"]
+        trace.angle = torch.addcmul(parameters["embed_phase"].unsqueeze(-2), x, frequency.unsqueeze(-2))
+        trace.basis = torch.cos(trace.angle)
+    else:
+        trace.basis = _bin_coordinates(embedding, x).clamp(0, 1)
+    mixed = trace.basis @ parameters["embed_weight"] + parameters["embed_bias"].unsqueeze(-2)
+    if embedding.numeric == "periodic":
+        mixed = torch.cat([x.expand(*mixed.shape[:-1], 1), mixed], dim=-1)
+    return mixed.transpose(-3, -2).flatten(-2)
+
+
+def _bin_coordinates(embedding: InputEmbedding, x: Tensor) -> Tensor:
+    """How far x is into each bin, below 0 and above 1 included."""
+    return x - torch.arange(embedding.n_basis, dtype=x.dtype, device=x.device)
+
+
+def _numbers_backward(
+    embedding: InputEmbedding,
+    parameters: Mapping[str, Tensor],
+    trace: EmbeddingTrace,
+    grad: Tensor,
+    gradients: Mapping[str, Tensor],
+    input_gradient: bool,
+) -> Tensor:
+    """Gradients of the numeric part; gives the one by the numbers, (..., B, n_numeric), if asked for."""
+    periodic = embedding.numeric == "periodic"
+    by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, -1).transpose(-3, -2)  # (..., n_numeric, B, width)
+    by_mixed = by_column[..., 1:] if periodic else by_column
+    gradients["embed_weight"].copy_(trace.basis.mT @ by_mixed)
+    torch.sum(by_mixed, dim=-2, out=gradients["embed_bias"])
+    if not (periodic or input_gradient):
+        return grad
+    by_basis = by_mixed @ parameters["embed_weight"].mT
+    x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)
+    if not periodic:
+        coordinates = _bin_coordinates(embedding, x)
+        inside = (coordinates >= 0) & (coordinates <= 1)
+        return (by_basis * inside).sum(dim=-1).mT
+    by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
+    torch.sum(by_angle, dim=-2, out=gradients["embed_phase"])
+    # As a product: the sum over rows of x times by_angle without a buffer of that size.
+    gradients["embed_frequency"].copy_((x.mT @ by_angle).squeeze(-2)).mul_(2 * math.pi)
+    if not input_gradient:
+        return grad
+    frequency = 2 * math.pi * parameters["embed_frequency"]
+    return (by_column[..., 0] + (by_angle @ frequency.unsqueeze(-1)).squeeze(-1)).mT
+
+
+def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) -> Tensor:
+    """Rows of the stacked table of levels, (..., B, categories * level_dim)."""
+    columns = trace.x[..., embedding.first_category :]
+    trace.codes = (columns.long() + _offsets(embedding.levels, columns.device)).flatten(-2)
+    chosen = table.gather(-2, trace.codes.unsqueeze(-1).expand(*trace.codes.shape, embedding.level_dim))
+    return chosen.reshape(*columns.shape[:-1], -1)
+
+
+def _offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
+    """Where the levels of each category begin in the stacked table."""
+    # A tracer has to see the tensor being made; elsewhere it is made once, as copying it in the middle of a step would
+    # keep the step from being captured as a CUDA graph.
+    return _make_offsets(levels, device) if torch.compiler.is_compiling() else _made_offsets(levels, device)
+
+
+def _make_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor([0, *itertools.accumulate(levels[:-1])], device=device)
+
+
+@lru_cache(maxsize=256)
+def _made_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return _make_offsets(levels, device)
+
+
+def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: Tensor) -> None:
+    """Write into `out` (..., levels, level_dim) the sum of the gradients of all places that looked a level up.
+
+    Always in the same order, so that the same seed gives the same bits: on a GPU atomic additions would not, and
+    `index_put_` sorts instead; on a CPU it is the other way round, and `scatter_add_` goes through the rows in order.
+    """
+    grad = grad.reshape(*codes.shape, embedding.level_dim)
+    if out.device.type == "cpu":
+        out.zero_()
+        out.scatter_add_(-2, codes.unsqueeze(-1).expand_as(grad), grad)
+        return
+    n_levels = out.shape[-2]
+    rows = codes.reshape(-1, codes.shape[-1])  # (M or 1, places)
+    rows = rows + n_levels * torch.arange(len(rows), device=out.device).unsqueeze(-1)
+    total = grad.new_zeros(len(rows) * n_levels, embedding.level_dim)
+    total.index_put_((rows.flatten(),), grad.reshape(-1, embedding.level_dim), accumulate=True)
+    out.copy_(total.view(out.shape))
