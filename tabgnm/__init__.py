@@ -19,6 +19,7 @@ __version__ = "0.1.0.dev0"
 # A new name is one line here, and its import below shows type checkers the same thing.
 _LAZY = {
     "nn": "tabgnm.nn",
+    "table": "tabgnm.table",
     "training": "tabgnm.training",
 }
 
@@ -26,6 +27,7 @@ __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
     from tabgnm import nn as nn
+    from tabgnm import table as table
     from tabgnm import training as training
 else:
     # Hidden from type checkers, for which a module-level __getattr__ would make every misspelt name valid.

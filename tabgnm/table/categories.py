@@ -1,0 +1,69 @@
+"""Levels of a category and the codes they get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.table.cells import canonical_cells
+
+UNKNOWN = "(missing or unknown)"
+RARE = "(rare)"
+
+
+class Levels:
+    """The levels of one category.
+
+    Code 0 is a missing or unknown level; the codes from 1 on are the levels in order; the last one, where there are
+    rare levels, is shared by them. Rare levels are not kept by name, so one that was never seen counts as rare there.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The levels with a code of their own.
+    rare : bool, default=False
+        Whether training rows had levels too rare for a code of their own.
+
+    Examples
+    --------
+    >>> Levels(["red", "blue"]).codes(["blue", None, "green", "red"])
+    array([2, 0, 0, 1])
+    >>> Levels(["red", "blue"], rare=True).codes(["blue", None, "green", "red"])
+    array([2, 0, 3, 1])
+    """
+
+    def __init__(self, names: Sequence[str], rare: bool = False) -> None:
+        self.names = tuple(names)
+        self.rare = rare
+        self._code: dict[str | None, int] = {None: 0}
+        self._code.update((name, code) for code, name in enumerate(self.names, start=1))
+        self._other = len(self.names) + 1 if rare else 0
+
+    @property
+    def n_codes(self) -> int:
+        """All codes, that of missing or unknown levels included."""
+        return 1 + len(self.names) + self.rare
+
+    def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the code of each cell."""
+        get, other = self._code.get, self._other
+        return np.array([get(level, other) for level in canonical_cells(cells)], dtype=np.int64)
+
+
+def count_levels(cells: Iterable[Any]) -> tuple[Counter[str], int]:
+    """Return how often each level occurs, and how many cells are missing."""
+    counts: Counter[Any] = Counter(canonical_cells(cells))
+    n_missing = counts.pop(None, 0)
+    return counts, n_missing
+
+
+def frequent_levels(counts: Counter[str], min_count: int, max_levels: int) -> Levels:
+    """Keep the levels with at least so many rows, at most so many of them, the most frequent first."""
+    kept = [name for name, count in counts.items() if count >= min_count]
+    kept.sort(key=lambda name: (-counts[name], name))
+    del kept[max_levels:]
+    return Levels(kept, rare=len(kept) < len(counts))

@@ -1,0 +1,135 @@
+"""Single cells of any type: which are missing, what kind they are, and the string a category is known by."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.table.errors import CellTypeError, TableError
+
+CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time", "text"]
+
+# pandas' own missing values, known by the names of their types so that pandas need not be there.
+_MISSING_TYPES = ("NAType", "NaTType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is None, NaN, pandas.NA, NaT or the like."""
+    if value is None or type(value).__name__ in _MISSING_TYPES:
+        return True
+    if isinstance(value, decimal.Decimal):  # a signalling NaN must not be compared
+        return value.is_nan()
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return value is np.ma.masked
+
+
+def _kind_of_type(kind: type) -> CellKind | None:
+    """Kind of the cells of one Python type; None for what can only be a category."""
+    if issubclass(kind, bool | np.bool_):
+        return "boolean"
+    if issubclass(kind, np.timedelta64 | datetime.timedelta):  # before numbers: timedelta64 is a numpy integer
+        return "duration"
+    if issubclass(kind, numbers.Real | decimal.Decimal | np.number) and not issubclass(kind, np.complexfloating):
+        return "number"
+    if issubclass(kind, datetime.date | np.datetime64):
+        return "datetime"
+    return "time" if issubclass(kind, datetime.time) else None
+
+
+def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
+    """Return what all cells of a column are, where they are Python objects.
+
+    Numbers and booleans together are numbers; any other mixture is text, that is, a category.
+
+    Raises
+    ------
+    CellTypeError
+        When a cell is a container, which is neither a number nor a category.
+    """
+    kinds: set[CellKind] = set()
+    for kind in set(map(type, cells)):
+        if kind is type(None) or kind.__name__ in _MISSING_TYPES:
+            continue
+        if issubclass(kind, complex | np.complexfloating):
+            raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
+        if issubclass(kind, dict | list | set | frozenset | tuple | np.ndarray | bytearray | memoryview):
+            row, cell = next((row, cell) for row, cell in enumerate(cells) if type(cell) is kind)
+            raise CellTypeError(
+                f"column {column!r} has a {kind.__name__} in row {row} ({cell!r:.60}), but a cell given as argument "
+                "must be a string or a number; spread it over several columns or leave the column out"
+            )
+        known = _kind_of_type(kind)
+        if known in ("number", "datetime", "duration") and all(is_missing(c) for c in cells if type(c) is kind):
+            continue  # NaN among strings
+        kinds.add(known or "text")
+    if not kinds:
+        return "empty"
+    if kinds == {"number", "boolean"}:
+        return "number"
+    return kinds.pop() if len(kinds) == 1 else "text"
+
+
+def canonical(value: Any) -> str | None:
+    """Return the string that a category's level is known by; None for a missing cell.
+
+    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level.
+
+    Examples
+    --------
+    >>> canonical(3), canonical(3.0), canonical("3"), canonical(2.5), canonical(True), canonical(float("nan"))
+    ('3', '3', '3', '2.5', 'True', None)
+    """
+    if isinstance(value, str):
+        return str(value)
+    if is_missing(value):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, np.timedelta64 | datetime.timedelta):
+        return str(value)
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
+    if isinstance(value, datetime.datetime):
+        return naive(value).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+    return str(value)
+
+
+def naive(moment: datetime.datetime) -> datetime.datetime:
+    """Return a moment in UTC without its time zone; one that has none is left alone."""
+    return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+
+
+def canonical_cells(cells: Iterable[Any]) -> list[str | None]:
+    """Return `canonical` of every cell, computed once for each distinct one."""
+    # The type is part of the key: 1, 1.0 and True are equal, but True is another level.
+    known: dict[Any, str | None] = {}
+    result: list[str | None] = []
+    for cell in cells:
+        if type(cell) is str:
+            result.append(cell)
+            continue
+        key = (type(cell), cell)
+        try:
+            result.append(known[key])
+        except KeyError:
+            known[key] = level = canonical(cell)
+            result.append(level)
+        except TypeError:  # not hashable
+            result.append(canonical(cell))
+    return result

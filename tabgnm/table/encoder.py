@@ -1,0 +1,250 @@
+"""From a table to numbers: fitted on training rows, applied to any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from tabgnm.table.columns import ColumnTable
+from tabgnm.table.errors import TableError
+from tabgnm.table.layout import EmbeddingNumbers, Layout
+from tabgnm.table.numbers import NumberMaps
+from tabgnm.table.plans import ColumnPlan, plan_column, read_numbers, refuse_infinity
+from tabgnm.table.raw import RawTable, shortened
+from tabgnm.table.settings import TableSettings
+from tabgnm.table.sources import Source
+from tabgnm.table.state import read_state, written_state
+from tabgnm.table.values import DATE_PARTS, Floats, check_booleans
+
+# Numbers that are converted at a time: the memory of `encode` beyond its result stays below 40 MB or so.
+_BLOCK_SIZE = 2_000_000
+_LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
+
+
+class TableEncoder:
+    """Turns tables into arrays of numbers for a network.
+
+    Everything it knows, it learns from the rows given to `fit`. The encoded columns stand in the order: plain numbers,
+    indicators and one-hots; numbers that the network embeds; codes of categories that the network embeds.
+
+    Parameters
+    ----------
+    settings : TableSettings, default=TableSettings()
+
+    Examples
+    --------
+    >>> from tabgnm.table import TableSettings, read_table
+    >>> raw = read_table([[1.0, "red"], [2.0, "blue"], [None, "red"]])
+    >>> encoder = TableEncoder(TableSettings(scaling="standard")).fit(raw)
+    >>> encoder.encode(raw)
+    array([[-1.,  0.,  1.],
+           [ 1.,  0., -1.],
+           [ 0.,  1.,  1.]], dtype=float32)
+    >>> encoder.encoded_names
+    ['x0', 'x0 is missing', 'x1: blue or red']
+    """
+
+    def __init__(self, settings: TableSettings | None = None) -> None:
+        self.settings = TableSettings() if settings is None else settings
+        self._plans: list[ColumnPlan] | None = None
+
+    def fit(self, raw: RawTable, rows: slice | ArrayLike | None = None) -> TableEncoder:
+        """Learn how to encode tables like this one; only `rows` of it are looked at (None means all)."""
+        overrides = self._overrides(raw)
+        training = raw if rows is None else raw.take(rows)
+        if training.n_rows == 0:
+            raise TableError("there are no training rows to learn from; give at least one")
+        self._set_plans(
+            [
+                plan_column(training.source, column, name, self.settings, overrides.get(column))
+                for column, name in enumerate(raw.names)
+            ]
+        )
+        return self
+
+    def _overrides(self, raw: RawTable) -> dict[int, str]:
+        overrides: dict[int, str] = {}
+        names = raw.names
+        for key, kind in (self.settings.kinds or {}).items():
+            if isinstance(key, str) and key not in names:
+                raise TableError(f"kinds names the column {key!r}, which is not there; there are {shortened(names)}")
+            if not isinstance(key, str) and not 0 <= key < len(names):
+                raise TableError(
+                    f"kinds names column {key}, which is not there; there are columns 0 to {len(names) - 1}"
+                )
+            column = names.index(key) if isinstance(key, str) else key
+            if overrides.get(column, kind) != kind:
+                raise TableError(f"kinds says both {overrides[column]!r} and {kind!r} of column {names[column]!r}")
+            overrides[column] = kind
+        return overrides
+
+    def _set_plans(self, plans: list[ColumnPlan]) -> None:
+        self._plans = plans
+        self._layout = layout = Layout(plans)
+        self._maps = NumberMaps([slot.feature.map for slot in layout.features])
+        # Plain arrays of positions, so that a block is filled without a loop over its columns.
+        written = [(index, slot.target) for index, slot in enumerate(layout.features) if slot.target is not None]
+        self._written = np.array([index for index, _ in written], dtype=np.intp)
+        self._targets = np.array([target for _, target in written], dtype=np.intp)
+        self._indicators = np.array(layout.indicators, dtype=np.intp).reshape(-1, 2).T
+        self._columns_read = [slot.column for slot in layout.features]
+        self._booleans = [index for index, slot in enumerate(layout.features) if plans[slot.column].kind == "boolean"]
+        numeric_kinds = {plans[slot.column].kind for slot in layout.features}
+        self._only_numbers = numeric_kinds <= {"number", "boolean"}
+
+    @property
+    def plans(self) -> list[ColumnPlan]:
+        """What is done with each raw column."""
+        if self._plans is None:
+            raise AttributeError("this TableEncoder is not fitted yet; call fit first")
+        return self._plans
+
+    @property
+    def n_columns(self) -> int:
+        """Raw columns."""
+        return len(self.plans)
+
+    @property
+    def n_encoded(self) -> int:
+        """Encoded columns, at least one: where nothing can be used it is a column of zeros."""
+        return self._fitted_layout.n_encoded
+
+    @property
+    def owners(self) -> list[int]:
+        """For every encoded column, the position of the raw one it comes from."""
+        return list(self._fitted_layout.owners)
+
+    @property
+    def encoded_names(self) -> list[str]:
+        """A readable name for every encoded column."""
+        return list(self._fitted_layout.names)
+
+    @property
+    def embedding(self) -> EmbeddingNumbers | None:
+        """What the network has to embed; None if nothing."""
+        return self._fitted_layout.embedding(self.settings)
+
+    @property
+    def level_names(self) -> list[list[str]]:
+        """For each embedded category, the name of the level behind each code."""
+        return self._fitted_layout.level_names()
+
+    @property
+    def untrained_levels(self) -> list[int]:
+        """Positions in the stacked table of all levels that no training row had."""
+        positions, start = [], 0
+        for slot in self._fitted_layout.categories:
+            if slot.encoding == "embedding":
+                if self.plans[slot.column].n_missing == 0:
+                    positions.append(start)  # only code 0 can be without rows: all others were counted
+                start += slot.levels.n_codes
+        return positions
+
+    @property
+    def columns(self) -> ColumnTable:
+        """What was inferred of each raw column, as a readable table."""
+        return ColumnTable.of_plans(self.plans, self._fitted_layout, self.settings)
+
+    @property
+    def _fitted_layout(self) -> Layout:
+        if self._plans is None:
+            raise AttributeError("this TableEncoder is not fitted yet; call fit first")
+        return self._layout
+
+    def encode(self, raw: RawTable, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """Return the numbers for a table with the same columns, in the same order, as in `fit`.
+
+        Parameters
+        ----------
+        raw : RawTable
+        dtype : float32 or float64, default=float32
+
+        Returns
+        -------
+        array of shape (rows, encoded columns)
+            C-contiguous, without NaN or infinity: what is too large for the type becomes its largest number.
+        """
+        layout = self._fitted_layout
+        if raw.n_columns != self.n_columns:
+            raise TableError(
+                f"X has {raw.n_columns} features, but TableEncoder is expecting {self.n_columns} features as input."
+            )
+        encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=np.dtype(dtype))
+        if encoded.dtype.kind != "f":
+            raise TypeError(f"dtype={dtype!r} is no type of real numbers; use numpy.float32 or numpy.float64")
+        width = max(len(layout.features), raw.n_columns if layout.features else 1)
+        step = max(_BLOCK_SIZE // width, 1)
+        for start in range(0, raw.n_rows, step):
+            part = raw.source if raw.n_rows <= step else raw.source.take(slice(start, start + step))
+            out = encoded[start : start + step]
+            if layout.features:
+                self._encode_numbers(part, out, start)
+            for slot in layout.categories:
+                codes = slot.levels.codes(part.cells(slot.column))
+                if slot.encoding == "embedding":
+                    out[:, slot.targets.start] = codes
+                elif slot.encoding == "two-level":
+                    out[:, slot.targets.start] = np.array([0, -1, 1])[codes]
+                elif slot.encoding == "one-hot":
+                    known = np.flatnonzero(codes)
+                    out[known, slot.targets.start + codes[known] - 1] = 1
+                if slot.indicator is not None:
+                    out[:, slot.indicator] = codes == 0
+        return encoded
+
+    def _encode_numbers(self, part: Source, out: NDArray[Any], first_row: int) -> None:
+        numbers = self._read_numbers(part)
+        missing = None
+        if not np.isfinite(numbers).all():
+            missing = np.isnan(numbers)
+            if np.isinf(numbers).any():
+                for row, slot in zip(numbers, self._layout.features, strict=True):
+                    refuse_infinity(row, self.plans[slot.column].name, first_row)
+            of_feature, to_column = self._indicators
+            out[:, to_column] = missing[of_feature].T
+        self._maps.apply(numbers, missing)
+        largest = _LARGEST.get(out.dtype)
+        if largest is not None:
+            np.clip(numbers, -largest, largest, out=numbers)
+        if len(self._written) == len(numbers) == out.shape[1]:
+            out[...] = numbers.T
+        else:
+            out[:, self._targets] = numbers[self._written].T
+
+    def _read_numbers(self, part: Source) -> Floats:
+        """Return a new array (features, rows)."""
+        block = part.block(self._columns_read) if self._only_numbers else None
+        if block is not None:
+            for index in self._booleans:
+                check_booleans(block[index], self.plans[self._columns_read[index]].name)
+            return block
+        numbers = np.empty((len(self._columns_read), part.n_rows))
+        read: dict[int, Floats] = {}
+        for index, slot in enumerate(self._layout.features):
+            if slot.column not in read:
+                plan = self.plans[slot.column]
+                read[slot.column] = read_numbers(part, slot.column, plan.name, plan.kind)
+            place = DATE_PARTS.index(slot.feature.part) if slot.feature.part else 0
+            numbers[index] = read[slot.column][place]
+        return numbers
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all that was learned, as values for JSON and as arrays; never rows of the training table."""
+        return written_state(self.settings, self.plans)
+
+    @classmethod
+    def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
+        """Return the encoder whose `state` this is.
+
+        Raises
+        ------
+        ValueError
+            Where anything is missing or cannot be; nothing is trusted, as it may come from a damaged file.
+        """
+        settings, plans = read_state(schema, arrays)
+        encoder = cls(settings)
+        encoder._set_plans(plans)
+        return encoder

@@ -1,0 +1,63 @@
+"""Columns of a table matched with those of the table that was fitted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from tabgnm.table.errors import TableError
+from tabgnm.table.raw import RawTable
+
+_MOST_NAMES = 5
+
+
+def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: bool, estimator_name: str) -> RawTable:
+    """Return a table whose columns stand as they stood in fit.
+
+    Where both tables have names, columns are matched by them, in whatever order they are; otherwise by position, with
+    scikit-learn's warning if one has names and the other has not.
+
+    Parameters
+    ----------
+    raw : RawTable
+    fitted_names : sequence of str
+        Names of the columns in fit.
+    fitted_has_names : bool
+        Whether the table in fit had names of its own.
+    estimator_name : str
+        For messages.
+
+    Raises
+    ------
+    TableError
+        A `ValueError` in scikit-learn's words, listing the names that are missing or unknown.
+    """
+    if raw.has_names and fitted_has_names:
+        names = raw.names
+        if names == list(fitted_names):
+            return raw
+        unseen, missing = sorted(set(names) - set(fitted_names)), sorted(set(fitted_names) - set(names))
+        if unseen or missing:
+            message = "The feature names should match those that were passed during fit.\n"
+            message += _listed("Feature names unseen at fit time:\n", unseen)
+            message += _listed("Feature names seen at fit time, yet now missing:\n", missing)
+            raise TableError(message)
+        return raw.select(fitted_names)
+    if raw.has_names:
+        warnings.warn(f"X has feature names, but {estimator_name} was fitted without feature names", stacklevel=2)
+    elif fitted_has_names:
+        warnings.warn(
+            f"X does not have valid feature names, but {estimator_name} was fitted with feature names", stacklevel=2
+        )
+    if raw.n_columns != len(fitted_names):
+        raise TableError(
+            f"X has {raw.n_columns} features, but {estimator_name} is expecting {len(fitted_names)} features as input."
+        )
+    return raw
+
+
+def _listed(heading: str, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    lines = [f"- {name}\n" for name in names[:_MOST_NAMES]]
+    return heading + "".join(lines) + ("- ...\n" if len(names) > _MOST_NAMES else "")

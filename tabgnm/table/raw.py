@@ -1,0 +1,85 @@
+"""A table as it came, with one face for all kinds of input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tabgnm.table.errors import TableError
+from tabgnm.table.sources import Source
+
+
+class RawTable:
+    """Rows and columns of any input, not yet numbers; made by `read_table`.
+
+    Parameters
+    ----------
+    source : Source
+        Where the cells come from.
+    names : sequence of str or None, default=None
+        Names of the columns; None where the input has none of its own, which are then called "x0", "x1", ...
+
+    Attributes
+    ----------
+    source : Source
+    n_rows, n_columns : int
+    has_names : bool
+        Whether the input has column names of its own.
+
+    Examples
+    --------
+    >>> from tabgnm.table import read_table
+    >>> raw = read_table([[1, "red"], [2, "blue"]])
+    >>> raw.n_rows, raw.names, raw.has_names
+    (2, ['x0', 'x1'], False)
+    """
+
+    def __init__(self, source: Source, names: Sequence[str] | None = None) -> None:
+        self.source = source
+        self.n_rows = source.n_rows
+        self.n_columns = source.n_columns
+        self.has_names = names is not None
+        # Names that nobody asks for are not made: a single row may have thousands of columns.
+        self._names = None if names is None else list(names)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns; "x0", "x1", ... where the input has none."""
+        if self._names is None:
+            self._names = [f"x{column}" for column in range(self.n_columns)]
+        return list(self._names)
+
+    def take(self, rows: slice | ArrayLike) -> RawTable:
+        """Return the table of these rows (a slice or positions)."""
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            if rows.ndim != 1 or rows.dtype.kind not in "iu":
+                raise TypeError(
+                    f"rows have shape {rows.shape} and type {rows.dtype}; expected a slice or a 1-D array of integers "
+                    "(numpy.flatnonzero gives those of a mask)"
+                )
+        part = RawTable(self.source.take(rows), self._names)
+        part.has_names = self.has_names
+        return part
+
+    def select(self, names: Sequence[str]) -> RawTable:
+        """Return the table of these columns, in this order."""
+        position = {name: column for column, name in enumerate(self.names)}
+        unknown = [name for name in names if name not in position]
+        if unknown:
+            raise TableError(f"there are no columns {unknown}; the table has {shortened(self.names)}")
+        part = RawTable(self.source.select([position[name] for name in names]), names)
+        part.has_names = self.has_names
+        return part
+
+    def __repr__(self) -> str:
+        return f"RawTable({self.n_rows} rows, {self.n_columns} columns: {shortened(self.names)})"
+
+
+def shortened(names: Sequence[Any], longest: int = 20) -> str:
+    """Return names as a text that stays readable when there are very many."""
+    shown = ", ".join(repr(name) for name in names[:longest])
+    return shown if len(names) <= longest else f"{shown}, ... ({len(names)} in all)"

@@ -1,0 +1,174 @@
+"""From what users have, to a table: arrays, frames of several libraries, sparse matrices, lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tabgnm.table.errors import CellTypeError, TableError
+from tabgnm.table.raw import RawTable, shortened
+from tabgnm.table.sources import ArraySource, Column, ColumnsSource, SparseSource
+
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) "
+    "if it contains a single sample."
+)
+
+
+def read_table(X: Any) -> RawTable:
+    """Return the table that X is, without converting or copying more than has to be.
+
+    Parameters
+    ----------
+    X : array, frame, sparse matrix or list of rows
+        2-D numpy array (of numbers, strings, dates or objects), frame of pandas, polars (also lazy), pyarrow or
+        another library that narwhals knows, scipy sparse matrix of any format, list of rows, or anything that numpy
+        can make a 2-D array of.
+
+    Returns
+    -------
+    RawTable
+
+    Raises
+    ------
+    TableError
+        A `ValueError`: X is not a table, is empty, or has columns of the same name. The wording is scikit-learn's
+        where it has one.
+    TypeError
+        X is of a type that is no table, or some column names are strings and others are not.
+    """
+    if isinstance(X, np.ndarray):
+        return _of_array(X)
+    if sparse.issparse(X):
+        return _of_sparse(X)
+    if isinstance(X, list | tuple):
+        return _of_rows(X)
+    if X is None or isinstance(X, str | bytes | Mapping | set | frozenset):
+        raise CellTypeError(
+            f"X has type {type(X).__name__}; expected a table with rows and columns: an array, a frame, a sparse "
+            "matrix or a list of rows (pandas.DataFrame(X) makes one of a dict of columns)"
+        )
+    _refuse_duplicates(X)
+    frame = nw.from_native(X, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        raise TableError(
+            f"Expected a 2-dimensional container but got {type(X)} instead. Pass a DataFrame containing a single row "
+            "(i.e. single sample) or a single column (i.e. single feature) instead."
+        )
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return _of_frame(frame)
+    if hasattr(X, "__arrow_c_stream__"):  # such as a pyarrow RecordBatch
+        return _of_frame(nw.from_arrow(X, backend="pyarrow"))
+    return _of_array(np.asarray(X))
+
+
+def _refuse_empty(n_rows: int, n_columns: int) -> None:
+    for count, what in ((n_rows, "sample"), (n_columns, "feature")):
+        if count == 0:
+            raise TableError(
+                f"Found array with 0 {what}(s) (shape=({n_rows}, {n_columns})) while a minimum of 1 is required."
+            )
+
+
+def _of_array(array: NDArray[Any]) -> RawTable:
+    if isinstance(array, np.matrix):
+        raise TypeError("np.matrix is not supported. Please convert to a numpy array with np.asarray.")
+    if array.dtype.names is not None:
+        raise TableError(
+            f"X is a structured array with the fields {shortened(array.dtype.names)}; make a frame of it, for instance "
+            "with pandas.DataFrame(X)"
+        )
+    if array.dtype.kind == "c":
+        raise TableError(f"Complex data not supported\n{array}\n")
+    if array.ndim == 0:
+        raise TableError(f"Expected 2D array, got scalar array instead:\narray={array}.\n{_RESHAPE}")
+    if array.ndim == 1:
+        raise TableError(f"Expected 2D array, got 1D array instead:\narray={array}.\n{_RESHAPE}")
+    if array.ndim > 2:
+        raise TableError(f"Found array with dim {array.ndim}, while dim <= 2 is required.")
+    _refuse_empty(*array.shape)
+    if isinstance(array, np.ma.MaskedArray):
+        array = _without_mask(array)
+    if array.dtype.kind in "biuf":
+        return RawTable(ArraySource(array))
+    if array.dtype.kind == "V":
+        raise CellTypeError(f"X has the type {array.dtype}; expected numbers, strings, dates or objects")
+    columns = [Column(array[:, column], f"x{column}") for column in range(array.shape[1])]
+    return RawTable(ColumnsSource(columns, len(array)))
+
+
+def _without_mask(array: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    mask = np.ma.getmaskarray(array)
+    if not mask.any():
+        return np.asarray(array.data)
+    bare = np.array(array.data, dtype=np.float64 if array.dtype.kind in "iuf" else object)
+    bare[mask] = np.nan if bare.dtype.kind == "f" else None
+    return bare
+
+
+def _of_sparse(matrix: Any) -> RawTable:
+    if matrix.ndim != 2:
+        raise TableError(
+            f"Expected 2D array, got {matrix.ndim}D array instead:\nsparse container={matrix!r}.\n{_RESHAPE}"
+        )
+    if matrix.dtype.kind == "c":
+        raise TableError(f"Complex data not supported\n{matrix!r}\n")
+    if matrix.dtype.kind not in "biuf":
+        raise CellTypeError(f"X is a sparse matrix of type {matrix.dtype}; expected numbers")
+    _refuse_empty(*matrix.shape)
+    return RawTable(SparseSource(matrix.tocsr()))
+
+
+def _of_rows(rows: Sequence[Any]) -> RawTable:
+    first = rows[0] if rows else None
+    if isinstance(first, Mapping):
+        raise CellTypeError("X is a list of dicts; make a frame of it, for instance with pandas.DataFrame(X)")
+    if not rows or not all(isinstance(row, list | tuple) for row in rows):
+        return _of_array(np.asarray(rows))
+    lengths = set(map(len, rows))
+    if len(lengths) > 1:
+        row = next(row for row, cells in enumerate(rows) if len(cells) != len(rows[0]))
+        raise TableError(
+            f"the rows of X have different lengths: row 0 has {len(rows[0])} cells, row {row} has {len(rows[row])}; "
+            "give every row a cell for every column, None where it is missing"
+        )
+    # Cells keep their own types: numpy would make strings of the numbers in [["red", 1]].
+    array = np.array(rows, dtype=object)
+    return _of_array(array)
+
+
+def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
+    names: list[Any] = list(frame.columns)
+    _refuse_empty(len(frame), len(names))
+    types = sorted({type(name).__qualname__ for name in names})
+    if len(types) > 1 and "str" in types:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your input has "
+            f"{types} as feature name / column name types. If you want feature names to be stored and validated, you "
+            "must convert them all to strings, by using X.columns = X.columns.astype(str) for example. Otherwise you "
+            "can remove feature / column names from your input data, or convert them all to a non-string data type."
+        )
+    own = types == ["str"]
+    shown = names if own else [f"x{column}" for column in range(len(names))]
+    columns = [Column(series, name) for series, name in zip(frame.iter_columns(), shown, strict=True)]
+    return RawTable(ColumnsSource(columns, len(frame)), shown if own else None)
+
+
+def _refuse_duplicates(X: Any) -> None:
+    # Before narwhals sees them: its error does not say what to do.
+    names = getattr(X, "column_names", None)
+    if names is None:
+        names = getattr(X, "columns", None) if hasattr(X, "dtypes") and not hasattr(X, "collect") else None
+    if names is None or callable(names):
+        return
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"X has several columns with the same name: {shortened(repeated)}; rename or drop all but one")

@@ -1,0 +1,124 @@
+"""What a user decides about the way from a table to numbers."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+Scaling = Literal["none", "standard", "robust", "quantile"]
+SCALINGS = ("none", "standard", "robust", "quantile")
+NUMERIC_EMBEDDINGS = (None, "periodic", "piecewise")
+KINDS = ("number", "category", "datetime", "ignore")
+
+_SMALLEST = {"n_basis": 1, "numeric_dim": 1, "max_one_hot": 0, "level_dim": 1, "min_level_count": 1, "max_levels": 1}
+
+
+def _integer(name: str, value: object, smallest: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected an integer >= {smallest}")
+    number = int(value.__index__())
+    if number < smallest:
+        raise ValueError(f"{name}={number} is too small; expected an integer >= {smallest}")
+    return number
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How columns become numbers.
+
+    Parameters
+    ----------
+    scaling : {"none", "standard", "robust", "quantile"}, default="quantile"
+        Of numbers: as they are; mean 0 and standard deviation 1; median 0 and interquartile range 1 with a smooth
+        clip to (-3, 3); or the normal scores of their quantiles.
+    numeric_embedding : {None, "periodic", "piecewise"}, default=None
+        What the network makes of each number: takes it as it is, learns cosines of it, or learns a piecewise-linear
+        function of it.
+    n_basis : int, default=16
+        Cosines, or bins, per embedded number.
+    numeric_dim : int, default=4
+        Numbers that an embedding gives for each embedded number.
+    frequency_scale : float, default=0.1
+        Standard deviation of the first frequencies of "periodic"; high for rough targets, low for smooth ones.
+    max_one_hot : int, default=8
+        A category with more levels than this gets a learned embedding in place of one column per level.
+    level_dim : int, default=8
+        Numbers that a learned embedding gives for each level.
+    min_level_count : int, default=3
+        Levels with fewer training rows share one level; only in columns with learned embeddings.
+    max_levels : int, default=5000
+        At most so many levels of a column are kept, the most frequent ones; the others are rare ones.
+    kinds : mapping or None, default=None
+        What columns are, by name or position, where their type does not tell: "number", "category", "datetime" or
+        "ignore".
+
+    Examples
+    --------
+    >>> TableSettings(scaling="robust", kinds={"zip": "category"}).max_one_hot
+    8
+    """
+
+    scaling: str = "quantile"
+    numeric_embedding: str | None = None
+    n_basis: int = 16
+    numeric_dim: int = 4
+    frequency_scale: float = 0.1
+    max_one_hot: int = 8
+    level_dim: int = 8
+    min_level_count: int = 3
+    max_levels: int = 5000
+    kinds: Mapping[str | int, str] | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("scaling", SCALINGS), ("numeric_embedding", NUMERIC_EMBEDDINGS)):
+            value = getattr(self, name)
+            if not isinstance(value, str | None) or value not in known:
+                raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, known))}")
+        for name, smallest in _SMALLEST.items():
+            object.__setattr__(self, name, _integer(name, getattr(self, name), smallest))
+        scale = self.frequency_scale
+        if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not (scale > 0 and math.isfinite(scale)):
+            raise ValueError(f"frequency_scale={scale!r} is out of range; expected a finite number > 0")
+        object.__setattr__(self, "frequency_scale", float(scale))
+        object.__setattr__(self, "kinds", _checked_kinds(self.kinds))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `kinds` as pairs, as JSON has no keys that are integers."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["kinds"] = [[key, kind] for key, kind in (self.kinds or {}).items()]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableSettings:
+        """Read what `as_dict` gave; a `ValueError` says what is wrong with it."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping) or set(values) != names:
+            raise ValueError(f"settings have to be a mapping with the keys {sorted(names)}, not {values!r:.200}")
+        try:
+            kinds = dict(values["kinds"]) or None
+            return cls(**{**values, "kinds": kinds})
+        except TypeError as error:
+            raise ValueError(f"settings are damaged: {error}") from None
+
+
+def _checked_kinds(kinds: object) -> dict[str | int, str] | None:
+    if kinds is None:
+        return None
+    if not isinstance(kinds, Mapping):
+        raise TypeError(
+            f"kinds={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
+        )
+    checked: dict[str | int, str] = {}
+    for key, kind in kinds.items():
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise ValueError(f"kinds[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
+        if isinstance(key, str):
+            checked[str(key)] = kind
+        elif hasattr(key, "__index__") and not isinstance(key, bool):
+            checked[int(key.__index__())] = kind
+        else:
+            raise TypeError(f"kinds has the key {key!r}; expected the name of a column or its position")
+    return checked

@@ -1,0 +1,215 @@
+"""Where the cells of a table come from: one array, a sparse matrix, or columns of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.table.errors import CellTypeError
+from tabgnm.table.values import Floats, Values, values_of_array, values_of_cells
+
+Rows = slice | NDArray[np.integer[Any]]
+
+
+class Source(Protocol):
+    """What a table asks of its cells; columns are known by position, and nothing is ever written to."""
+
+    n_rows: int
+    n_columns: int
+
+    def take(self, rows: Rows) -> Source:
+        """Return these rows."""
+
+    def select(self, columns: Sequence[int]) -> Source:
+        """Return these columns, in this order."""
+
+    def values(self, column: int, name: str) -> Values:
+        """Return the cells of a column, typed."""
+
+    def cells(self, column: int) -> Iterable[Any]:
+        """Return the cells of a column as Python objects, for categories."""
+
+    def block(self, columns: Sequence[int]) -> Floats | None:
+        """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
+
+
+class ArraySource:
+    """A 2-D array of booleans or real numbers."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.n_rows, self.n_columns = array.shape
+
+    def take(self, rows: Rows) -> ArraySource:
+        """Return these rows: a view for a slice, a copy otherwise."""
+        return ArraySource(self.array[rows])
+
+    def select(self, columns: Sequence[int]) -> ArraySource:
+        """Return these columns."""
+        return ArraySource(self.array[:, list(columns)])
+
+    def values(self, column: int, name: str) -> Values:
+        """Return the cells of a column."""
+        return values_of_array(self.array[:, column], name)
+
+    def cells(self, column: int) -> Sequence[Any]:
+        """Return the cells of a column as Python objects."""
+        return list(self.array[:, column].tolist())
+
+    def block(self, columns: Sequence[int]) -> Floats:
+        """Return columns as a new array."""
+        # Indexing copies, also where nothing has to be converted.
+        return self.array.T[np.asarray(columns, dtype=np.intp)].astype(np.float64, order="C", copy=False)
+
+
+class SparseSource:
+    """A scipy sparse matrix in CSR format; it is made dense only a few columns, or a few rows, at a time."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.n_rows, self.n_columns = matrix.shape
+        self._by_column: Any = None
+
+    def take(self, rows: Rows) -> SparseSource:
+        """Return these rows, still sparse."""
+        return SparseSource(self.matrix[rows])
+
+    def select(self, columns: Sequence[int]) -> SparseSource:
+        """Return these columns, still sparse."""
+        return SparseSource(self.matrix[:, list(columns)])
+
+    def _column(self, column: int) -> NDArray[Any]:
+        if self._by_column is None:
+            self._by_column = self.matrix.tocsc()
+        dense: NDArray[Any] = self._by_column[:, [column]].toarray()[:, 0]
+        return dense
+
+    def values(self, column: int, name: str) -> Values:
+        """Return the cells of a column, dense."""
+        return values_of_array(self._column(column), name)
+
+    def cells(self, column: int) -> Sequence[Any]:
+        """Return the cells of a column as Python objects."""
+        return list(self._column(column).tolist())
+
+    def block(self, columns: Sequence[int]) -> Floats:
+        """Return columns as a new dense array."""
+        return ArraySource(self.matrix.toarray()).block(columns)
+
+
+class Column:
+    """One column of a type of its own, read when it is first asked for, once for all parts of a table.
+
+    Parameters
+    ----------
+    data : 1-D array or narwhals series
+    name : str
+    """
+
+    def __init__(self, data: NDArray[Any] | nw.Series[Any], name: str) -> None:
+        self._data = data
+        self._name = name
+        # Values where the type is the column's own, an object array where every cell decides: then a table of some
+        # rows is judged by these rows alone.
+        self._values: Values | NDArray[Any] | None = None
+        self._cells: NDArray[Any] | None = None
+
+    def values(self, rows: Rows | None, name: str) -> Values:
+        """Return the cells in these rows (all of them for None), typed."""
+        if self._values is None:
+            self._values = self._read()
+        known = self._values
+        if isinstance(known, Values):
+            return known if rows is None else Values(known.kind, known.data[rows])
+        return values_of_cells(known if rows is None else known[rows], name)
+
+    def cells(self, rows: Rows | None) -> NDArray[Any]:
+        """Return the cells in these rows as Python objects, exactly as they are."""
+        if self._cells is None:
+            self._cells = self._read_cells()
+        return self._cells if rows is None else self._cells[rows]
+
+    def _read_cells(self) -> NDArray[Any]:
+        data = self._data
+        if isinstance(data, nw.Series):
+            _refuse_nested(data.dtype, self._name)
+            return _object_array(data.to_list())
+        if data.dtype.kind in "Mm":
+            data = data.astype(f"{data.dtype.kind}8[us]")  # in nanoseconds, numpy gives integers
+        return data if data.dtype.kind == "O" else data.astype(object)
+
+    def _read(self) -> Values | NDArray[Any]:
+        data = self._data
+        if not isinstance(data, nw.Series):
+            return self.cells(None) if data.dtype.kind == "O" else values_of_array(data, self._name)
+        dtype = data.dtype
+        if dtype.is_numeric():
+            array = (data.cast(nw.Float64) if dtype == nw.Decimal else data).to_numpy()
+            return Values("number", array if array.dtype.kind in "iuf" else data.cast(nw.Float64).to_numpy())
+        if dtype == nw.Boolean:
+            return Values("boolean", data.cast(nw.Float64).to_numpy())
+        if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
+            array = data.to_numpy()
+            if array.dtype.kind in "Mm":
+                return values_of_array(array, self._name)
+        if dtype in (nw.String, nw.Categorical, nw.Enum):
+            return Values("text", self.cells(None))
+        return self.cells(None)
+
+
+class ColumnsSource:
+    """Columns of different types, from a frame or from an array that is not one of numbers."""
+
+    def __init__(self, columns: Sequence[Column], n_rows: int, rows: Rows | None = None) -> None:
+        self._columns = columns
+        self._rows = rows
+        self.n_rows = n_rows
+        self.n_columns = len(columns)
+
+    def take(self, rows: Rows) -> ColumnsSource:
+        """Return these rows; the columns are shared, and read once for all parts of a table."""
+        if self._rows is None and isinstance(rows, slice):
+            span = range(self.n_rows)[rows]
+            if span.step == 1:  # stays a slice, of which arrays are views
+                return ColumnsSource(self._columns, len(span), slice(span.start, max(span.start, span.stop)))
+        chosen = self._row_numbers()[rows]
+        return ColumnsSource(self._columns, len(chosen), chosen)
+
+    def _row_numbers(self) -> NDArray[np.integer[Any]]:
+        if self._rows is None:
+            return np.arange(self.n_rows)
+        return np.arange(self._rows.start, self._rows.stop) if isinstance(self._rows, slice) else self._rows
+
+    def select(self, columns: Sequence[int]) -> ColumnsSource:
+        """Return these columns."""
+        return ColumnsSource([self._columns[column] for column in columns], self.n_rows, self._rows)
+
+    def values(self, column: int, name: str) -> Values:
+        """Return the cells of a column, typed."""
+        return self._columns[column].values(self._rows, name)
+
+    def cells(self, column: int) -> NDArray[Any]:
+        """Return the cells of a column as Python objects."""
+        return self._columns[column].cells(self._rows)
+
+    def block(self, columns: Sequence[int]) -> None:  # noqa: ARG002 - the other sources need it
+        """Return None: columns are read one by one."""
+        return
+
+
+def _object_array(cells: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells  # np.array would look into cells that are lists
+    return array
+
+
+def _refuse_nested(dtype: Any, name: str) -> None:
+    if dtype.is_nested() or dtype == nw.Binary:
+        raise CellTypeError(
+            f"column {name!r} has the type {dtype}, but a cell given as argument must be a string or a number; spread "
+            f"it over several columns, or leave it out with kinds={{{name!r}: 'ignore'}}"
+        )

@@ -1,0 +1,185 @@
+"""A fitted encoder as plain values and arrays, and back with every value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.table.categories import Levels
+from tabgnm.table.numbers import METHODS, NumberMap, NumberMaps
+from tabgnm.table.plans import CATEGORY_ENCODINGS, COLUMN_KINDS, ROLES, ColumnPlan, Feature
+from tabgnm.table.settings import TableSettings
+from tabgnm.table.values import DATE_PARTS
+
+FORMAT = 1
+_COLUMN_KEYS = {"name", "kind", "n_missing", "n_levels", "features", "indicator", "encoding", "levels", "rare", "note"}
+_ARRAY_TYPES = {
+    "number_method": np.uint8,
+    "number_centre": np.float64,
+    "number_scale": np.float64,
+    "number_fill": np.float64,
+    "knot_counts": np.int64,
+    "knots": np.float64,
+    "targets": np.float64,
+}
+
+
+def written_state(
+    settings: TableSettings, plans: Sequence[ColumnPlan]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return settings and plans as values for JSON and as arrays."""
+    columns = [
+        {
+            "name": plan.name,
+            "kind": plan.kind,
+            "n_missing": plan.n_missing,
+            "n_levels": plan.n_levels,
+            "features": [[feature.part, feature.role] for feature in plan.features],
+            "indicator": plan.indicator,
+            "encoding": plan.encoding,
+            "levels": None if plan.levels is None else list(plan.levels.names),
+            "rare": plan.levels is not None and plan.levels.rare,
+            "note": plan.note,
+        }
+        for plan in plans
+    ]
+    maps = [feature.map for plan in plans for feature in plan.features]
+    schema = {"format": FORMAT, "settings": settings.as_dict(), "columns": columns}
+    return schema, NumberMaps(maps).arrays()
+
+
+def read_state(schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[TableSettings, list[ColumnPlan]]:
+    """Return settings and plans, or a `ValueError` that says what is wrong."""
+    _require(isinstance(schema, Mapping), "the schema is no mapping")
+    _require(set(schema) == {"format", "settings", "columns"}, "the schema has other keys than it should")
+    _require(schema["format"] == FORMAT, f"format {schema['format']!r:.40} is not known; this version reads {FORMAT}")
+    settings = TableSettings.from_dict(schema["settings"])
+    columns = schema["columns"]
+    _require(isinstance(columns, list) and len(columns) > 0, "there are no columns")
+    for column in columns:
+        _check_column(column)
+    names = [column["name"] for column in columns]
+    _require(len(set(names)) == len(names), "two columns have the same name")
+    n_features = sum(len(column["features"]) for column in columns)
+    maps = iter(_read_maps(arrays, n_features))
+    plans = [_plan(column, maps, settings) for column in columns]
+    return settings, plans
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(f"the state of this table encoder is damaged: {problem}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _check_column(column: Any) -> None:
+    """Check the type of every value of a column."""
+    _require(isinstance(column, Mapping) and set(column) == _COLUMN_KEYS, f"a column is not one: {column!r:.80}")
+    name = column["name"]
+    _require(isinstance(name, str), f"a column has the name {name!r:.40}")
+
+    def require(condition: bool, key: str) -> None:
+        _require(condition, f"column {name!r:.40} has {key}={column[key]!r:.80}")
+
+    require(isinstance(column["kind"], str) and column["kind"] in COLUMN_KINDS, "kind")
+    require(_is_count(column["n_missing"]), "n_missing")
+    require(column["n_levels"] is None or _is_count(column["n_levels"]), "n_levels")
+    require(isinstance(column["indicator"], bool), "indicator")
+    require(isinstance(column["rare"], bool), "rare")
+    require(isinstance(column["note"], str), "note")
+    require(isinstance(column["encoding"], str) and column["encoding"] in CATEGORY_ENCODINGS, "encoding")
+    features = column["features"]
+    require(isinstance(features, list), "features")
+    for feature in features:
+        require(isinstance(feature, list | tuple) and len(feature) == 2, "features")
+        require(all(isinstance(word, str) for word in feature) and feature[1] in ROLES, "features")
+    parts = [feature[0] for feature in features]
+    roles = [feature[1] for feature in features]
+    known = DATE_PARTS if column["kind"] == "datetime" else ("",)
+    require(len(set(parts)) == len(parts) and set(parts) <= set(known), "features")
+    require("indicator only" not in roles or (len(roles) == 1 and column["indicator"]), "features")
+    levels = column["levels"]
+    if levels is not None:
+        require(isinstance(levels, list) and all(isinstance(level, str) for level in levels), "levels")
+        require(len(set(levels)) == len(levels), "levels")
+    if column["kind"] == "category":
+        _check_category(column, require)
+    else:
+        require(levels is None and not column["rare"], "levels")
+        require(column["encoding"] == "", "encoding")
+        require(column["kind"] != "ignore" or not features, "features")
+        require(len(features) > 0 or not column["indicator"], "indicator")
+
+
+def _check_category(column: Mapping[str, Any], require: Any) -> None:
+    encoding, levels = column["encoding"], column["levels"]
+    require(not column["features"], "features")
+    require((levels is None) == (encoding == ""), "levels")
+    require(encoding != "indicator" or column["indicator"], "indicator")
+    require(not column["rare"] or encoding in ("indicator", "embedding"), "rare")
+    require(encoding != "two-level" or len(levels) == 2, "levels")
+    require(encoding not in ("one-hot", "embedding") or len(levels) > 0, "levels")
+
+
+def _read_maps(arrays: Mapping[str, NDArray[Any]], n_features: int) -> list[NumberMap]:
+    _require(isinstance(arrays, Mapping), "the arrays are no mapping")
+    _require(set(arrays) == set(_ARRAY_TYPES), f"there are other arrays than {sorted(_ARRAY_TYPES)}")
+    for key, dtype in _ARRAY_TYPES.items():
+        array = arrays[key]
+        _require(isinstance(array, np.ndarray) and array.ndim == 1, f"{key} is no 1-D array")
+        _require(array.dtype == dtype, f"{key} has type {array.dtype}, not {np.dtype(dtype)}")
+        _require(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"{key} has numbers that are not finite")
+        if key not in ("knots", "targets"):
+            _require(len(array) == n_features, f"{key} has {len(array)} entries for {n_features} features")
+    counts, knots, targets = arrays["knot_counts"], arrays["knots"], arrays["targets"]
+    # Each count by itself first: a sum of huge ones could overflow into the right one.
+    _require(bool(((counts >= 0) & (counts <= len(knots))).all()), "knot_counts are out of range")
+    _require(int(counts.sum()) == len(knots) == len(targets), "knot_counts do not add up to the knots")
+    _require(bool((arrays["number_method"] < len(METHODS)).all()), "number_method is out of range")
+    _require(bool((arrays["number_scale"] > 0).all()), "number_scale has to be positive")
+    maps, end = [], 0
+    for index in range(n_features):
+        start, end = end, end + int(counts[index])
+        method = METHODS[int(arrays["number_method"][index])]
+        _require((method == "knots") == (end > start), f"feature {index} is {method} and has {end - start} knots")
+        _require(bool((np.diff(knots[start:end] / 2) > 0).all()), f"the knots of feature {index} do not rise")
+        maps.append(
+            NumberMap(
+                method,
+                centre=float(arrays["number_centre"][index]),
+                scale=float(arrays["number_scale"][index]),
+                fill=float(arrays["number_fill"][index]),
+                knots=knots[start:end].copy(),
+                targets=targets[start:end].copy(),
+            )
+        )
+    return maps
+
+
+def _plan(column: Mapping[str, Any], maps: Iterator[NumberMap], settings: TableSettings) -> ColumnPlan:
+    features = tuple(Feature(part, role, next(maps)) for part, role in column["features"])
+    for feature in features:
+        if feature.role != "embedded":
+            continue
+        _require(settings.numeric_embedding is not None, f"column {column['name']!r:.40} is embedded, but nothing is")
+        if settings.numeric_embedding == "piecewise":
+            coordinates = np.append(feature.map.targets, feature.map.fill)
+            fits = feature.map.method == "knots" and coordinates.min() >= 0 and coordinates.max() <= settings.n_basis
+            _require(bool(fits), f"column {column['name']!r:.40} has bins outside of 0 to {settings.n_basis}")
+    return ColumnPlan(
+        name=column["name"],
+        kind=column["kind"],
+        n_missing=column["n_missing"],
+        n_levels=column["n_levels"],
+        features=features,
+        indicator=column["indicator"],
+        encoding=column["encoding"],
+        levels=None if column["levels"] is None else Levels(column["levels"], column["rare"]),
+        note=column["note"],
+    )

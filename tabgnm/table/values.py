@@ -1,0 +1,209 @@
+"""Columns read as numbers, moments or categories, whatever type they came in."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.table.cells import CellKind, canonical_cells, is_missing, kind_of_cells, naive
+from tabgnm.table.errors import TableError
+
+Floats = NDArray[np.float64]
+
+# Parts of a moment, in the order in which they are encoded.
+DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
+_DAY = 86_400_000_000  # microseconds
+
+_REMEDY = "; convert the column, or say what it is with kinds={...} in fit"
+_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
+
+
+@dataclass(frozen=True)
+class Values:
+    """The cells of one column.
+
+    Attributes
+    ----------
+    kind : str
+        What `data` is: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us] in
+        UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
+    data : 1-D array
+    """
+
+    kind: CellKind
+    data: NDArray[Any]
+
+
+def values_of_cells(cells: NDArray[Any], column: str) -> Values:
+    """Return the values of a column of Python objects (1-D object array), by what all of them are."""
+    kind = kind_of_cells(cells, column)
+    if kind in ("number", "boolean"):
+        return Values(kind, _floats(cells, column))
+    if kind == "datetime":
+        return Values(kind, np.array([_moment(cell) for cell in cells], dtype="datetime64[us]"))
+    if kind in ("duration", "time"):
+        return Values(kind, np.array([_seconds(cell) for cell in cells], dtype=np.float64))
+    return Values(kind, cells)
+
+
+def values_of_array(array: NDArray[Any], column: str) -> Values:
+    """Return the values of a column that is a 1-D array of any dtype."""
+    kind = array.dtype.kind
+    if kind == "b":
+        return Values("boolean", array)
+    if kind in "iuf":
+        return Values("number", array)
+    if kind == "M":
+        return Values("datetime", array.astype("datetime64[us]"))
+    if kind == "m":
+        return Values("duration", seconds_of(array))
+    if kind == "c":
+        raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
+    if kind in "UST":
+        return Values("text", array.astype(object))
+    return values_of_cells(array, column)
+
+
+def seconds_of(durations: NDArray[Any]) -> Floats:
+    """Seconds of an array of timedelta64; NaN for NaT."""
+    seconds: Floats = durations.astype("timedelta64[us]").astype(np.float64) / 1e6
+    seconds[np.isnat(durations)] = np.nan
+    return seconds
+
+
+def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
+    numbers = np.empty(len(cells))
+    row = 0
+    try:
+        for row, cell in enumerate(cells):
+            numbers[row] = np.nan if is_missing(cell) else float(cell)
+    except OverflowError:
+        raise TableError(
+            f"column {column!r} contains infinity or a value too large for float64 in row {row}: {cells[row]!r:.40}"
+        ) from None
+    except (TypeError, ValueError):
+        raise TableError(
+            f"column {column!r} has {cells[row]!r:.60} in row {row}, which is not a number{_REMEDY}"
+        ) from None
+    return numbers
+
+
+def _moment(cell: Any) -> Any:
+    if is_missing(cell):
+        return np.datetime64("NaT")
+    if isinstance(cell, datetime.datetime):
+        return np.datetime64(naive(cell).replace(fold=0), "us")
+    return np.datetime64(cell, "us")
+
+
+def _seconds(cell: Any) -> float:
+    if is_missing(cell):
+        return np.nan
+    if isinstance(cell, np.timedelta64):
+        return float(seconds_of(np.asarray(cell).reshape(1))[0])
+    if isinstance(cell, datetime.timedelta):
+        return cell.total_seconds()
+    return float(cell.hour * 3600.0 + cell.minute * 60.0 + cell.second + cell.microsecond / 1e6)
+
+
+def as_numbers(values: Values, column: str) -> Floats:
+    """Return a column as float64 numbers with NaN for missing cells; text is parsed.
+
+    The result may share memory with the caller's data: it is never written to.
+    """
+    if values.kind in ("number", "boolean", "duration", "time"):
+        return np.asarray(values.data, dtype=np.float64)
+    if values.kind == "empty":
+        return np.full(len(values.data), np.nan)
+    if values.kind == "datetime":
+        raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
+    return _floats(values.data, column)
+
+
+def as_booleans(values: Values, column: str) -> Floats:
+    """Return a column as 0, 1 and NaN; numbers and strings have to be ones that booleans are written as."""
+    if values.kind == "text":
+        numbers = np.empty(len(values.data))
+        for row, cell in enumerate(canonical_cells(values.data)):
+            if cell is not None and cell.lower() not in _BOOLEANS:
+                raise TableError(
+                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {row}{_REMEDY}"
+                )
+            numbers[row] = np.nan if cell is None else _BOOLEANS[cell.lower()]
+        return numbers
+    numbers = as_numbers(values, column)
+    check_booleans(numbers, column)
+    return numbers
+
+
+def check_booleans(numbers: Floats, column: str) -> None:
+    """Raise where a column that was boolean in fit has another number than 0 or 1."""
+    other = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
+    if other.any():
+        row = int(other.argmax())
+        raise TableError(f"column {column!r} was boolean in fit, and now has {numbers[row]} in row {row}{_REMEDY}")
+
+
+def as_seconds(values: Values, column: str, kind: str) -> Floats:
+    """Return a column of durations or times as seconds."""
+    if values.kind not in (kind, "empty"):
+        raise TableError(f"column {column!r} has {values.kind} values where {kind} values are expected{_REMEDY}")
+    return as_numbers(values, column)
+
+
+def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
+    """Return a column of dates as datetime64[us]; text has to be in ISO format."""
+    if values.kind == "datetime":
+        return values.data
+    if values.kind == "empty":
+        return np.full(len(values.data), "NaT", dtype="datetime64[us]")
+    if values.kind != "text":
+        raise TableError(
+            f"column {column!r} has {values.kind} values where dates are expected; convert it first, for instance with "
+            "pandas.to_datetime, which can be told the unit"
+        )
+    moments = np.empty(len(values.data), dtype="datetime64[us]")
+    row = 0
+    try:
+        for row, cell in enumerate(values.data):
+            moments[row] = _moment(_parsed(cell) if isinstance(cell, str) else cell)
+    except (TypeError, ValueError):
+        raise TableError(
+            f"column {column!r} has {values.data[row]!r:.60} in row {row}, which is not a date in ISO format such as "
+            "'2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
+        ) from None
+    return moments
+
+
+def _parsed(text: str) -> datetime.datetime:
+    text = text.strip()
+    # Python 3.10 does not know the Z.
+    return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
+
+
+def date_parts(moments: NDArray[np.datetime64]) -> Floats:
+    """Return the numbers of `DATE_PARTS` for each moment.
+
+    Shape
+    -----
+    moments : (N,) of datetime64[us]
+    result : (6, N): days since 1970, year, month 1-12, day 1-31, weekday 0-6 from Monday on, hour 0-24; fractions
+        of days and hours included; NaN for NaT.
+    """
+    micros = moments.astype(np.int64)
+    days = moments.astype("datetime64[D]")
+    months = moments.astype("datetime64[M]")
+    parts = np.empty((len(DATE_PARTS), len(moments)))
+    parts[0] = micros / _DAY
+    parts[1] = moments.astype("datetime64[Y]").astype(np.int64) + 1970
+    parts[2] = months.astype(np.int64) % 12 + 1
+    parts[3] = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+    parts[4] = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
+    parts[5] = (micros % _DAY) / 3.6e9
+    parts[:, np.isnat(moments)] = np.nan
+    return parts
