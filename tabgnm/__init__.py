@@ -18,6 +18,13 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module it comes from; a module that is public itself maps to itself.
 # A new name is one line here, and its import below shows type checkers the same thing.
 _LAZY = {
+    "FleetSearchCV": "tabgnm.estimators",
+    "GNMClassifier": "tabgnm.estimators",
+    "GNMRegressor": "tabgnm.estimators",
+    "MLPClassifier": "tabgnm.estimators",
+    "MLPRegressor": "tabgnm.estimators",
+    "estimators": "tabgnm.estimators",
+    "load": "tabgnm.modelfile",
     "nn": "tabgnm.nn",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
@@ -26,9 +33,16 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
+    from tabgnm import estimators as estimators
     from tabgnm import nn as nn
     from tabgnm import table as table
     from tabgnm import training as training
+    from tabgnm.estimators import FleetSearchCV as FleetSearchCV
+    from tabgnm.estimators import GNMClassifier as GNMClassifier
+    from tabgnm.estimators import GNMRegressor as GNMRegressor
+    from tabgnm.estimators import MLPClassifier as MLPClassifier
+    from tabgnm.estimators import MLPRegressor as MLPRegressor
+    from tabgnm.modelfile import load as load
 else:
     # Hidden from type checkers, for which a module-level __getattr__ would make every misspelt name valid.
     def __getattr__(name: str) -> object:

@@ -1,0 +1,397 @@
+"""What all estimators share: fitting, going on, outputs in blocks, importance, saving."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from tabgnm.estimators import fitting, importance, prediction
+from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedFit
+from tabgnm.estimators.parameters import TrainingParameters
+from tabgnm.estimators.targets import Targets, as_target_array
+from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.shapes import GNMShape, MLPShape
+from tabgnm.table import RawTable, TableSettings, match_columns, read_table
+from tabgnm.training import FleetPlan, Job, Member, TrainedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sklearn.utils import Bunch, Tags
+    from typing_extensions import Self
+
+    from tabgnm.nn import GNM, MLP, EmbeddedNetwork
+
+Array = NDArray[Any]
+
+
+class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
+    """Common part of the four estimators.
+
+    Attributes
+    ----------
+    fitted_ : FittedNetworks
+        Encoder, targets and weights: all that predictions need.
+    n_features_in_ : int
+        Columns of the table in `fit`.
+    feature_names_in_ : array of str
+        Their names, if it had names.
+    """
+
+    fitted_: FittedNetworks
+    n_features_in_: int
+    feature_names_in_: Array
+    _n_calls: int
+
+    # What the body of the network and the kind of target add.
+
+    def _network_shape(self, n_inputs: int, n_outputs: int) -> GNMShape | MLPShape:
+        raise NotImplementedError
+
+    def _make_targets(self, y: Array, weights: Array | None, classes: Any) -> Targets:
+        raise NotImplementedError
+
+    def _row_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+        """Weights of the rows, with those of their classes."""
+        raise NotImplementedError
+
+    def _check_y(self, y: Any, name: str) -> Array:
+        raise NotImplementedError
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit to a table.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+            A NumPy array, a pandas, polars or pyarrow table, a SciPy sparse matrix, or a list of rows. It is not
+            changed.
+        y : array-like of shape (rows,) or (rows, outputs)
+            Targets.
+        sample_weight : array-like of shape (rows,), default=None
+            How much each row counts; a row of weight 0 is as good as absent.
+        X_val, y_val : table and targets, default=None
+            Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them.
+
+        Returns
+        -------
+        self
+        """
+        going_on = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
+        prepared = self._prepare(X, y, sample_weight, X_val, y_val, going_on=going_on)
+        self._keep(prepared, self._train(prepared), going_on)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """Train one epoch on these rows, going on from the weights there are."""
+        going_on = getattr(self, "fitted_", None)
+        prepared = self._prepare(X, y, sample_weight, None, None, going_on=going_on, classes=classes, one_epoch=True)
+        self._keep(prepared, self._train(prepared), going_on)
+        return self
+
+    def _train(self, prepared: PreparedFit) -> list[TrainedModel]:
+        return FleetPlan(prepared.jobs, prepared.table).run(verbose=self.verbose)
+
+    def _prepare(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        going_on: FittedNetworks | None = None,
+        classes: Any = None,
+        one_epoch: bool = False,
+        shared: EncodedTables | None = None,
+    ) -> PreparedFit:
+        """Turn a table and targets into jobs for the fleet."""
+        shared = EncodedTables() if shared is None else shared
+        raw = read_table(X)
+        if going_on is not None:
+            raw = self._matched(raw)
+        targets_given = self._check_y(y, "y")
+        _check_lengths(raw.n_rows, targets_given)
+        weights = _sample_weights(sample_weight, raw.n_rows)
+        weights = self._row_weights(targets_given, weights)
+        kept: Array | None = None
+        if weights is not None:
+            rows = np.flatnonzero(weights > 0)
+            if len(rows) == 0:
+                raise ValueError("the weights of all rows are zero; expected at least one positive weight")
+            if len(rows) < raw.n_rows:
+                kept, every_label = rows, targets_given
+                raw, targets_given, weights = raw.take(rows), targets_given[rows], weights[rows]
+                classes = every_label if classes is None else classes
+        targets = self._make_targets(targets_given, weights, classes) if going_on is None else going_on.targets
+
+        seeds = going_on.seeds if going_on else self._seeds()
+        n_rows, raw_val, val_targets = raw.n_rows, None, None
+        if (X_val is None) != (y_val is None):
+            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+            raise ValueError(f"{given} was given without {missing}; pass both, or neither")
+        if X_val is not None:
+            raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(self).__name__)
+            val_targets = self._check_y(y_val, "y_val")
+            _check_lengths(raw_val.n_rows, val_targets, "X_val")
+            val_rows = torch.arange(n_rows, n_rows + raw_val.n_rows)
+            members = [MemberRows(torch.arange(n_rows), val_rows) for _ in seeds]
+        else:
+            fraction = 0.0 if one_epoch else self.validation_fraction
+            members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
+        validated = members[0].val is not None
+
+        settings = self._fleet_settings(targets.loss, len(members[0].train), validated=validated, one_epoch=one_epoch)
+        dtype = np.float64 if settings.dtype == torch.float64 else np.float32
+        if going_on is not None:
+            encoder, x = going_on.encoder, going_on.encoder.encode(raw, dtype=dtype)
+        else:
+            # Rows that no member trains on are not looked at.
+            trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
+            all_rows = len(trained_on) == n_rows
+            encoder, x = shared.encode(raw, kept, self._table_settings(), None if all_rows else trained_on, dtype)
+        numbers = targets.tensor(targets_given, settings.dtype)
+        if raw_val is not None:
+            assert val_targets is not None
+            x = np.concatenate([x, encoder.encode(raw_val, dtype=dtype)])
+            numbers = torch.cat([numbers, targets.tensor(val_targets, settings.dtype)])
+            weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
+        shape = going_on.shape if going_on else fitting.full_shape(encoder, self._network_shape, targets.n_outputs)
+        # Every call of partial_fit has an order of rows of its own.
+        turn = getattr(self, "_n_calls", 0) if going_on else 0
+        jobs = [
+            Job(
+                shape,
+                settings,
+                Member(
+                    train=rows.train,
+                    val=rows.val,
+                    seed=int(seed) + 1_000_003 * turn,
+                    learning_rate=self.learning_rate,
+                    weight_decay=self.weight_decay,
+                    dropout=self.dropout,
+                    l1=self.l1,
+                    l2=self.l2,
+                    l0=self.l0,
+                    sample_weight=None if weights is None else torch.as_tensor(weights),
+                    start=going_on.member(position) if going_on else None,
+                ),
+            )
+            for position, (seed, rows) in enumerate(zip(seeds, members, strict=True))
+        ]
+        return PreparedFit(encoder, targets, shared.table(x, numbers), jobs, list(seeds), raw.names, raw.has_names)
+
+    def _table_settings(self) -> TableSettings:
+        return TableSettings(
+            scaling=self.scaling,
+            numeric_embedding=self.numeric_embedding,
+            n_basis=self.n_basis,
+            numeric_dim=self.numeric_dim,
+            frequency_scale=self.frequency_scale,
+            max_one_hot=self.max_one_hot,
+            level_dim=self.level_dim,
+            min_level_count=self.min_level_count,
+            kinds=self.column_kinds,
+        )
+
+    def _seeds(self) -> list[int]:
+        n_members = positive_integer("n_members", self.n_members)
+        drawn = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=n_members)
+        return [int(seed) for seed in drawn]
+
+    def _keep(
+        self,
+        prepared: PreparedFit,
+        trained: list[TrainedModel],
+        going_on: FittedNetworks | None,
+        *,
+        with_importance: bool = True,
+    ) -> None:
+        fitted = prepared.finish(trained, before=going_on)
+        self._n_calls = getattr(self, "_n_calls", 0) + 1 if going_on else 1
+        if with_importance:
+            fitted.importances = importance.gradient_times_input(fitted, prepared.table.x, len(prepared.names))
+        self._set_fitted(fitted, prepared.names, prepared.has_names)
+
+    def _set_fitted(self, fitted: FittedNetworks, names: list[str], has_names: bool) -> None:
+        self.fitted_ = fitted
+        self.n_features_in_ = len(names)
+        self._names = list(names)
+        if has_names:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # What was learned
+
+    @property
+    def columns_(self) -> Any:
+        """What each column was taken for, and how it is encoded: a readable table."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.encoder.columns
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """For each member: train_loss, val_loss and the validation metric per epoch, best_epoch, status."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.histories
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Mean absolute gradient x input of each column on training rows, scaled to a sum of 1."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.importances
+
+    @property
+    def members_(self) -> list[GNM | MLP | EmbeddedNetwork]:
+        """The members as torch modules, which take encoded rows."""
+        check_is_fitted(self, "fitted_")
+        fitted = self.fitted_
+        return [
+            TrainedModel(fitted.shape, fitted.member(i), _no_history(), self.dropout).network()
+            for i in range(fitted.n_members)
+        ]
+
+    def encode(self, X: Any) -> Array:
+        """Return the table as the networks see it: encoded columns as numbers."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.encoder.encode(self._matched(read_table(X)))
+
+    def permutation_importance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        n_repeats: int = 5,
+        sample_weight: Any = None,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Score lost when a column is shuffled, for all columns in few passes.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows to score on, better not those of `fit`.
+        n_repeats : int, default=5
+            Shufflings per column.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        Bunch
+            `importances` (columns, repeats), `importances_mean`, `importances_std`, as scikit-learn's function of that
+            name gives them.
+        """
+        check_is_fitted(self, "fitted_")
+        raw = self._matched(read_table(X))
+        targets = self._check_y(y, "y")
+        _check_lengths(raw.n_rows, targets)
+        return importance.permutation_importance(
+            self,
+            raw,
+            targets,
+            positive_integer("n_repeats", n_repeats),
+            _sample_weights(sample_weight, raw.n_rows),
+            check_random_state(random_state),
+        )
+
+    # Predicting
+
+    def _matched(self, raw: RawTable) -> RawTable:
+        """Columns of a table in the order of `fit`."""
+        return match_columns(raw, self._names, hasattr(self, "feature_names_in_"), type(self).__name__)
+
+    def _output_blocks(self, X: Any) -> Iterator[Tensor]:
+        """Outputs (members, rows, c), block by block."""
+        check_is_fitted(self, "fitted_")
+        raw = self._matched(read_table(X))
+        fitted = self.fitted_
+        dtype = np.float64 if next(iter(fitted.parameters.values())).dtype == torch.float64 else np.float32
+        for first in range(0, raw.n_rows, prediction.BLOCK_ROWS):
+            block = (
+                raw if raw.n_rows <= prediction.BLOCK_ROWS else raw.take(slice(first, first + prediction.BLOCK_ROWS))
+            )
+            yield self._outputs_of(torch.as_tensor(fitted.encoder.encode(block, dtype=dtype)))
+
+    def _outputs_of(self, x: Tensor) -> Tensor:
+        fitted, device = self.fitted_, torch.device("cpu")
+        if len(x) >= prediction.GPU_ROWS:
+            device = self._prediction_device()
+        parameters = fitted.exact_parameters if device.type == "cpu" else fitted.parameters
+        return prediction.outputs(fitted.shape, parameters, x, device)
+
+    def _prediction_device(self) -> torch.device:
+        """The device of training if it is there: a model may be used on another machine."""
+        wanted = self.device if self.device != "auto" else "cuda"
+        return torch.device(wanted if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+    # Files
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file; `tabgnm.load` reads it. It holds no training data, and loading it runs no code."""
+        from tabgnm.modelfile import save
+
+        save(self, path)
+
+    # scikit-learn
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> Self:
+        """Return an estimator with the setting of the paper; keyword arguments change single parameters."""
+        return cls(**(dict(cls._paper_setting()) | overrides))
+
+    @classmethod
+    def _paper_setting(cls) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def _no_history() -> Any:
+    from tabgnm.training.history import History
+
+    return History()
+
+
+def _check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
+    if len(y) != n_rows:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected as many "
+            f"targets as {name} has rows"
+        )
+
+
+def _sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = np.asarray(as_target_array(sample_weight, "sample_weight"), dtype=np.float64)
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected ({n_rows},): one weight per row of X")
+    if (weights < 0).any():
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weights.min():g}; expected numbers >= 0")
+    return weights

@@ -1,0 +1,194 @@
+"""What classifiers add: labels in, probabilities and labels out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from tabgnm.estimators.base import Array, TabularEstimator
+from tabgnm.estimators.parameters import ClassifierParameters
+from tabgnm.estimators.targets import ClassTargets, as_target_array
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+    from typing_extensions import Self
+
+
+class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc]
+    """Common part of the classifiers.
+
+    Labels may be of any type that can be sorted: strings, booleans, numbers with gaps. A matrix of 0 and 1 is a
+    multilabel target; several columns of other labels are several targets that one network learns together.
+    """
+
+    def _check_y(self, y: Any, name: str) -> Array:
+        labels = as_target_array(y, name)
+        return labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+    def _make_targets(self, y: Array, _weights: Array | None, classes: Any) -> ClassTargets:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
+        return ClassTargets.of(y, self.label_smoothing, classes)
+
+    def _row_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return sample_weight
+        by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
+        return by_class if sample_weight is None else by_class * sample_weight
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Train one epoch on these rows, going on from the weights there are.
+
+        The first call fixes columns, categories and scaling; later ones use them. No rows are kept for validation,
+        the learning rate is constant, and the moments of the optimiser begin anew in each call.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array-like, default=None
+            All labels that may ever come; needed in the first call, unless the target has several columns.
+
+        Returns
+        -------
+        self
+        """
+        if classes is None and not hasattr(self, "fitted_") and np.ndim(y) < 2:
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that may ever come")
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    @property
+    def classes_(self) -> Any:
+        """Labels in order; for several targets a list of them; for multilabel the numbers of the columns."""
+        check_is_fitted(self, "fitted_")
+        targets = self._class_targets()
+        if targets.kind == "multilabel":
+            return np.arange(len(targets.classes))
+        return list(targets.classes) if targets.kind == "joint" else targets.classes[0]
+
+    def _class_targets(self) -> ClassTargets:
+        assert isinstance(self.fitted_.targets, ClassTargets)
+        return self.fitted_.targets
+
+    def _mean_log_probabilities(self, outputs: Tensor) -> list[Tensor]:
+        """Logarithm of the members' mean probability, (rows, classes) per target, in float64."""
+        parts = self._class_targets().log_probabilities(outputs.to(torch.float64))
+        return [torch.logsumexp(part, dim=0) - float(np.log(len(part))) for part in parts]
+
+    def _log_probabilities(self, X: Any) -> list[Array]:
+        check_is_fitted(self, "fitted_")
+        blocks = [self._mean_log_probabilities(outputs) for outputs in self._output_blocks(X)]
+        return [torch.cat(parts).numpy() for parts in zip(*blocks, strict=True)]
+
+    def predict(self, X: Any) -> Array:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+
+        Returns
+        -------
+        array of shape (rows,), or (rows, outputs)
+        """
+        return self._labels(self._log_probabilities(X))
+
+    def _labels(self, log_probabilities: list[Array]) -> Array:
+        targets = self._class_targets()
+        if targets.kind == "one":
+            return np.repeat(targets.classes[0], len(log_probabilities[0]))
+        labels = [
+            classes[np.argmax(part, axis=1)] for classes, part in zip(targets.classes, log_probabilities, strict=True)
+        ]
+        return labels[0] if targets.kind in ("binary", "multiclass") else np.column_stack(labels)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict probabilities: the mean of the members'.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            In the order of `classes_`. For multilabel targets (rows, outputs), the probability of each 1; for several
+            targets a list of arrays.
+        """
+        parts = self._log_probabilities(X)
+        targets = self._class_targets()
+        if targets.kind == "one":
+            return np.ones((len(parts[0]), 1))
+        if targets.kind == "multilabel":
+            return np.column_stack([np.exp(part[:, 1]) for part in parts])
+        probabilities = [np.exp(part) for part in parts]
+        probabilities = [part / part.sum(axis=1, keepdims=True) for part in probabilities]
+        return probabilities if targets.kind == "joint" else probabilities[0]
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of `predict_proba`, without the loss of small ones."""
+        parts = self._log_probabilities(X)
+        targets = self._class_targets()
+        if targets.kind == "one":
+            return np.zeros((len(parts[0]), 1))
+        if targets.kind == "multilabel":
+            return np.column_stack([part[:, 1] for part in parts])
+        return parts if targets.kind == "joint" else parts[0]
+
+    def decision_function(self, X: Any) -> Any:
+        """Logarithms of odds for two classes and multilabel targets, of probabilities otherwise.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+
+        Returns
+        -------
+        array of shape (rows,), (rows, classes) or (rows, outputs), or a list of arrays for several targets
+        """
+        parts = self._log_probabilities(X)
+        targets = self._class_targets()
+        if targets.kind == "multilabel":
+            return np.column_stack([part[:, 1] - part[:, 0] for part in parts])
+        if targets.kind in ("one", "binary"):
+            return parts[0][:, 1] - parts[0][:, 0]
+        return parts if targets.kind == "joint" else parts[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted right (all labels, if a row has several).
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        y : array-like of shape (rows,) or (rows, outputs)
+        sample_weight : array-like of shape (rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        y = self._check_y(y, "y")
+        return self._score_labels(y, self.predict(X), sample_weight)
+
+    @staticmethod
+    def _score_labels(y: Array, predicted: Array, sample_weight: Any) -> float:
+        right = y == predicted
+        right = right.all(axis=1) if right.ndim == 2 else right
+        return float(np.average(right, weights=sample_weight))
+
+    def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
+        """Return the score of rows whose outputs are known."""
+        parts = [part.numpy() for part in self._mean_log_probabilities(outputs)]
+        return self._score_labels(y, self._labels(parts), sample_weight)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,205 @@
+"""From a table and targets to jobs for the fleet, and from trained models to what an estimator keeps.
+
+`fit` trains the jobs of one estimator; `FleetSearchCV` collects those of many and trains them together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabgnm.estimators.splitting import check_fraction, validation_rows
+from tabgnm.estimators.targets import Targets
+from tabgnm.nn import EmbeddedShape, InputEmbedding
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.table import RawTable, TableEncoder, TableSettings
+from tabgnm.training import Job, Table, TrainedModel
+
+Array = NDArray[Any]
+
+_log = logging.getLogger("tabgnm.estimators")
+
+
+@dataclass
+class FittedNetworks:
+    """What fitting leaves behind: everything a prediction needs, and nothing of the training data.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    targets : Targets
+    shape : Shape
+    parameters : dict of Tensor
+        Weights of all members by name, (members, ...).
+    seeds : list of int
+    histories : list of dict
+        Losses and metric per epoch of each member.
+    importances : array of float
+        One per column of the table.
+    """
+
+    encoder: TableEncoder
+    targets: Targets
+    shape: Shape
+    parameters: dict[str, Tensor]
+    seeds: list[int]
+    histories: list[dict[str, Any]]
+    importances: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def n_members(self) -> int:
+        """How many models are averaged."""
+        return len(self.seeds)
+
+    @cached_property
+    def exact_parameters(self) -> dict[str, Tensor]:
+        """Weights in float64, for predictions on the CPU.
+
+        In float32 a row's prediction would change a little with the rows beside it, as products are rounded in another
+        order.
+        """
+        return {name: value.to(torch.float64) for name, value in self.parameters.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "exact_parameters"}
+
+    def member(self, position: int) -> dict[str, Tensor]:
+        """Weights of one member."""
+        return {name: values[position] for name, values in self.parameters.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFit:
+    """Jobs of one estimator, the table they read, and what `finish` needs."""
+
+    encoder: TableEncoder
+    targets: Targets
+    table: Table
+    jobs: list[Job]
+    seeds: list[int]  # of the members; those of the jobs differ from call to call of partial_fit
+    names: list[str]
+    has_names: bool
+
+    def finish(self, trained: Sequence[TrainedModel], *, before: FittedNetworks | None = None) -> FittedNetworks:
+        """Collect the trained models; members whose first epoch was not finite are left out."""
+        kept = [i for i, model in enumerate(trained) if not _never_finite(model)]
+        if not kept:
+            rate = self.jobs[0].member.learning_rate
+            raise ValueError(
+                f"training diverged in the first epoch of all {len(trained)} members: the loss is not finite with "
+                f"learning_rate={rate:g}; use a smaller one, or scaling='standard' if the numbers are large"
+            )
+        if len(kept) < len(trained):
+            _log.warning("%d of %d members diverged and were left out", len(trained) - len(kept), len(trained))
+        models = [trained[i] for i in kept]
+        parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
+        _make_unseen_levels_neutral(self.encoder, parameters)
+        histories = [self._history(model) for model in models]
+        if before is not None:
+            histories = [_joined(before.histories[i], new) for i, new in zip(kept, histories, strict=True)]
+        return FittedNetworks(
+            self.encoder, self.targets, models[0].shape, parameters, [self.seeds[i] for i in kept], histories
+        )
+
+    def _history(self, model: TrainedModel) -> dict[str, Any]:
+        values = model.history.as_dict()
+        measured = [float("nan") if value is None else value for value in values.pop("val_metric", [])]
+        values[f"val_{self.targets.metric_name}"] = self.targets.metric(measured)
+        return values
+
+
+def _never_finite(model: TrainedModel) -> bool:
+    return model.history.status == "diverged" and model.history.best_epoch == 0
+
+
+def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """History of a model that was trained on: its epochs one after the other."""
+    lists = {name: [*old.get(name, []), *value] for name, value in new.items() if isinstance(value, list)}
+    n_before = len(old["train_loss"])
+    return lists | {"best_epoch": n_before + new["best_epoch"], "status": new["status"]}
+
+
+def _make_unseen_levels_neutral(encoder: TableEncoder, parameters: dict[str, Tensor]) -> None:
+    """Give levels without a training row the mean of their column's others: what is unknown should say nothing."""
+    untrained = np.asarray(encoder.untrained_levels, dtype=np.int64)
+    if not len(untrained):
+        return
+    table = parameters["embed_level"]  # (members, levels, dim)
+    first = 0
+    assert encoder.embedding is not None
+    for n_levels in encoder.embedding.levels:
+        own = np.arange(first, first + n_levels)
+        unseen = np.intersect1d(own, untrained)
+        seen = np.setdiff1d(own, untrained)
+        if len(unseen) and len(seen):
+            table[:, torch.as_tensor(unseen)] = table[:, torch.as_tensor(seen)].mean(dim=1, keepdim=True)
+        first += n_levels
+
+
+def full_shape(encoder: TableEncoder, network_shape: Any, n_outputs: int) -> Shape:
+    """Return the shape of the whole network: what is learned about the inputs, and the body."""
+    if encoder.embedding is None:
+        body: GNMShape | MLPShape = network_shape(encoder.n_encoded, n_outputs)
+        return body
+    embedding = InputEmbedding(**vars(encoder.embedding))
+    return EmbeddedShape(embedding, network_shape(embedding.n_outputs, n_outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class MemberRows:
+    """Rows of one member in the table: to train on and to validate on (None: not validated)."""
+
+    train: Tensor
+    val: Tensor | None
+
+
+def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Sequence[int]) -> list[MemberRows]:
+    """Draw each member's own validation rows."""
+    fraction = check_fraction(fraction)
+    members = []
+    for seed in seeds:
+        val = validation_rows(n_rows, strata, fraction, seed)
+        train = np.setdiff1d(np.arange(n_rows), val)
+        members.append(MemberRows(torch.as_tensor(train), torch.as_tensor(val) if len(val) else None))
+    return members
+
+
+class EncodedTables:
+    """Tables that were encoded already, for fits on the same rows: candidates of a search share them.
+
+    Two fits whose encoded columns and targets are equal get the very same `Table`, so that a fleet holds it once.
+    """
+
+    def __init__(self) -> None:
+        self._encoded: dict[Any, tuple[TableEncoder, Array]] = {}
+        self._tables: dict[Any, Table] = {}
+
+    def encode(
+        self, raw: RawTable, kept: Array | None, settings: TableSettings, rows: Array | None, dtype: Any
+    ) -> tuple[TableEncoder, Array]:
+        """Fit an encoder on `rows` of a table and encode all of it; `kept` says which of the fold's rows these are."""
+        key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str)
+        if key not in self._encoded:
+            encoder = TableEncoder(settings).fit(raw, rows=rows)
+            self._encoded[key] = encoder, encoder.encode(raw, dtype=dtype)
+        return self._encoded[key]
+
+    def table(self, x: Array, targets: Tensor) -> Table:
+        """Return the table of these columns and targets."""
+        key = (id(x), str(targets.dtype), _digest(targets.numpy()))
+        if key not in self._tables:
+            self._tables[key] = Table(torch.as_tensor(x), targets)
+        return self._tables[key]
+
+
+def _digest(values: Array | None) -> bytes | None:
+    return None if values is None else hashlib.blake2b(np.ascontiguousarray(values).tobytes()).digest()

@@ -1,0 +1,159 @@
+"""The four estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tabgnm.estimators.classifier import TabularClassifier
+from tabgnm.estimators.parameters import PAPER_GNM, PAPER_MLP, GNMParameters, MLPParameters, with_parameter_docs
+from tabgnm.estimators.regressor import TabularRegressor
+
+
+@with_parameter_docs
+@dataclass(eq=False, repr=False, kw_only=True)
+class GNMClassifier(GNMParameters, TabularClassifier):
+    """A classifier made of Graph Neural Machines (Nikolentzos et al., 2024).
+
+    Takes a table as it is: numbers, categories, dates, missing values. Trains a small ensemble as one fleet.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : array of shape (classes,)
+        Labels, in the order of the columns of `predict_proba`.
+    columns_ : table
+        What each column was taken for.
+    history_ : list of dict
+        Losses and accuracy per epoch, for each member.
+    feature_importances_ : array of shape (columns,)
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the table had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tabgnm import GNMClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = GNMClassifier(n_members=2, max_epochs=20, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> clf.score(X, y) > 0.9
+    True
+    """
+
+    @classmethod
+    def _paper_setting(cls) -> Mapping[str, Any]:
+        return PAPER_GNM
+
+
+@with_parameter_docs
+@dataclass(eq=False, repr=False, kw_only=True)
+class GNMRegressor(GNMParameters, TabularRegressor):
+    """A regressor made of Graph Neural Machines (Nikolentzos et al., 2024).
+
+    Takes a table as it is: numbers, categories, dates, missing values. Trains a small ensemble as one fleet.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    columns_ : table
+        What each column was taken for.
+    history_ : list of dict
+        Losses and R² per epoch, for each member.
+    feature_importances_ : array of shape (columns,)
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the table had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from tabgnm import GNMRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = GNMRegressor(n_members=2, max_epochs=20, random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> model.score(X, y) > 0.4
+    True
+    """
+
+    @classmethod
+    def _paper_setting(cls) -> Mapping[str, Any]:
+        return PAPER_GNM | {"scale_target": False}
+
+
+@with_parameter_docs
+@dataclass(eq=False, repr=False, kw_only=True)
+class MLPClassifier(MLPParameters, TabularClassifier):
+    """A classifier made of multi-layer perceptrons, trained exactly as `GNMClassifier` is.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : array of shape (classes,)
+        Labels, in the order of the columns of `predict_proba`.
+    columns_ : table
+        What each column was taken for.
+    history_ : list of dict
+        Losses and accuracy per epoch, for each member.
+    feature_importances_ : array of shape (columns,)
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the table had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tabgnm import MLPClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = MLPClassifier(n_members=2, max_epochs=20, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> clf.predict_proba(X).shape
+    (150, 3)
+    """
+
+    @classmethod
+    def _paper_setting(cls) -> Mapping[str, Any]:
+        return PAPER_MLP
+
+
+@with_parameter_docs
+@dataclass(eq=False, repr=False, kw_only=True)
+class MLPRegressor(MLPParameters, TabularRegressor):
+    """A regressor made of multi-layer perceptrons, trained exactly as `GNMRegressor` is.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    columns_ : table
+        What each column was taken for.
+    history_ : list of dict
+        Losses and R² per epoch, for each member.
+    feature_importances_ : array of shape (columns,)
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the table had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from tabgnm import MLPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> MLPRegressor(n_members=2, max_epochs=20, random_state=0).fit(X, y).predict(X[:3]).shape
+    (3,)
+    """
+
+    @classmethod
+    def _paper_setting(cls) -> Mapping[str, Any]:
+        return PAPER_MLP | {"scale_target": False}

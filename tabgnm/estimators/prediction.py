@@ -1,0 +1,40 @@
+"""Outputs of all members for any number of rows, in pieces that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.message_passing import forward
+from tabgnm.nn.shapes import Shape
+
+BLOCK_ROWS = 16_384  # rows encoded at a time
+_PIECE_ELEMENTS = 2**23  # activations at a time
+GPU_ROWS = 4096  # fewer are not worth the way to a GPU
+
+
+def outputs(shape: Shape, parameters: Mapping[str, Tensor], x: Tensor, device: torch.device) -> Tensor:
+    """Outputs of stacked networks, in the precision of `parameters`.
+
+    Shape
+    -----
+    - x: (rows, columns)
+    - output: (members, rows, c), on the CPU
+    """
+    some = next(iter(parameters.values()))
+    if device.type != "cpu":
+        parameters = {name: value.to(device) for name, value in parameters.items()}
+    with torch.inference_mode():
+        pieces = [
+            forward(shape, parameters, rows.to(device, some.dtype).expand(len(some), *rows.shape)).output.cpu()
+            for rows in _pieces(shape, len(some), x)
+        ]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+
+
+def _pieces(shape: Shape, n_members: int, x: Tensor) -> Iterator[Tensor]:
+    size = max(1, _PIECE_ELEMENTS // (n_members * shape.activations_per_row))
+    for first in range(0, max(1, len(x)), size):
+        yield x[first : first + size]

@@ -1,0 +1,309 @@
+"""Search over hyper-parameters with cross-validation, where all candidates and folds are trained as fleets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from traceback import format_exc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _score, _warn_or_raise_about_fit_failures
+from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params
+
+from tabgnm.estimators.base import TabularEstimator
+from tabgnm.estimators.fitting import EncodedTables, PreparedFit
+from tabgnm.training import FleetPlan, Table, TrainedModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(eq=False)
+class _Fit:
+    """One candidate on one fold."""
+
+    estimator: Any  # the estimator, or a pipeline that ends with it
+    train: Any
+    test: Any
+    prepared: PreparedFit | None = None
+    seconds: float = 0.0
+    error: str | None = None
+
+    @property
+    def model(self) -> TabularEstimator:
+        found = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+        assert isinstance(found, TabularEstimator)
+        return found
+
+
+class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
+    """`GridSearchCV` and `RandomizedSearchCV` for this package's estimators, trained as fleets.
+
+    Candidates and folds whose networks have the same shape are trained at once. Results are those of scikit-learn's
+    search over the same estimator, up to rounding, and so are attributes and methods.
+
+    Parameters
+    ----------
+    estimator : GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor, or a Pipeline that ends with one
+        With `random_state` set, the search gives the same result every time.
+    param_grid : dict or list of dicts
+        Values to try for each parameter. With `n_iter` they may be distributions: anything with a method `rvs`.
+    n_iter : int or None, default=None
+        Try so many candidates drawn at random; None tries the whole grid.
+    scoring : str, callable, list, tuple or dict, default=None
+        One or several scores, as in `GridSearchCV`; None uses the estimator's own.
+    n_jobs : int or None, default=None
+        Threads that score; training uses all cores, or the GPU, in any case.
+    refit : bool, str or callable, default=True
+        Fit the best candidate to all rows; with several scores, by which one.
+    cv : int, splitter or iterable, default=None
+        Folds; None means 5.
+    verbose : int, default=0
+        1 shows a progress bar, if there is a terminal.
+    error_score : "raise" or float, default=nan
+        Score of a candidate that cannot be fitted.
+    return_train_score : bool, default=False
+        Score the training rows too.
+    random_state : int, RandomState or None, default=None
+        Of the candidates, with `n_iter`.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As in `GridSearchCV`. `fit_time` is a fit's share of the time of its fleet.
+    best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
+        As in `GridSearchCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tabgnm import FleetSearchCV, GNMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> estimator = GNMClassifier(n_members=1, max_epochs=10, random_state=0)
+    >>> search = FleetSearchCV(estimator, {"learning_rate": [0.01, 0.001], "dropout": [0.0, 0.2]}, cv=3).fit(X, y)
+    >>> search.best_params_["learning_rate"], len(search.cv_results_["params"])
+    (0.01, 4)
+    """
+
+    _parameter_constraints = None  # sklearn's would forbid distributions; what is wrong is said below
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        n_iter: int | None = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.param_grid = param_grid
+        self.n_iter = n_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Train and score all candidates on all folds, and the best one on all rows.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        y : array-like of shape (rows,) or (rows, outputs)
+        **params
+            Passed to the estimator's `fit` (cut to the rows of a fold where they have one value per row), to the
+            splitter (`groups`) and to the scorers.
+
+        Returns
+        -------
+        self
+        """
+        self._check_estimator()
+        scorers, refit_metric = self._get_scorers()
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
+        splits = list(cv.split(X, y, **routed.splitter.split))
+        if len(splits) != self.n_splits_:
+            raise ValueError(
+                f"cv.split gives {len(splits)} splits but cv.get_n_splits says {self.n_splits_}; expected the same "
+                "number: use a splitter that does not run out"
+            )
+        candidates = self._candidates()
+        fits = [_Fit(self._with(candidate), train, test) for candidate in candidates for train, test in splits]
+        if not fits:
+            raise ValueError("No fits were performed. Was the CV iterator empty? Were there no candidates?")
+
+        out = self._train_and_score(fits, X, y, scorers, routed)
+        _warn_or_raise_about_fit_failures(out, self.error_score)
+        if callable(self.scoring):
+            _insert_error_scores(out, self.error_score)
+        results = self._format_results(candidates, self.n_splits_, out)
+
+        first = out[0]["test_scores"]
+        self.multimetric_ = isinstance(first, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(first)
+            refit_metric = self.refit
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        if self.refit:
+            self.best_estimator_ = self._with(self.best_params_)
+            began = time.time()
+            self.best_estimator_.fit(X, y, **routed.estimator.fit)
+            self.refit_time_ = time.time() - began
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        self.scorer_ = getattr(scorers, "_scorers", scorers)
+        self.cv_results_ = results
+        return self
+
+    def _check_estimator(self) -> None:
+        last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+        if not isinstance(last, TabularEstimator):
+            raise TypeError(
+                f"estimator is a {type(last).__name__}; expected one of tabgnm's, or a Pipeline that ends with one: "
+                "use GridSearchCV for others"
+            )
+        if last.warm_start:
+            raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        grid = [self.param_grid] if isinstance(self.param_grid, dict) else list(self.param_grid)
+        drawn = [name for one in grid for name, values in one.items() if hasattr(values, "rvs")]
+        if self.n_iter is not None:
+            return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        if drawn:
+            raise ValueError(f"param_grid has a distribution for {drawn[0]!r}; say how many candidates with n_iter=...")
+        return list(ParameterGrid(self.param_grid))
+
+    def _with(self, candidate: dict[str, Any]) -> Any:
+        # Values may be estimators themselves, which a fit would change.
+        return clone(self.estimator).set_params(**clone(candidate, safe=False))
+
+    def _train_and_score(self, fits: Sequence[_Fit], X: Any, y: Any, scorers: Any, routed: Any) -> list[dict[str, Any]]:
+        """Return what scikit-learn's `_fit_and_score` gives for each fit."""
+        shared: dict[int, EncodedTables] = {}  # by fold: all candidates of a fold have its array of rows
+        for fit in fits:
+            self._prepare(fit, X, y, routed.estimator.fit, shared.setdefault(id(fit.train), EncodedTables()))
+        ready = [fit for fit in fits if fit.prepared is not None]
+        out: dict[int, dict[str, Any]] = {}
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        for group, trained in self._trained_fleets(ready):
+            for fit, models in zip(group, trained, strict=True):
+                self._finish(fit, models)
+            scored = parallel(delayed(self._scored)(fit, X, y, scorers, routed.scorer.score) for fit in group)
+            out.update({id(fit): result for fit, result in zip(group, scored, strict=True)})
+            for fit in group:  # a fitted estimator may be large, and has been scored
+                fit.estimator, fit.prepared = None, None
+        for fit in fits:
+            if id(fit) not in out:
+                out[id(fit)] = self._scored(fit, X, y, scorers, routed.scorer.score)
+        return [out[id(fit)] for fit in fits]
+
+    def _prepare(self, fit: _Fit, X: Any, y: Any, fit_params: dict[str, Any], shared: EncodedTables) -> None:
+        began = time.time()
+        try:
+            own = _check_method_params(X, params=fit_params, indices=fit.train)
+            rows, targets = _safe_split(fit.estimator, X, y, fit.train)
+            if isinstance(fit.estimator, Pipeline):
+                rows, own = self._through_pipeline(fit.estimator, rows, targets, own)
+                shared = EncodedTables()  # steps before the last one may give each candidate another table
+            fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
+        except Exception:
+            if self.error_score == "raise":
+                raise
+            fit.error = format_exc()
+        fit.seconds += time.time() - began
+
+    @staticmethod
+    def _through_pipeline(pipeline: Pipeline, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Fit the steps before the last one; gives the last one's rows and parameters."""
+        last = pipeline.steps[-1][0]
+        own = {name[len(last) + 2 :]: value for name, value in params.items() if name.startswith(f"{last}__")}
+        other = [name for name in params if not name.startswith(f"{last}__")]
+        if other:
+            raise ValueError(f"fit parameters {other} are not for the last step; name them {last}__...")
+        return (pipeline[:-1].fit_transform(X, y) if len(pipeline) > 1 else X), own
+
+    def _trained_fleets(self, fits: Sequence[_Fit]) -> Any:
+        """Train fleet after fleet; yields the fits of a fleet with their trained models."""
+        if not fits:
+            return
+        tables: dict[int, int] = {}
+        all_tables: list[Table] = []
+        jobs, owners = [], []
+        for number, fit in enumerate(fits):
+            assert fit.prepared is not None
+            table = fit.prepared.table
+            if id(table) not in tables:
+                tables[id(table)] = len(all_tables)
+                all_tables.append(table)
+            for job in fit.prepared.jobs:
+                jobs.append(replace(job, member=replace(job.member, table=tables[id(table)])))
+                owners.append(number)
+        plan = FleetPlan(jobs, all_tables)
+        for fleet in plan.fleets:
+            began = time.time()
+            models = plan.run_fleet(fleet, verbose=self.verbose)
+            seconds = (time.time() - began) / len(models)
+            if any(model.history.status == "interrupted" for model in models):
+                raise KeyboardInterrupt
+            trained: dict[int, list[TrainedModel]] = {}
+            for position, model in zip(fleet.jobs, models, strict=True):
+                # All members of an estimator have one shape and one setting, so they are in one fleet, in order.
+                trained.setdefault(owners[position], []).append(model)
+                fits[owners[position]].seconds += seconds
+            yield [fits[number] for number in trained], list(trained.values())
+
+    def _finish(self, fit: _Fit, models: list[TrainedModel]) -> None:
+        assert fit.prepared is not None
+        try:
+            fit.model._keep(fit.prepared, models, None, with_importance=False)
+        except Exception:
+            if self.error_score == "raise":
+                raise
+            fit.error = format_exc()
+
+    def _scored(self, fit: _Fit, X: Any, y: Any, scorers: Any, score_params: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {"fit_error": fit.error, "fit_time": fit.seconds, "score_time": 0.0}
+        names = ["test_scores", *(["train_scores"] if self.return_train_score else [])]
+        if fit.error is not None:
+            many = getattr(scorers, "_scorers", None)
+            failed = self.error_score if many is None else dict.fromkeys(many, self.error_score)
+            return result | dict.fromkeys(names, failed)
+        began = time.time()
+        for name, rows in zip(names, (fit.test, fit.train), strict=False):
+            own_X, own_y = _safe_split(fit.estimator, X, y, rows, fit.train if name == "test_scores" else None)
+            own_params = _check_method_params(X, params=score_params, indices=rows)
+            result[name] = _score(fit.estimator, own_X, own_y, scorers, own_params, self.error_score)
+            if name == "test_scores":
+                result["score_time"] = time.time() - began
+        return result

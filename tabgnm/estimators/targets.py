@@ -1,0 +1,341 @@
+"""Targets as users have them, turned into what a loss learns, and network outputs turned back.
+
+Each kind of target says how many outputs a network needs and which loss learns it, and can be written to a model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array
+from torch import Tensor
+
+from tabgnm.nn.losses import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Huber,
+    JointCrossEntropy,
+    Loss,
+    Pinball,
+    SquaredError,
+)
+
+Array = NDArray[Any]
+
+
+def as_target_array(y: Any, name: str = "y") -> Array:
+    """Return targets as a NumPy array of one or two dimensions, whatever they came as."""
+    if y is None:
+        raise ValueError(f"requires y to be passed, but the target {name} is None")
+    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas, polars and pyarrow
+        y = y.to_numpy() if not hasattr(y, "to_pylist") else np.asarray(y)
+    if type(y).__name__ == "Table" and hasattr(y, "columns"):  # pyarrow
+        y = np.column_stack([np.asarray(column) for column in y.columns])
+    y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1)
+    if y.ndim > 2:
+        raise ValueError(f"{name} has {y.ndim} dimensions; expected (rows,) or (rows, outputs)")
+    missing = _missing(y)
+    if missing.any():
+        row = int(np.argwhere(missing.reshape(len(y), -1).any(axis=1))[0, 0])
+        if y.dtype.kind == "f" and not np.isnan(y.reshape(len(y), -1)[row]).any():
+            raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
+        raise ValueError(f"Input {name} contains NaN, in row {row}: a target is missing; drop such rows")
+    return np.asarray(y)
+
+
+def _missing(y: Array) -> Array:
+    if y.dtype.kind in "fc":
+        return ~np.isfinite(y)
+    if y.dtype.kind != "O":
+        return np.zeros(y.shape, dtype=bool)
+    flat = [value is None or (isinstance(value, float) and value != value) for value in y.ravel()]
+    return np.array(flat, dtype=bool).reshape(y.shape)
+
+
+def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
+    """Return the distinct labels in order, and the number of each row's label."""
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in y.ravel()})
+        raise TypeError(
+            f"labels in {name} are of several types ({', '.join(kinds)}), which have no order; convert them to one "
+            "type, such as str"
+        ) from None
+    return classes, codes.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTargets:
+    """Labels of one target (one set of classes), of several, or of a multilabel indicator matrix.
+
+    Attributes
+    ----------
+    kind : {"one", "binary", "multiclass", "multilabel", "joint"}
+        A single class, two, more; columns of 0 and 1; or several targets with classes of their own.
+    classes : list of arrays
+        One array of labels per target; for "multilabel" the two values 0 and 1 of each column.
+    label_smoothing : float
+    """
+
+    kind: str
+    classes: list[Array]
+    label_smoothing: float = 0.0
+
+    @classmethod
+    def of(cls, y: Array, label_smoothing: float = 0.0, classes: Any = None) -> ClassTargets:
+        """Look at labels (and at the classes that may still come)."""
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if classes is not None and y.ndim == 1:
+            known, _ = sort_classes(as_target_array(classes, "classes"), "classes")
+            return cls(cls._kind(len(known)), [known], label_smoothing)
+        check_classification_targets(y)
+        if type_of_target(y) == "multilabel-indicator":
+            return cls("multilabel", [np.array([0, 1]) for _ in range(y.shape[1])], label_smoothing)
+        if y.ndim == 2:
+            return cls("joint", [sort_classes(column)[0] for column in y.T], label_smoothing)
+        known, _ = sort_classes(y)
+        return cls(cls._kind(len(known)), [known], label_smoothing)
+
+    @staticmethod
+    def _kind(n_classes: int) -> str:
+        return "one" if n_classes == 1 else "binary" if n_classes == 2 else "multiclass"
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs a network needs."""
+        if self.kind in ("one", "binary"):
+            return 1
+        return len(self.classes) if self.kind == "multilabel" else sum(map(len, self.classes))
+
+    @property
+    def loss(self) -> Loss:
+        """What learns them."""
+        if self.kind == "multiclass":
+            return CrossEntropy(self.label_smoothing)
+        if self.kind == "joint":
+            if self.label_smoothing:
+                raise ValueError(
+                    f"label_smoothing={self.label_smoothing} is not supported for several targets with classes of "
+                    "their own; use label_smoothing=0.0, or one classifier per target"
+                )
+            return JointCrossEntropy(tuple(map(len, self.classes)))
+        return BinaryCrossEntropy()
+
+    def codes(self, y: Array) -> Array:
+        """Class numbers of the labels: (rows,), or (rows, targets)."""
+        if self.kind == "multilabel":
+            if y.ndim != 2 or y.shape[1] != len(self.classes) or type_of_target(y) != "multilabel-indicator":
+                raise ValueError(
+                    f"y has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, as in the first call"
+                )
+            return np.asarray(y, dtype=np.int64)
+        columns = y.reshape(len(y), -1).T
+        if len(columns) != len(self.classes):
+            raise ValueError(f"y has {len(columns)} columns; expected {len(self.classes)}, as in the first call")
+        codes = [self._codes(column, classes) for column, classes in zip(columns, self.classes, strict=True)]
+        return codes[0] if self.kind != "joint" else np.stack(codes, axis=1)
+
+    @staticmethod
+    def _codes(column: Array, classes: Array) -> Array:
+        labels, inverse = sort_classes(column)
+        try:
+            places = np.searchsorted(classes, labels)
+            known = (places < len(classes)) & (classes[np.minimum(places, len(classes) - 1)] == labels)
+        except (TypeError, np.exceptions.DTypePromotionError):  # strings and numbers
+            known = np.zeros(len(labels), dtype=bool)
+        if not np.all(known):
+            unknown = [repr(label) for label in labels[~known].tolist()[:5]]
+            raise ValueError(
+                f"y holds classes that were not there before: {', '.join(unknown)}; expected some of "
+                f"{classes.tolist()[:10]}"
+            )
+        return np.asarray(places[inverse])
+
+    def tensor(self, y: Array, dtype: torch.dtype) -> Tensor:
+        """Return the targets as the loss takes them."""
+        codes = torch.as_tensor(self.codes(y))
+        if self.kind in ("multiclass", "joint"):
+            return codes.long()
+        codes = codes.to(dtype).reshape(len(y), self.n_outputs)
+        return codes * (1 - self.label_smoothing) + self.label_smoothing / 2 if self.label_smoothing else codes
+
+    def strata(self, y: Array) -> Array | None:
+        """Groups from which validation rows are drawn evenly, or None."""
+        return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
+
+    def metric(self, values: list[float]) -> list[float]:
+        """What the fleet measured per epoch, as the score of a classifier: the share of right labels."""
+        return values
+
+    metric_name = "accuracy"
+
+    def log_probabilities(self, outputs: Tensor) -> list[Tensor]:
+        """Logarithms of probabilities (members, rows, classes): one tensor per target; [no, yes] for two classes."""
+        if self.kind == "multiclass":
+            return [torch.log_softmax(outputs, dim=-1)]
+        if self.kind == "joint":
+            parts = torch.split(outputs, [len(classes) for classes in self.classes], dim=-1)
+            return [torch.log_softmax(part, dim=-1) for part in parts]
+        return [
+            torch.stack([torch.nn.functional.logsigmoid(-column), torch.nn.functional.logsigmoid(column)], dim=-1)
+            for column in outputs.unbind(dim=-1)
+        ]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What a model file keeps."""
+        return {
+            "kind": self.kind,
+            "label_smoothing": self.label_smoothing,
+            "classes": [_labels_state(labels) for labels in self.classes],
+        }, {}
+
+    @classmethod
+    def from_state(cls, schema: Mapping[str, Any]) -> ClassTargets:
+        """Read what `state` gave; a ValueError says what is wrong with it."""
+        kind, classes = schema["kind"], [_labels(own) for own in schema["classes"]]
+        n_classes = [len(labels) for labels in classes]
+        expected = {
+            "one": n_classes == [1],
+            "binary": n_classes == [2],
+            "multiclass": len(n_classes) == 1 and n_classes[0] > 2,
+            "multilabel": len(n_classes) > 0 and set(n_classes) == {2},
+            "joint": len(n_classes) > 1,
+        }
+        if not expected.get(kind, False):
+            raise ValueError(f"targets of kind {kind!r} with {n_classes} classes do not exist")
+        return cls(kind, classes, float(schema["label_smoothing"]))
+
+
+def _labels_state(labels: Array) -> dict[str, Any]:
+    """Labels in JSON: numbers, booleans and strings as they are, dates and durations as numbers of their unit."""
+    kind = labels.dtype.kind
+    if kind in "Mm":
+        return {"dtype": labels.dtype.str, "values": labels.view(np.int64).tolist()}
+    values = labels.tolist()
+    if kind not in "biufUO" or not all(type(value) in (bool, int, float, str) for value in values):
+        raise ValueError(
+            f"labels of type {labels.dtype} such as {values[0]!r} cannot be written; use str or int labels"
+        )
+    return {"dtype": labels.dtype.str, "values": values}
+
+
+def _labels(schema: Mapping[str, Any]) -> Array:
+    dtype = np.dtype(schema["dtype"])
+    values = schema["values"]
+    if (
+        not isinstance(values, list)
+        or not values
+        or not all(type(value) in (bool, int, float, str) for value in values)
+    ):
+        raise ValueError("its labels are not a list of numbers or strings")
+    if dtype.itemsize > 4096 or dtype.kind not in "biufUOMm":
+        raise ValueError(f"labels of type {dtype} do not exist")
+    labels = np.array(values, dtype=np.int64).view(dtype) if dtype.kind in "Mm" else np.array(values, dtype=dtype)
+    if labels.tolist() != values and dtype.kind not in "Mm":
+        raise ValueError(f"labels {values[:3]} are not of type {dtype}")
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTargets:
+    """One or several numbers per row, standardised for the network and returned in their unit.
+
+    Attributes
+    ----------
+    one_dimensional : bool
+        Whether predictions are (rows,) rather than (rows, outputs).
+    center, scale : arrays of float
+        One per output: the network learns (y - center) / scale.
+    loss : Loss
+    variance : float
+        Mean variance of the targets as the network sees them, for R².
+    """
+
+    one_dimensional: bool
+    center: Array
+    scale: Array
+    loss: Loss
+    variance: float = 1.0
+
+    metric_name = "r2"
+
+    @classmethod
+    def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool) -> NumberTargets:
+        """Look at the training rows."""
+        columns = y.reshape(len(y), -1)
+        center = np.average(columns, axis=0, weights=weights)
+        variance = np.average((columns - center) ** 2, axis=0, weights=weights)
+        scale = np.sqrt(variance)
+        scale[~(scale > 1e-12 * np.maximum(np.abs(center), 1e-300))] = 1.0  # a constant target
+        if not scaled:
+            return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(scale), loss, float(variance.mean()) or 1.0)
+        return cls(y.ndim == 1, center, scale, loss)
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs a network needs."""
+        return len(self.center)
+
+    def tensor(self, y: Array, dtype: torch.dtype) -> Tensor:
+        """Return the targets as the loss takes them."""
+        columns = y.reshape(len(y), -1)
+        if columns.shape[1] != self.n_outputs:
+            raise ValueError(f"y has {columns.shape[1]} columns; expected {self.n_outputs}, as in the first call")
+        return torch.as_tensor((columns - self.center) / self.scale).to(dtype)
+
+    def strata(self, _y: Array) -> Array | None:
+        """Return None: validation rows are drawn from all rows alike."""
+        return None
+
+    def metric(self, values: list[float]) -> list[float]:
+        """Turn mean squared errors into R²: 1 - error / variance of the training targets."""
+        return [1 - value / self.variance for value in values]
+
+    def numbers(self, outputs: Tensor) -> Array:
+        """Outputs (..., rows, c) of networks in the unit of the targets, as float64."""
+        return np.asarray(outputs.to(torch.float64).numpy() * self.scale + self.center)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What a model file keeps."""
+        schema = {
+            "one_dimensional": self.one_dimensional,
+            "variance": self.variance,
+            "loss": self.loss.name,
+            "loss_setting": self.loss.setting,
+        }
+        return schema, {"center": self.center, "scale": self.scale}
+
+    @classmethod
+    def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
+        """Read what `state` gave; a ValueError says what is wrong with it."""
+        center, scale = (np.asarray(arrays[name], dtype=np.float64) for name in ("center", "scale"))
+        if center.ndim != 1 or center.shape != scale.shape or not np.isfinite([center, scale]).all() or not scale.all():
+            raise ValueError("center and scale of the targets are not finite numbers, one per output")
+        one_dimensional = bool(schema["one_dimensional"])
+        if one_dimensional and len(center) != 1:
+            raise ValueError(f"one target has {len(center)} centers")
+        setting = float(schema["loss_setting"])
+        loss = regression_loss(schema["loss"], quantile=setting, huber_delta=setting)
+        return cls(one_dimensional, center, scale, loss, float(schema["variance"]))
+
+
+Targets = ClassTargets | NumberTargets
+
+
+def regression_loss(name: str, quantile: float, huber_delta: float) -> Loss:
+    """Return the loss of that name."""
+    if name == "mse":
+        return SquaredError()
+    if name == "huber":
+        return Huber(huber_delta)
+    if name == "quantile":
+        return Pinball(quantile)
+    raise ValueError(f"loss={name!r} is not known; use one of 'mse', 'huber', 'quantile'")

@@ -1,0 +1,41 @@
+"""scikit-learn's own checks, over all estimators."""
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+
+# Small and quick; what the checks ask does not depend on the size.
+QUICK: dict[str, Any] = {"n_members": 2, "max_epochs": 30, "learning_rate": 0.01, "batch_size": 16, "random_state": 0}
+ESTIMATORS = [
+    GNMClassifier(n_nodes=120, n_layers=2, **QUICK),
+    GNMRegressor(n_nodes=120, n_layers=2, **QUICK),
+    MLPClassifier(hidden=(32,), **QUICK),
+    MLPRegressor(hidden=(32,), **QUICK),
+]
+
+_WEIGHTS = (
+    "a row of weight 2 counts twice in a batch, but the same row given twice is shuffled into two batches and may be "
+    "drawn for validation once: training in mini-batches cannot be the same"
+)
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": _WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": _WEIGHTS,
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # networks are so small here that a second thread only costs time
+    yield
+    torch.set_num_threads(before)
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
