@@ -67,6 +67,7 @@ def fit_bins(n_bins: int, numbers: Floats) -> NumberMap:
 
     Edges are quantiles; where some coincide there are fewer bins.
     """
+    numbers = _without_overflow(numbers)
     edges = _quantiles(numbers, np.linspace(0, 1, n_bins + 1))
     edges = edges[_apart(edges)]
     targets = np.arange(len(edges), dtype=np.float64)
@@ -80,6 +81,11 @@ def _quantiles(numbers: Floats, fractions: Floats) -> Floats:
         result: Floats = np.quantile(numbers * 0.5, fractions) * 2
     # Interpolation between neighbours may leave their order by a rounding error.
     return np.maximum.accumulate(np.clip(result, numbers.min(), numbers.max()))
+
+
+def _without_overflow(numbers: Floats) -> Floats:
+    """Bring the largest numbers of all a little closer: the distance of two knots has to be finite."""
+    return np.clip(numbers, -_LARGEST / 2.1, _LARGEST / 2.1)
 
 
 def _median(numbers: Floats) -> float:
@@ -120,6 +126,7 @@ def _normal_scores(numbers: Floats) -> NumberMap:
     One knot for 30 rows, as in the reference code of tabular deep learning: more would follow the noise of the sample.
     Equal quantiles are one knot with the mean of their probabilities.
     """
+    numbers = _without_overflow(numbers)
     n_knots = max(min(len(numbers) // 30, 1000), 10)
     probabilities = np.linspace(0, 1, n_knots)
     knots = _quantiles(numbers, probabilities)

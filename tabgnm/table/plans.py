@@ -172,5 +172,12 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
             encoding = "indicator" if indicator else ""
             note += "only whether it is missing is used" if indicator else "not used"
     return ColumnPlan(
-        name, "category", n_missing, n_levels, (), indicator, encoding, levels if encoding else None, note
+        name,
+        "category",
+        n_missing,
+        n_levels,
+        indicator=indicator and encoding != "embedding",  # an embedded category has a code for it
+        encoding=encoding,
+        levels=levels if encoding else None,
+        note=note,
     )

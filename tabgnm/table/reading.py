@@ -67,7 +67,16 @@ def read_table(X: Any) -> RawTable:
         return _of_frame(frame)
     if hasattr(X, "__arrow_c_stream__"):  # such as a pyarrow RecordBatch
         return _of_frame(nw.from_arrow(X, backend="pyarrow"))
-    return _of_array(np.asarray(X))
+    return _of_array(_as_array(X))
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TableError(
+            f"X of type {type(X).__name__} cannot be made a table with rows and columns: {error}"
+        ) from error
 
 
 def _refuse_empty(n_rows: int, n_columns: int) -> None:
@@ -132,7 +141,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
     if isinstance(first, Mapping):
         raise CellTypeError("X is a list of dicts; make a frame of it, for instance with pandas.DataFrame(X)")
     if not rows or not all(isinstance(row, list | tuple) for row in rows):
-        return _of_array(np.asarray(rows))
+        return _of_array(_as_array(rows))
     lengths = set(map(len, rows))
     if len(lengths) > 1:
         row = next(row for row, cells in enumerate(rows) if len(cells) != len(rows[0]))
@@ -164,10 +173,11 @@ def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
 
 def _refuse_duplicates(X: Any) -> None:
     # Before narwhals sees them: its error does not say what to do.
-    names = getattr(X, "column_names", None)
-    if names is None:
-        names = getattr(X, "columns", None) if hasattr(X, "dtypes") and not hasattr(X, "collect") else None
-    if names is None or callable(names):
+    if nw.dependencies.is_pandas_like_dataframe(X):
+        names = list(X.columns)
+    elif nw.dependencies.is_pyarrow_table(X):
+        names = list(X.column_names)
+    else:
         return
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:

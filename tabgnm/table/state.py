@@ -122,6 +122,7 @@ def _check_category(column: Mapping[str, Any], require: Any) -> None:
     require(not column["features"], "features")
     require((levels is None) == (encoding == ""), "levels")
     require(encoding != "indicator" or column["indicator"], "indicator")
+    require(encoding not in ("", "embedding") or not column["indicator"], "indicator")
     require(not column["rare"] or encoding in ("indicator", "embedding"), "rare")
     require(encoding != "two-level" or len(levels) == 2, "levels")
     require(encoding not in ("one-hot", "embedding") or len(levels) > 0, "levels")
