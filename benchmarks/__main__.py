@@ -18,6 +18,7 @@ BENCHMARKS = {
     "fleet": "benchmarks.fleet_speed",
     "gnm-vs-mlp": "benchmarks.gnm_vs_mlp",
     "growth": "benchmarks.growth",
+    "search": "benchmarks.search_speed",
 }
 
 
