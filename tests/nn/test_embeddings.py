@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch.func import functional_call, stack_module_state, vmap
 
 from tabgnm.nn import MLP, EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, MLPShape, expected_l0, l1_penalty
-from tabgnm.nn.embeddings import embed
+from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
 from tabgnm.nn.message_passing import backward, forward
 from tests.nn.strategies import embedded_shapes, embeddings, random_columns, seeds
 
@@ -111,6 +111,26 @@ def test_the_body_gives_the_gradient_by_what_it_reads(shape: EmbeddedShape, seed
     by_inputs = backward(shape.body, parameters, trace, torch.ones_like(trace.output), gradients, input_gradient=True)
     assert by_inputs is not None
     torch.testing.assert_close(by_inputs, inputs.grad, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_models", [None, 3])
+def test_gradients_are_summed_in_the_same_order_by_any_number_of_threads(n_models: int | None) -> None:
+    torch.manual_seed(0)
+    stack = () if n_models is None else (n_models,)
+    embedding = InputEmbedding(0, 2, levels=(3, 7), level_dim=8)
+    parameters = {name: value.float() for name, value in random_parameters(embedding, *stack).items()}
+    trace = EmbeddingTrace()
+    out = embed(embedding, parameters, columns_of(embedding, *stack, 20_000).float(), trace)
+    grad, seen, before = torch.randn_like(out), [], torch.get_num_threads()
+    try:
+        for n_threads in (1, 2, 2, 4):
+            torch.set_num_threads(n_threads)
+            gradients = {name: torch.empty_like(value) for name, value in parameters.items()}
+            embed_backward(embedding, parameters, trace, grad, gradients)
+            seen.append(gradients["embed_level"])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(other, seen[0]) for other in seen)
 
 
 def test_coordinates_beyond_the_bins_count_as_their_ends() -> None:

@@ -48,17 +48,10 @@ def test_models_that_stop_early_leave_the_others_as_they_would_be(shape: Shape) 
 
 
 @every_embedding
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_the_same_seed_twice_is_bit_equal(shape: Shape, n_threads: int) -> None:
-    table = table_for(CrossEntropy(), 3000, shape=shape)  # enough rows for torch to share them out to threads
-    members = [Member(seed=seed, dropout=0.1) for seed in range(3)]
-    how = settings_for(max_epochs=3, precision="float32", batch_size=3000)
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        assert_all_same(train(shape, members, how, table), train(shape, members, how, table))
-    finally:
-        torch.set_num_threads(before)
+def test_the_same_seed_twice_is_bit_equal(shape: Shape) -> None:
+    members = different_members(4)
+    for how in (settings_for(precision="float32"), settings_for(precision="float64", rate_factors=FACTORS)):
+        assert_all_same(train(shape, members, how), train(shape, members, how))
 
 
 @every_embedding
