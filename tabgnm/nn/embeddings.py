@@ -298,17 +298,21 @@ def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: 
     Always in the same order, so that the same seed gives the same bits: on a GPU `scatter_add_` would not, and
     `index_put_` sorts instead; on a CPU it is the other way round, and `scatter_add_` goes through the rows in order.
     """
-    grad = grad.reshape(*codes.shape, embedding.level_dim)
+    grad = grad.reshape(*codes.shape, embedding.level_dim)  # (..., places, level_dim)
     if out.device.type == "cpu":
         out.zero_()
         out.scatter_add_(-2, codes.unsqueeze(-1).expand_as(grad), grad)
-        return
-    n_levels = out.shape[-2]
+    else:
+        out.copy_(_sum_by_sorting(codes, grad, out.shape[-2]))
+
+
+def _sum_by_sorting(codes: Tensor, grad: Tensor, n_levels: int) -> Tensor:
+    """Sum the places (..., places, level_dim) of each code: (..., levels, level_dim)."""
     rows = codes.reshape(-1, codes.shape[-1])  # (M or 1, places)
-    rows = rows + n_levels * torch.arange(len(rows), device=out.device).unsqueeze(-1)
-    total = grad.new_zeros(len(rows) * n_levels, embedding.level_dim)
-    values = grad.reshape(-1, embedding.level_dim)
+    rows = rows + n_levels * torch.arange(len(rows), device=codes.device).unsqueeze(-1)
+    total = grad.new_zeros(len(rows) * n_levels, grad.shape[-1])
     # `index_put_` without its question whether all rows exist, for which older versions of torch wait for the GPU: the
     # table has been read at the same places.
+    values = grad.reshape(-1, grad.shape[-1])
     torch._index_put_impl_(total, (rows.flatten(),), values, accumulate=True, unsafe=True)
-    out.copy_(total.view(out.shape))
+    return total.view(*codes.shape[:-1], n_levels, grad.shape[-1])

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.func import functional_call, stack_module_state, vmap
 
 from tabgnm.nn import MLP, EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, MLPShape, expected_l0, l1_penalty
-from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
+from tabgnm.nn.embeddings import EmbeddingTrace, _sum_by_sorting, embed, embed_backward
 from tabgnm.nn.message_passing import backward, forward
 from tests.nn.strategies import embedded_shapes, embeddings, random_columns, seeds
 
@@ -131,6 +131,20 @@ def test_gradients_are_summed_in_the_same_order_by_any_number_of_threads(n_model
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(other, seen[0]) for other in seen)
+
+
+@given(embeddings(), seeds, st.sampled_from([(), (1,), (3,)]))
+def test_the_sum_that_a_gpu_takes_is_that_of_the_cpu(embedding: InputEmbedding, seed: int, stack: tuple[int]) -> None:
+    assume(embedding.levels)
+    torch.manual_seed(seed)
+    parameters, trace = random_parameters(embedding, *stack), EmbeddingTrace()
+    grad = torch.randn_like(embed(embedding, parameters, columns_of(embedding, *stack, 9), trace))
+    gradients = {name: torch.empty_like(value) for name, value in parameters.items()}
+    embed_backward(embedding, parameters, trace, grad, gradients)
+    width = len(embedding.levels) * embedding.level_dim
+    by_place = grad[..., -width:].reshape(*trace.codes.shape, embedding.level_dim)
+    summed = _sum_by_sorting(trace.codes, by_place, sum(embedding.levels))
+    torch.testing.assert_close(summed, gradients["embed_level"], rtol=1e-12, atol=1e-12)
 
 
 def test_coordinates_beyond_the_bins_count_as_their_ends() -> None:
