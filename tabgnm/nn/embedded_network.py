@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.embeddings import InputEmbedding, embed
-from tabgnm.nn.message_passing import Trace
 from tabgnm.nn.network import Network
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 
@@ -60,21 +59,24 @@ class EmbeddedNetwork(Network):
         super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
 
     def embed(self, x: Tensor) -> Tensor:
-        """What the body reads: (rows, embedding.n_outputs) for x (rows, embedding.n_columns)."""
-        self._check_codes(x)
-        return embed(self.shape.embedding, self.effective_parameters(), x)
+        """What the body reads of rows.
 
-    def _run(self, x: Tensor) -> Trace:
-        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:
-            self._check_codes(x)
-        return super()._run(x)
+        Shape
+        -----
+        - x: (..., embedding.n_columns)
+        - output: (..., embedding.n_outputs)
+        """
+        embedded = embed(self.shape.embedding, self.effective_parameters(), self._rows(x))
+        return embedded.reshape(*x.shape[:-1], self.shape.embedding.n_outputs)
 
-    def _check_codes(self, x: Tensor) -> None:
-        """Refuse codes beyond the levels, which would read another category's; a tracer cannot ask for values."""
-        if torch.compiler.is_compiling() or x.device.type == "meta":
-            return
+    def _rows(self, x: Tensor) -> Tensor:
+        """Return x as (rows, m), checked: a code beyond its levels would read those of another category."""
+        rows = super()._rows(x)
+        if torch.compiler.is_compiling() or rows.device.type == "meta":  # there are no values to ask for
+            return rows
         try:
-            self.shape.embedding.check_codes(x)
-        except RuntimeError as error:  # inside vmap, nobody can
+            self.shape.embedding.check_codes(rows)
+        except RuntimeError as error:  # inside vmap they cannot be asked for
             if "vmap" not in str(error):
                 raise
+        return rows

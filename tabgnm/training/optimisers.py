@@ -17,6 +17,7 @@ from tabgnm.training.staging import Staging
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
+_SMALLEST_RATE = 1e-30  # below, numbers that are divided by the rate overflow; no weight would move anyway
 
 # torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
 # operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
@@ -95,11 +96,11 @@ class Adam:
         if self._plain:
             return
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
-        # A rate of 0 divides by infinity, so that not even a weight of 0 moves.
-        moves = rate > 0
+        # With a rate of 0 the step divides by infinity, so that not even a weight of 0 moves.
+        moves = rate >= _SMALLEST_RATE
         inverse = np.divide(correction_1, rate, out=np.full_like(rate, np.inf), where=moves)
-        scale = np.where(moves, inverse, 0.0) / np.sqrt(correction_2)
-        self._staged_rates.send(np.stack([scale, settings.eps * inverse, rate], axis=1))
+        scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
+        self._staged_rates.send(np.stack([scale, settings.eps * inverse, np.where(moves, rate, 0.0)], axis=1))
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.
