@@ -65,10 +65,13 @@ def fit_scaling(scaling: str, numbers: Floats) -> NumberMap:
 def fit_bins(n_bins: int, numbers: Floats) -> NumberMap:
     """Return the map to bin coordinates: the index of the bin, plus how far in the bin a number lies.
 
-    Edges are quantiles; where some coincide there are fewer bins.
+    Edges are quantiles; where some coincide there are fewer bins. Few distinct numbers are the edges themselves, so
+    that a function of the coordinate can take any value at each of them.
     """
     numbers = _without_overflow(numbers)
-    edges = _quantiles(numbers, np.linspace(0, 1, n_bins + 1))
+    edges = np.unique(numbers)
+    if len(edges) > n_bins + 1:
+        edges = _quantiles(numbers, np.linspace(0, 1, n_bins + 1))
     edges = edges[_apart(edges)]
     targets = np.arange(len(edges), dtype=np.float64)
     fill = float(np.interp(_median(numbers), edges, targets))

@@ -182,10 +182,10 @@ def test_100_000_levels_in_200_000_rows_take_little_time_and_memory() -> None:
     frame = pd.DataFrame(
         {"id": [f"customer {i}" for i in np.concatenate([np.arange(100_000), rng.integers(0, 100_000, 100_000)])]}
     )
-    start = time.perf_counter()
+    start = time.process_time()
     encoder = fitted(frame)
     numbers = encoder.encode(read_table(frame))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert numbers.shape == (200_000, 1) and numbers.max() == 5001
     assert encoder.columns[0].n_levels == 100_000
     schema, arrays = encoder.state()

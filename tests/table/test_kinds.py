@@ -170,7 +170,7 @@ def test_strings_in_iso_format_can_be_declared_dates() -> None:
     cells = ["2024-02-29", "2024-02-29T13:30", "2024-02-29 12:30:00Z", "2024-02-29T13:30:00+01:00", None]
     numbers = encoded(column(cells), scaling="none", kinds={"a": "datetime"})
     np.testing.assert_array_equal(numbers[:4, 0], [19782, 19782 + 13.5 / 24, 19782 + 12.5 / 24, 19782 + 12.5 / 24])
-    with pytest.raises(TableError, match="column 'a' has '29.2.2024' in row 1, which is not a date in ISO format"):
+    with pytest.raises(TableError, match=r"column 'a' has '29\.2\.2024' in row 1, which is not a date in ISO format"):
         fitted(column(["2024-02-29", "29.2.2024"]), kinds={"a": "datetime"})
     with pytest.raises(
         TableError, match=r"column 'a' has number values where dates are expected; .*pandas\.to_datetime"

@@ -181,7 +181,7 @@ def test_the_row_of_an_infinite_number_is_told_across_parts(monkeypatch: pytest.
     encoder = fitted(X)
     X[17, 1] = -np.inf
     monkeypatch.setattr("tabgnm.table.encoder._BLOCK_SIZE", 10)
-    with pytest.raises(ValueError, match="infinity.*column 'x1' has -inf in row 17; replace it"):
+    with pytest.raises(ValueError, match=r"infinity.*column 'x1' has -inf in row 17; replace it"):
         encoder.encode(read_table(X))
 
 
@@ -218,7 +218,7 @@ def test_cells_of_a_list_keep_their_types() -> None:
 def test_rows_are_positions_or_a_slice() -> None:
     raw = read_table(np.zeros((3, 2)))
     for rows in (np.array([True, False, True]), np.array([[0, 1]]), [0.5]):
-        with pytest.raises(TypeError, match="expected a slice or a 1-D array of integers .numpy.flatnonzero"):
+        with pytest.raises(TypeError, match=r"expected a slice or a 1-D array of integers \(numpy\.flatnonzero"):
             raw.take(rows)
     with pytest.raises(IndexError):
         raw.take([7])
@@ -236,7 +236,7 @@ def test_a_table_of_no_rows_can_be_encoded_but_not_fitted() -> None:
 def test_a_raw_table_says_what_it_is() -> None:
     assert repr(read_table(np.zeros((3, 2)))) == "RawTable(3 rows, 2 columns: 'x0', 'x1')"
     assert repr(read_table(np.zeros((1, 30)))).endswith("'x19', ... (30 in all))")
-    with pytest.raises(TableError, match="no columns ."):
+    with pytest.raises(TableError, match=r"there are no columns \['b'\]; the table has 'a'"):
         read_table(pd.DataFrame({"a": [1]})).select(["b"])
 
 
