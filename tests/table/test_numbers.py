@@ -121,3 +121,11 @@ def test_the_result_is_contiguous_and_of_the_type_asked_for() -> None:
     assert encoder.encode(read_table(X)).dtype == np.float32
     with pytest.raises(TypeError, match=r"no type of real numbers; use numpy\.float32 or numpy\.float64"):
         encoder.encode(read_table(X), dtype=int)
+
+
+@pytest.mark.parametrize("settings", NUMERIC_SETTINGS, ids=str)
+def test_the_order_of_the_rows_does_not_matter_not_even_by_a_rounding_error(settings: dict[str, Any]) -> None:
+    turned = np.random.default_rng(2).permutation(X)
+    np.testing.assert_array_equal(
+        fitted(turned, **settings).encode(read_table(X), dtype=np.float64), encoded(X, **settings)
+    )
