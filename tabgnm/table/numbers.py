@@ -69,13 +69,19 @@ def fit_scaling(scaling: str, ascending: Floats) -> NumberMap:
 def fit_bins(n_bins: int, ascending: Floats) -> NumberMap:
     """Return the map to bin coordinates: the index of the bin, plus how far in the bin a number lies.
 
-    Edges are quantiles; where some coincide there are fewer bins. Few distinct numbers are the edges themselves, so
-    that a function of the coordinate can take any value at each of them.
+    Edges are quantiles. Where some coincide, as in a column that is mostly 0, those that are left over are quantiles of
+    the other numbers. Few distinct numbers are the edges themselves, so that a function of the coordinate can take any
+    value at each of them; then there are fewer bins.
     """
     ascending = _without_overflow(ascending)
     edges = ascending[_apart(ascending)]
     if len(edges) > n_bins + 1:
-        edges = _quantiles(ascending, np.linspace(0, 1, n_bins + 1))
+        edges = np.unique(_quantiles(ascending, np.linspace(0, 1, n_bins + 1)))
+        for _ in range(3):  # the others may be mostly one number again
+            left_over = n_bins + 1 - len(edges)
+            others = ascending[~np.isin(ascending, edges)]
+            if left_over and len(others):
+                edges = np.union1d(edges, _quantiles(others, np.linspace(0, 1, left_over + 2)[1:-1]))
         edges = edges[_apart(edges)]
     targets = np.arange(len(edges), dtype=np.float64)
     fill = float(np.interp(_median(ascending), edges, targets))

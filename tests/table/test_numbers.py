@@ -82,6 +82,15 @@ def test_bins_that_coincide_are_one() -> None:
     np.testing.assert_array_equal(encoder.encode(read_table([[0.0], [1.0], [2.0], [0.5]]))[:, 0], [0, 1, 2, 0.5])
 
 
+def test_a_column_that_is_mostly_0_has_its_bins_where_the_other_numbers_are() -> None:
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([np.zeros(900), rng.lognormal(size=100)])[:, None]
+    coordinates = encoded(numbers, numeric_embedding="piecewise", n_basis=16)[900:, 0]
+    assert coordinates.max() == 16
+    counts = np.histogram(coordinates, bins=16, range=(0, 16))[0]
+    assert counts.min() >= 1 and counts.max() <= 20
+
+
 def test_numbers_of_two_values_and_booleans_are_never_embedded() -> None:
     table = [[0.0, True, 1.5, "a"], [1.0, False, 2.5, "b"], [1.0, True, 9.0, "a"]]
     for embedding in ("periodic", "piecewise"):
