@@ -82,6 +82,15 @@ def test_bins_that_coincide_are_one() -> None:
     np.testing.assert_array_equal(encoder.encode(read_table([[0.0], [1.0], [2.0], [0.5]]))[:, 0], [0, 1, 2, 0.5])
 
 
+def test_a_column_that_is_mostly_0_has_its_bins_where_the_other_numbers_are() -> None:
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([np.zeros(900), rng.lognormal(size=100)])[:, None]
+    coordinates = encoded(numbers, numeric_embedding="piecewise", n_basis=16)[900:, 0]
+    assert coordinates.max() == 16
+    counts = np.histogram(coordinates, bins=16, range=(0, 16))[0]
+    assert counts.min() >= 1 and counts.max() <= 20
+
+
 def test_numbers_of_two_values_and_booleans_are_never_embedded() -> None:
     table = [[0.0, True, 1.5, "a"], [1.0, False, 2.5, "b"], [1.0, True, 9.0, "a"]]
     for embedding in ("periodic", "piecewise"):
@@ -121,3 +130,11 @@ def test_the_result_is_contiguous_and_of_the_type_asked_for() -> None:
     assert encoder.encode(read_table(X)).dtype == np.float32
     with pytest.raises(TypeError, match=r"no type of real numbers; use numpy\.float32 or numpy\.float64"):
         encoder.encode(read_table(X), dtype=int)
+
+
+@pytest.mark.parametrize("settings", NUMERIC_SETTINGS, ids=str)
+def test_the_order_of_the_rows_does_not_matter_not_even_by_a_rounding_error(settings: dict[str, Any]) -> None:
+    turned = np.random.default_rng(2).permutation(X)
+    np.testing.assert_array_equal(
+        fitted(turned, **settings).encode(read_table(X), dtype=np.float64), encoded(X, **settings)
+    )
