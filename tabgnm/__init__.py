@@ -18,6 +18,7 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module it comes from; a module that is public itself maps to itself.
 # A new name is one line here, and its import below shows type checkers the same thing.
 _LAZY = {
+    "datasets": "tabgnm.datasets",
     "nn": "tabgnm.nn",
     "training": "tabgnm.training",
 }
@@ -25,6 +26,7 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
+    from tabgnm import datasets as datasets
     from tabgnm import nn as nn
     from tabgnm import training as training
 else:

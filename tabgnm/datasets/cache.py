@@ -1,0 +1,143 @@
+"""The folder of data sets: one ``NAME.csv.gz`` each, with a header, and optionally a manifest ``datasets.json``.
+
+The manifest, where there is one, maps a name to the file that holds it (``file``), its checksum (``sha256``) and its
+number of rows (``n_samples``).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tabgnm.datasets.content import is_missing
+from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
+from tabgnm.datasets.formats import Columns, Delimited, read_columns
+from tabgnm.datasets.spec import DatasetSpec
+
+DATA_VARIABLE = "TABGNM_DATA"
+MANIFEST = "datasets.json"
+ARCHIVES = "archives"
+
+
+@dataclass(frozen=True)
+class CachedFile:
+    """A table in the cache, with what the manifest says about it."""
+
+    path: Path
+    sha256: str | None = None
+    n_samples: int | None = None
+
+
+def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder of data sets.
+
+    Parameters
+    ----------
+    data_home : path-like, optional
+        The folder; by default the environment variable ``TABGNM_DATA``, and without it a folder ``tabgnm`` where the
+        operating system keeps caches.
+    """
+    chosen = data_home if data_home is not None else os.environ.get(DATA_VARIABLE) or None
+    if chosen is None:
+        import pooch
+
+        chosen = pooch.os_cache("tabgnm")
+    return Path(chosen).expanduser()
+
+
+def find_cached(folder: Path, key: str) -> CachedFile | None:
+    """Return the table that a folder has under a name, or None."""
+    entry = _manifest(folder).get(key, {})
+    name = entry.get("file", f"{key}.csv.gz")
+    if Path(name).name != name:
+        raise DatasetContentError(f"{folder / MANIFEST} gives {name!r} for {key!r}; expected a file of its own folder")
+    path = folder / name
+    if path.is_file():
+        return CachedFile(path, entry.get("sha256"), entry.get("n_samples"))
+    return None
+
+
+def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return {}
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(manifest, dict) or not all(isinstance(entry, dict) for entry in manifest.values()):
+            raise ValueError("expected an object of objects")
+    except ValueError as error:
+        raise DatasetContentError(f"{path} is not a manifest of data sets: {error}; mend or remove it") from error
+    return manifest
+
+
+def read_cached(spec: DatasetSpec, cached: CachedFile, *, verify: bool) -> Columns:
+    """Read a table of the cache.
+
+    Raises
+    ------
+    DatasetContentError
+        When the file is damaged, or (with `verify`) is not the one of the manifest.
+    """
+    content = cached.path.read_bytes()
+    if verify and cached.sha256 is not None and hashlib.sha256(content).hexdigest() != cached.sha256:
+        raise DatasetContentError(
+            f"{cached.path} is not the file that {cached.path.parent / MANIFEST} describes: its SHA-256 is "
+            f"{hashlib.sha256(content).hexdigest()}, expected {cached.sha256}; replace the file"
+        )
+    try:
+        with gzip.open(io.BytesIO(content), "rt", encoding="utf-8", newline="") as text:
+            return read_columns(text, Delimited(), spec.kinds(), where=str(cached.path), max_rows=None)
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DatasetContentError(f"{cached.path} is damaged ({error}); remove it to get it anew") from error
+
+
+def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
+    """Write a table into the cache: whole or not at all, whoever else writes it at the same time.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        When the folder cannot be written.
+    """
+    path = folder / f"{spec.name}.csv.gz"
+    cells = [np.where(is_missing(values), "", values.astype(object)).tolist() for values in columns.values()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{spec.name}-", delete=False) as file:
+            try:
+                # No time stamp in the file: the same table gives the same bytes.
+                with gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
+                    text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+                    writer = csv.writer(text, lineterminator="\n")
+                    writer.writerow(columns)
+                    writer.writerows(zip(*cells, strict=True))
+                    text.flush()
+                    text.detach()
+                file.close()
+                Path(file.name).chmod(0o644)  # temporary files are private; a cache may be shared
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise DatasetUnavailableError(
+            f"{spec.title} cannot be stored as {path} ({error}); give a folder that can be written, "
+            f"as data_home= or in the environment variable {DATA_VARIABLE}"
+        ) from error
+    return path
