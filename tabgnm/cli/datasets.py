@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
     from rich.table import Table
 
     from tabgnm.datasets import DatasetSpec
+    from tabgnm.datasets.download import OnBytes
 
 datasets_app = typer.Typer(name="datasets", help="The data sets of the paper.", no_args_is_help=True)
 
@@ -72,8 +72,8 @@ def fetch(
     failures = 0
     for spec in specs:
         try:
-            with _errors_told(), _DownloadBar(console, spec.name) as progress:
-                path = fetch_dataset(spec.name, data_home, verify=verify, progress=progress)
+            with _errors_told(), _download_bar(console, spec.name) as on_bytes:
+                path = fetch_dataset(spec.name, data_home, verify=verify, on_bytes=on_bytes)
                 where = path if path is not None else "needs no file"
                 console.print(f"{spec.name}: {where}", highlight=False, markup=False, soft_wrap=True)
         except typer.Exit:  # noqa: PERF203 - one that fails does not keep the others from being fetched
@@ -113,8 +113,8 @@ def _table(folder: Path) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("Name", style="bold", no_wrap=True)
     table.add_column("Title")
-    table.add_column("Rows", justify="right")
-    table.add_column("Features", justify="right")
+    table.add_column("Rows", justify="right", no_wrap=True)
+    table.add_column("Features", justify="right", no_wrap=True)
     table.add_column("Task", no_wrap=True)
     table.add_column("Here", no_wrap=True)
     for spec in REGISTRY.values():
@@ -124,39 +124,12 @@ def _table(folder: Path) -> Table:
     return table
 
 
-class _DownloadBar:
-    """A progress bar that shows from the first bytes of a download, so not at all for a cached file."""
+@contextmanager
+def _download_bar(console: Console, name: str) -> Iterator[OnBytes]:
+    """Give a function that shows a bar from the first bytes of a download: for a cached file there is none."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    def __init__(self, console: Console, name: str) -> None:
-        self.total = 0
-        self._console, self._name = console, name
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _DownloadBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def update(self, n_bytes: int) -> None:
-        if self._progress is None:
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-            self._progress = Progress(
-                *columns, console=self._console, transient=True, disable=not self._console.is_terminal
-            )
-            self._task = self._progress.add_task(self._name, total=self.total or None)
-            self._progress.start()
-        assert self._task is not None
-        self._progress.advance(self._task, n_bytes)
-
-    def reset(self) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.reset(self._task)
-
-    def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = self._task = None
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(name, total=None, visible=False)
+        yield lambda received, total: progress.update(bar, completed=received, total=total, visible=True)

@@ -53,9 +53,7 @@ def open_member(archive: Path, member: str) -> Iterator[IO[str]]:
             stream = _find(archive, member, stack)
             yield cast("IO[str]", io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
         except DAMAGE as error:
-            raise DatasetContentError(
-                f"{archive} is damaged or not an archive ({error}); remove it, so that it is downloaded again"
-            ) from error
+            raise DatasetContentError(f"{archive} is damaged ({error}); get it anew") from error
 
 
 def _find(archive: Path, member: str, stack: ExitStack) -> IO[bytes]:
@@ -66,12 +64,16 @@ def _find(archive: Path, member: str, stack: ExitStack) -> IO[bytes]:
             stored = _choose(folder.namelist(), member)
             if stored is not None:
                 return _decompressed(stack.enter_context(folder.open(stored)), stored, stack)
-    else:
+    elif tarfile.is_tarfile(archive):
         tar = stack.enter_context(tarfile.open(archive))  # noqa: SIM115 - the stack closes it
         names = [entry.name for entry in tar if entry.isfile()]
         stored = _choose(names, member)
         if stored is not None:
             return _decompressed(cast("IO[bytes]", tar.extractfile(stored)), stored, stack)
+    else:
+        raise DatasetContentError(
+            f"{archive} is neither a zip nor a tar file: it was cut short, or is something else; get it anew"
+        )
     raise DatasetContentError(f"{archive} has no file {member!r}; it holds {', '.join(names) or 'nothing'}")
 
 

@@ -60,8 +60,10 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
     """Return the table that a folder has under a name, or None."""
     entry = _manifest(folder).get(key, {})
     name = entry.get("file", f"{key}.csv.gz")
-    if Path(name).name != name:
-        raise DatasetContentError(f"{folder / MANIFEST} gives {name!r} for {key!r}; expected a file of its own folder")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise DatasetContentError(
+            f"{folder / MANIFEST} gives {name!r} as the file of {key}; expected the name of a file in the same folder"
+        )
     path = folder / name
     if path.is_file():
         return CachedFile(path, entry.get("sha256"), entry.get("n_samples"))

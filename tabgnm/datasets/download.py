@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TypeAlias
 
 from tabgnm.datasets.cache import DATA_VARIABLE
 from tabgnm.datasets.errors import DatasetUnavailableError
@@ -16,21 +16,10 @@ from tabgnm.datasets.spec import Archive
 RETRIES = 3
 TIMEOUT_SECONDS = 30.0  # without a single byte, that is; a slow download may take as long as it takes
 CHUNK_BYTES = 2**16
+TRY_AGAIN = (408, 429)  # "request timeout" and "too many requests": not the request's fault
 
-
-class ProgressBar(Protocol):
-    """What a download reports to."""
-
-    total: int
-
-    def update(self, n_bytes: int) -> None:
-        """So many more bytes have come."""
-
-    def reset(self) -> None:
-        """Nothing has come yet."""
-
-    def close(self) -> None:
-        """All has come."""
+# Called with the number of bytes that have come, and with their number in all where the server tells it.
+OnBytes: TypeAlias = Callable[[int, int | None], None]
 
 
 class _Refused(Exception):
@@ -41,7 +30,7 @@ def download(
     archive: Archive,
     path: Path,
     *,
-    progress: ProgressBar | None = None,
+    on_bytes: OnBytes | None = None,
     retries: int = RETRIES,
     timeout: float = TIMEOUT_SECONDS,
 ) -> None:
@@ -53,8 +42,8 @@ def download(
         What to download, and its checksum where it is known.
     path : pathlib.Path
         Where to put it. Nothing is there until the download is complete and its checksum right.
-    progress : ProgressBar, optional
-        Told of the bytes as they come.
+    on_bytes : callable, optional
+        Called with the number of bytes that have come and their number in all (None if unknown), again and again.
     retries : int, default=3
         How often to try again after a connection that broke, a time-out or a wrong checksum.
     timeout : float, default=30.0
@@ -67,15 +56,6 @@ def download(
     """
     import pooch
     import requests
-
-    def get(url: str, output_file: str, pooch_object: Any) -> None:
-        try:
-            fetch = pooch.HTTPDownloader(progressbar=progress or False, chunk_size=CHUNK_BYTES, timeout=timeout)
-            fetch(url, output_file, pooch_object)
-        except requests.HTTPError as error:
-            if error.response is not None and 400 <= error.response.status_code < 500:
-                raise _Refused(str(error)) from error
-            raise
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +75,7 @@ def download(
     )
     try:
         with _quiet(pooch.get_logger()):
-            store.fetch(path.name, downloader=get)
+            store.fetch(path.name, downloader=lambda url, to, _: _receive(url, Path(to), timeout, on_bytes))
     except (requests.RequestException, _Refused, ValueError, OSError) as error:
         raise DatasetUnavailableError(
             f"{archive.url} could not be downloaded ({_reason(error)}). "
@@ -103,15 +83,42 @@ def download(
         ) from error
 
 
+def _receive(url: str, to: Path, timeout: float, on_bytes: OnBytes | None) -> None:
+    """Write what a URL gives to a file.
+
+    pooch's own downloader leaves the connection open when it fails, and takes a body that ends early for whole with
+    older versions of urllib3.
+    """
+    import requests
+
+    headers = {"Accept-Encoding": "identity"}  # so that bytes can be counted
+    with requests.get(url, stream=True, timeout=timeout, headers=headers) as response, to.open("wb") as file:
+        if 400 <= response.status_code < 500 and response.status_code not in TRY_AGAIN:
+            raise _Refused(f"{response.status_code} {response.reason}")
+        response.raise_for_status()
+        announced = response.headers.get("Content-Length", "")
+        total = int(announced) if announced.isdecimal() else None
+        received = 0
+        for chunk in response.iter_content(CHUNK_BYTES):
+            file.write(chunk)
+            received += len(chunk)
+            if on_bytes is not None:
+                on_bytes(received, total)
+        if total is not None and received != total:
+            raise requests.ConnectionError(f"the connection ended after {received:,} of {total:,} bytes")
+
+
 def _reason(error: Exception) -> str:
-    """Return the innermost cause: "Connection refused" rather than a chain of objects around it."""
+    """Say why, in the words of the innermost error where requests and urllib3 have put theirs around it."""
     import requests
 
     if isinstance(error, requests.Timeout):
         return "the server did not answer in time"
+    innermost: BaseException = error
     if isinstance(error, requests.ConnectionError):
-        return f"no connection: {error}"
-    return str(error)
+        while (inner := innermost.__cause__ or innermost.__context__) is not None:
+            innermost = inner
+    return str(innermost)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from tabgnm.datasets.archives import open_member
 from tabgnm.datasets.cache import ARCHIVES, MANIFEST, CachedFile, data_folder, find_cached, read_cached, write_cached
 from tabgnm.datasets.content import Checked, check_content
-from tabgnm.datasets.download import ProgressBar, download
+from tabgnm.datasets.download import OnBytes, download
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.formats import Columns, read_columns
 from tabgnm.datasets.registry import dataset_info
@@ -34,7 +34,7 @@ def fetch_dataset(
     data_home: str | os.PathLike[str] | None = None,
     *,
     verify: bool = True,
-    progress: ProgressBar | None = None,
+    on_bytes: OnBytes | None = None,
 ) -> Path | None:
     """Make sure that a data set is in the cache, downloading it if need be.
 
@@ -46,8 +46,8 @@ def fetch_dataset(
         The cache; by default the environment variable ``TABGNM_DATA``, and without it the user's cache folder.
     verify : bool, default=True
         Whether the rows have to be the expected ones.
-    progress : ProgressBar, optional
-        Told of the bytes of a download as they come.
+    on_bytes : callable, optional
+        Called during a download with the number of bytes that have come and their number in all (None if unknown).
 
     Returns
     -------
@@ -62,7 +62,7 @@ def fetch_dataset(
     spec = dataset_info(name)
     if not isinstance(spec.source, Archive):
         return None
-    return complete_rows(spec, spec.source, data_folder(data_home), verify=verify, progress=progress).path
+    return complete_rows(spec, spec.source, data_folder(data_home), verify=verify, on_bytes=on_bytes).path
 
 
 def availability(spec: DatasetSpec, folder: Path) -> str:
@@ -76,12 +76,12 @@ def availability(spec: DatasetSpec, folder: Path) -> str:
     if cached is not None:
         return "cached"
     if sample is not None:
-        return f"sample of {sample.n_samples:,} rows" if sample.n_samples else "sample"
+        return f"sample ({sample.n_samples:,})" if sample.n_samples else "sample"
     return "archive" if (folder / ARCHIVES / spec.source.file).is_file() else "to download"
 
 
 def complete_rows(
-    spec: DatasetSpec, archive: Archive, folder: Path, *, verify: bool, progress: ProgressBar | None = None
+    spec: DatasetSpec, archive: Archive, folder: Path, *, verify: bool, on_bytes: OnBytes | None = None
 ) -> Rows:
     """Return all rows of a data set: cached ones, or else those of the original archive, which are cached then."""
     cached = find_cached(folder, spec.name)
@@ -94,7 +94,7 @@ def complete_rows(
                 f'with variant="sample", or give another folder as data_home= to get all rows'
             )
         return Rows(columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing")
-    with _original(archive, folder, progress) as original:
+    with _original(archive, folder, on_bytes) as original:
         columns = parse_archive(spec, archive, original, verify=verify)
         checked = check_content(spec, columns, str(original)) if verify else "nothing"
         return Rows(columns, write_cached(spec, columns, folder), checked)
@@ -147,13 +147,13 @@ def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, *, verify: bo
 
 
 @contextmanager
-def _original(archive: Archive, folder: Path, progress: ProgressBar | None) -> Iterator[Path]:
+def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Iterator[Path]:
     """Give the archive: the one that the user has put there, or a download, which is removed afterwards."""
     path = folder / ARCHIVES / archive.file
     if path.is_file():
         yield path
         return
-    download(archive, path, progress=progress)
+    download(archive, path, on_bytes=on_bytes)
     try:
         yield path
     finally:
