@@ -27,7 +27,7 @@ DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, gzip.BadGzipFile, zlib
 
 
 @contextmanager
-def open_member(archive: Path, member: str) -> Iterator[IO[str]]:
+def open_member(archive: Path, member: str, where: str) -> Iterator[IO[str]]:
     """Open a member of an archive as text.
 
     Parameters
@@ -37,6 +37,8 @@ def open_member(archive: Path, member: str) -> Iterator[IO[str]]:
     member : str
         The name of the member, without folders. It may be stored compressed, as ``member.gz`` or ``member.Z``, and
         may be in a zip file inside the archive.
+    where : str
+        What errors call the archive.
 
     Yields
     ------
@@ -50,13 +52,13 @@ def open_member(archive: Path, member: str) -> Iterator[IO[str]]:
     """
     with ExitStack() as stack:
         try:
-            stream = _find(archive, member, stack)
+            stream = _find(archive, member, where, stack)
             yield cast("IO[str]", io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
         except DAMAGE as error:
-            raise DatasetContentError(f"{archive} is damaged ({error}); get it anew") from error
+            raise DatasetContentError(f"{where} is damaged ({error}); get it anew") from error
 
 
-def _find(archive: Path, member: str, stack: ExitStack) -> IO[bytes]:
+def _find(archive: Path, member: str, where: str, stack: ExitStack) -> IO[bytes]:
     if zipfile.is_zipfile(archive):
         outer = stack.enter_context(zipfile.ZipFile(archive))
         names = outer.namelist()
@@ -72,9 +74,9 @@ def _find(archive: Path, member: str, stack: ExitStack) -> IO[bytes]:
             return _decompressed(cast("IO[bytes]", tar.extractfile(stored)), stored, stack)
     else:
         raise DatasetContentError(
-            f"{archive} is neither a zip nor a tar file: it was cut short, or is something else; get it anew"
+            f"{where} is neither a zip nor a tar file: it was cut short, or is something else; get it anew"
         )
-    raise DatasetContentError(f"{archive} has no file {member!r}; it holds {', '.join(names) or 'nothing'}")
+    raise DatasetContentError(f"{where} has no file {member!r}; it holds {', '.join(names) or 'nothing'}")
 
 
 def _nested(outer: zipfile.ZipFile, stack: ExitStack) -> Iterator[zipfile.ZipFile]:

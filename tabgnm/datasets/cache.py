@@ -19,15 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tabgnm.datasets.content import is_missing
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
-from tabgnm.datasets.formats import Columns, Delimited, read_columns
+from tabgnm.datasets.formats import BLOCK_ROWS, Columns, Delimited, read_columns
 from tabgnm.datasets.spec import DatasetSpec
 
 DATA_VARIABLE = "TABGNM_DATA"
 MANIFEST = "datasets.json"
 ARCHIVES = "archives"
+COMPRESSION = 4  # of gzip; on Isolet five times as fast as its default of 9, for a tenth more bytes
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def read_cached(spec: DatasetSpec, cached: CachedFile, *, verify: bool) -> Colum
         raise DatasetContentError(f"{cached.path} is damaged ({error}); remove it to get it anew") from error
 
 
+def _cells(values: NDArray[Any]) -> list[Any]:
+    cells: list[Any] = np.where(is_missing(values), "", values.astype(object)).tolist()
+    return cells
+
+
 def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
     """Write a table into the cache: whole or not at all, whoever else writes it at the same time.
 
@@ -118,17 +125,18 @@ def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
         When the folder cannot be written.
     """
     path = folder / f"{spec.name}.csv.gz"
-    cells = [np.where(is_missing(values), "", values.astype(object)).tolist() for values in columns.values()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{spec.name}-", delete=False) as file:
             try:
                 # No time stamp in the file: the same table gives the same bytes.
-                with gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
+                with gzip.GzipFile(fileobj=file, mode="wb", filename="", compresslevel=COMPRESSION, mtime=0) as packed:
                     text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
                     writer = csv.writer(text, lineterminator="\n")
                     writer.writerow(columns)
-                    writer.writerows(zip(*cells, strict=True))
+                    for start in range(0, len(columns[spec.target]), BLOCK_ROWS):
+                        block = (values[start : start + BLOCK_ROWS] for values in columns.values())
+                        writer.writerows(zip(*map(_cells, block), strict=True))
                     text.flush()
                     text.detach()
                 file.close()

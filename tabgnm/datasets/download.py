@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from tabgnm.datasets.cache import DATA_VARIABLE
 from tabgnm.datasets.errors import DatasetUnavailableError
 from tabgnm.datasets.spec import Archive
 
@@ -30,6 +28,7 @@ def download(
     archive: Archive,
     path: Path,
     *,
+    place: Path,
     on_bytes: OnBytes | None = None,
     retries: int = RETRIES,
     timeout: float = TIMEOUT_SECONDS,
@@ -42,6 +41,8 @@ def download(
         What to download, and its checksum where it is known.
     path : pathlib.Path
         Where to put it. Nothing is there until the download is complete and its checksum right.
+    place : pathlib.Path
+        Where the error tells the user to put the file.
     on_bytes : callable, optional
         Called with the number of bytes that have come and their number in all (None if unknown), again and again.
     retries : int, default=3
@@ -57,15 +58,6 @@ def download(
     import pooch
     import requests
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path.parent, os.W_OK):
-            raise PermissionError(f"{path.parent} cannot be written")
-    except OSError as error:
-        raise DatasetUnavailableError(
-            f"there is no folder to download {archive.url} to ({error}); give a folder that can be written, "
-            f"as data_home= or in the environment variable {DATA_VARIABLE}"
-        ) from error
     store = pooch.create(
         path=path.parent,
         base_url="",
@@ -79,7 +71,7 @@ def download(
     except (requests.RequestException, _Refused, ValueError, OSError) as error:
         raise DatasetUnavailableError(
             f"{archive.url} could not be downloaded ({_reason(error)}). "
-            f"To go on without the network, save that file as {path}"
+            f"To go on without the network, save that file as {place}"
         ) from error
 
 

@@ -120,7 +120,7 @@ def read_columns(
     blocks: list[list[NDArray[Any]]] = []
     n_rows = 0
     rows = islice(rows, max_rows)
-    while block := list(islice(rows, BLOCK_ROWS)):
+    while block := _next_block(rows, where):
         for offset, row in enumerate(block):
             if len(row) != len(names):
                 raise DatasetContentError(
@@ -135,6 +135,13 @@ def read_columns(
     if not blocks:
         raise DatasetContentError(f"{where} has no rows; the file is damaged")
     return {name: np.concatenate(parts) for name, parts in zip(kinds, zip(*blocks, strict=True), strict=True)}
+
+
+def _next_block(rows: Iterator[list[str]], where: str) -> list[list[str]]:
+    try:
+        return list(islice(rows, BLOCK_ROWS))
+    except csv.Error as error:
+        raise DatasetContentError(f"{where} is not a table: {error}; the file is damaged") from error
 
 
 def _values(cells: Sequence[str], kind: Kind, where: str) -> NDArray[Any]:

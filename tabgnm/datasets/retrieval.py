@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tabgnm.datasets.archives import open_member
-from tabgnm.datasets.cache import ARCHIVES, MANIFEST, CachedFile, data_folder, find_cached, read_cached, write_cached
+from tabgnm.datasets.cache import (
+    ARCHIVES,
+    DATA_VARIABLE,
+    MANIFEST,
+    CachedFile,
+    data_folder,
+    find_cached,
+    read_cached,
+    write_cached,
+)
 from tabgnm.datasets.content import Checked, check_content
 from tabgnm.datasets.download import OnBytes, download
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
@@ -94,9 +104,9 @@ def complete_rows(
                 f'with variant="sample", or give another folder as data_home= to get all rows'
             )
         return Rows(columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing")
-    with _original(archive, folder, on_bytes) as original:
-        columns = parse_archive(spec, archive, original, verify=verify)
-        checked = check_content(spec, columns, str(original)) if verify else "nothing"
+    with _original(archive, folder, on_bytes) as (original, where):
+        columns = parse_archive(spec, archive, original, where, verify=verify)
+        checked = check_content(spec, columns, where) if verify else "nothing"
         return Rows(columns, write_cached(spec, columns, folder), checked)
 
 
@@ -123,15 +133,15 @@ def _check_sample(n_rows: int, cached: CachedFile) -> Checked:
     return "counts"
 
 
-def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, *, verify: bool) -> Columns:
-    """Read the columns of a data set out of its original archive."""
+def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *, verify: bool) -> Columns:
+    """Read the columns of a data set out of its original archive, which errors call `where`."""
     if verify and archive.sha256 is not None:
         import pooch
 
         actual = pooch.file_hash(str(path))
         if actual != archive.sha256:
             raise DatasetContentError(
-                f"{path} is not the archive of {spec.title}: its SHA-256 is {actual}, expected {archive.sha256}; "
+                f"{where} is not the archive of {spec.title}: its SHA-256 is {actual}, expected {archive.sha256}; "
                 f"replace it by {archive.url}, or remove it to have it downloaded"
             )
     kinds = dict(archive.raw) if archive.raw is not None else spec.kinds()
@@ -139,22 +149,32 @@ def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, *, verify: bo
     max_rows = spec.n_samples if spec.n_samples_original is not None else None
     parts = []
     for member in archive.members:
-        with open_member(path, member) as text:
-            where = f"{member!r} in {path}"
-            parts.append(read_columns(text, archive.format, kinds, where=where, max_rows=max_rows))
+        with open_member(path, member, where) as text:
+            inside = f"{member!r} in {where}"
+            parts.append(read_columns(text, archive.format, kinds, where=inside, max_rows=max_rows))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in kinds}
     return archive.derive(columns) if archive.derive is not None else columns
 
 
 @contextmanager
-def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Iterator[Path]:
-    """Give the archive: the one that the user has put there, or a download, which is removed afterwards."""
-    path = folder / ARCHIVES / archive.file
-    if path.is_file():
-        yield path
+def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Iterator[tuple[Path, str]]:
+    """Give the archive and what errors call it: the one that the user has put there, or a download.
+
+    A download goes into a folder of its own, so that two processes that want the same one do not meet, and is removed
+    once it is parsed.
+    """
+    place = folder / ARCHIVES / archive.file
+    if place.is_file():
+        yield place, str(place)
         return
-    download(archive, path, on_bytes=on_bytes)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            own = stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-"))
+        except OSError as error:
+            raise DatasetUnavailableError(
+                f"there is no folder to download {archive.url} to ({error}); give a folder that can be written, "
+                f"as data_home= or in the environment variable {DATA_VARIABLE}"
+            ) from error
+        download(archive, Path(own) / archive.file, place=place, on_bytes=on_bytes)
+        yield Path(own) / archive.file, archive.url

@@ -21,6 +21,7 @@ def server() -> Iterator[Server]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("TABGNM_DATA", str(folder))
+    monkeypatch.setenv("NO_PROXY", "*")
     return folder
 
 

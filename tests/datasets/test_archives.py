@@ -3,6 +3,7 @@ import io
 import os
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ TEXT = b"one\ntwo\n"
 
 
 def read(path: Path, member: str = "rows.data") -> str:
-    with open_member(path, member) as text:
+    with open_member(path, member, str(path)) as text:
         return text.read()
 
 
@@ -74,7 +75,7 @@ def evil_tar(target: Path) -> bytes:
 
 @pytest.mark.parametrize("make", [evil_zip, evil_tar])
 def test_no_name_in_an_archive_makes_a_file_anywhere(
-    make: "type[evil_zip]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Path], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / "a" / "b" / "c"
     deep.mkdir(parents=True)

@@ -1,7 +1,8 @@
 import hashlib
 import logging
-import os
 import socket
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def car_archive(url: str, sha256: str | None = None) -> Archive:
     return replace(source, url=url, sha256=sha256)
 
 
+def get(url: str, folder: Path, sha256: str | None = None, **options: float) -> Path:
+    """Download into a folder, as if the user were to be told of another place."""
+    download(car_archive(url, sha256), folder / "car.zip", place=Path("place/car.zip"), **options)  # type: ignore[arg-type]
+    return folder / "car.zip"
+
+
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
@@ -30,8 +37,7 @@ def files(folder: Path) -> list[str]:
 def test_a_download_arrives_whole_and_in_silence(
     server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "new" / "car.zip"
-    download(car_archive(server.serve("car", Answer(BODY)), hashlib.sha256(BODY).hexdigest()), path)
+    path = get(server.serve("car", Answer(BODY)), tmp_path / "new", hashlib.sha256(BODY).hexdigest())
     assert path.read_bytes() == BODY
     assert files(tmp_path) == ["car.zip"]
     assert capfd.readouterr() == ("", "")
@@ -42,7 +48,7 @@ def test_the_logger_of_pooch_is_left_as_it_was(server: Server, tmp_path: Path) -
 
     pooch.get_logger().setLevel(logging.DEBUG)
     try:
-        download(car_archive(server.serve("car", Answer(BODY))), tmp_path / "car.zip")
+        get(server.serve("car", Answer(BODY)), tmp_path)
         assert pooch.get_logger().level == logging.DEBUG
     finally:
         pooch.get_logger().setLevel(logging.INFO)
@@ -51,8 +57,7 @@ def test_the_logger_of_pooch_is_left_as_it_was(server: Server, tmp_path: Path) -
 @pytest.mark.parametrize("fault", [{"truncate_at": 40}, {"status": 503}, {"status": 429}, {"stall_at": 40}])
 def test_a_passing_fault_is_overcome(fault: dict[str, int], server: Server, tmp_path: Path, waits: list[float]) -> None:
     url = server.serve("car", Answer(BODY, broken_attempts=2, **fault))
-    download(car_archive(url), tmp_path / "car.zip", timeout=0.3)
-    assert (tmp_path / "car.zip").read_bytes() == BODY
+    assert get(url, tmp_path, timeout=0.3).read_bytes() == BODY
     assert len(server.requests) == 3
     assert waits == [1, 2]
 
@@ -71,24 +76,31 @@ def test_a_lasting_fault_is_told_and_leaves_nothing_behind(
 ) -> None:
     url = server.serve("car", Answer(BODY, **fault))
     with pytest.raises(DatasetUnavailableError, match=reason) as caught:
-        download(car_archive(url), tmp_path / "car.zip", timeout=0.2)
-    assert url in str(caught.value)
-    assert f"save that file as {tmp_path / 'car.zip'}" in str(caught.value)
+        get(url, tmp_path, timeout=0.2)
+    assert str(caught.value).startswith(f"{url} could not be downloaded")
+    assert str(caught.value).endswith("save that file as place/car.zip")
     assert len(server.requests) == 1 + RETRIES
     assert files(tmp_path) == []
 
 
 def test_a_wrong_checksum_is_refused_and_leaves_nothing_behind(server: Server, tmp_path: Path) -> None:
-    archive = car_archive(server.serve("car", Answer(BODY)), sha256="0" * 64)
     with pytest.raises(DatasetUnavailableError, match=r"(?s)does not match the known hash: expected 0+ but got"):
-        download(archive, tmp_path / "car.zip")
+        get(server.serve("car", Answer(BODY)), tmp_path, sha256="0" * 64)
     assert files(tmp_path) == []
 
 
 def test_what_is_not_there_is_asked_for_once_only(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DatasetUnavailableError, match="404 Not Found"):
-        download(car_archive(f"{server.url}/gone"), tmp_path / "car.zip")
+        get(f"{server.url}/gone", tmp_path)
     assert len(server.requests) == 1
+
+
+def test_a_server_that_refuses_connections_is_told(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(DatasetUnavailableError, match="Connection refused"):
+        get(f"http://127.0.0.1:{port}/car.zip", tmp_path)
 
 
 def test_without_a_network_the_error_says_which_file_to_put_where(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,38 +110,38 @@ def test_without_a_network_the_error_says_which_file_to_put_where(cache: Path, m
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
     with pytest.raises(DatasetUnavailableError) as caught:
         load_dataset("car")
-    message = str(caught.value)
-    assert "https://archive.ics.uci.edu/static/public/19/car+evaluation.zip could not be downloaded" in message
-    assert "(Temporary failure in name resolution" in message or "[Errno -3]" in message
-    assert message.endswith(f"save that file as {cache / 'archives' / 'car+evaluation.zip'}")
+    assert str(caught.value) == (
+        "https://archive.ics.uci.edu/static/public/19/car+evaluation.zip could not be downloaded "
+        "([Errno -3] Temporary failure in name resolution). "
+        f"To go on without the network, save that file as {cache / 'archives' / 'car+evaluation.zip'}"
+    )
     assert isinstance(caught.value, OSError)
 
 
-def test_a_server_that_refuses_connections_is_told(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(DatasetUnavailableError, match="Connection refused"):
-        download(car_archive(f"http://127.0.0.1:{port}/car.zip"), tmp_path / "car.zip")
-
-
-def test_a_folder_that_cannot_be_made_is_told_before_the_download(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    url = server.serve("car", Answer(BODY))
-    with pytest.raises(
-        DatasetUnavailableError, match=r"give a folder that can be written, as data_home= or in .*TABGNM_DATA"
-    ):
-        download(car_archive(url), tmp_path / "file" / "car.zip")
-    assert server.requests == []
-
-
-def test_a_folder_that_is_read_only_is_told_before_the_download(
+def test_a_folder_that_cannot_be_written_is_told_before_the_download(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere, so this is what is asked
-    with pytest.raises(DatasetUnavailableError, match="cannot be written"):
-        download(car_archive(server.serve("car", Answer(BODY))), tmp_path / "car.zip")
+    monkeypatch.setitem(REGISTRY, "car", small_spec("car", server.serve("car", Answer(BODY))))
+    (tmp_path / "file").write_text("not a folder")
+    expected = r"there is no folder to download .* give a folder that can be written, as data_home= or in .*TABGNM_DATA"
+    with pytest.raises(DatasetUnavailableError, match=expected):
+        load_dataset("car", data_home=tmp_path / "file")
+
+    def read_only(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")  # what a user who is not root gets
+
+    monkeypatch.setattr(tempfile, "mkdtemp", read_only)
+    with pytest.raises(DatasetUnavailableError, match=rf"Permission denied.*{expected[-40:]}"):
+        load_dataset("car", data_home=tmp_path / "folder")
     assert server.requests == []
+
+
+def test_many_may_load_the_same_data_set_at_once(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTRY, "car", small_spec("car", server.serve("car", Answer(BODY))))
+    with ThreadPoolExecutor(8) as pool:
+        targets = list(pool.map(lambda _: load_dataset("car").target.tolist(), range(24)))
+    assert targets == [["unacc", "vgood"]] * 24
+    assert files(cache) == ["car.csv.gz"]
 
 
 def test_what_was_downloaded_and_is_not_the_data_set_is_not_kept(

@@ -81,6 +81,11 @@ def test_what_is_wrong_with_a_file_is_told(text: str, complaint: str) -> None:
         columns_of(text, Delimited(), a="number")
 
 
+def test_what_is_no_text_table_is_told() -> None:
+    with pytest.raises(DatasetContentError, match="the file is not a table: field larger than field limit"):
+        columns_of("x" * 200_000, Delimited(("a",)), a="number")
+
+
 @pytest.mark.parametrize("cell", ["1.5", "?"])
 def test_a_label_that_is_no_integer_is_told(cell: str) -> None:
     with pytest.raises(DatasetContentError, match="which is not an integer"):

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -5,7 +8,7 @@ from tabgnm.datasets import load_dataset, make_noisy_moons, make_xor, xor_bayes_
 
 
 @pytest.mark.parametrize("make", [make_noisy_moons, make_xor])
-def test_a_seed_gives_the_same_points_and_another_one_others(make: "type[make_xor]") -> None:
+def test_a_seed_gives_the_same_points_and_another_one_others(make: Callable[..., Any]) -> None:
     (X, y), (X_again, y_again), (X_other, _) = make(random_state=1), make(random_state=1), make(random_state=2)
     np.testing.assert_array_equal(X, X_again)
     np.testing.assert_array_equal(y, y_again)
@@ -14,7 +17,7 @@ def test_a_seed_gives_the_same_points_and_another_one_others(make: "type[make_xo
 
 
 @pytest.mark.parametrize(("name", "make"), [("noisy_moons", make_noisy_moons), ("xor", make_xor)])
-def test_the_data_set_of_that_name_is_the_default_draw(name: str, make: "type[make_xor]") -> None:
+def test_the_data_set_of_that_name_is_the_default_draw(name: str, make: Callable[..., Any]) -> None:
     X, y = load_dataset(name, return_X_y=True)
     np.testing.assert_array_equal(X, make()[0])
     np.testing.assert_array_equal(y, make()[1])
