@@ -84,12 +84,12 @@ def fetch(
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """Show what is wrong with a data set as a message, not as a traceback, and exit."""
-    from tabgnm.datasets import DatasetContentError, DatasetUnavailableError
+    """Show what is wrong with a data set or its file as a message, not as a traceback, and exit."""
+    from tabgnm.datasets import DatasetContentError
 
     try:
         yield
-    except (DatasetContentError, DatasetUnavailableError) as error:
+    except (DatasetContentError, OSError) as error:  # DatasetUnavailableError is an OSError, too
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 

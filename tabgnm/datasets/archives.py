@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import shutil
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,7 +20,6 @@ from typing import IO, cast
 from tabgnm.datasets import lzw
 from tabgnm.datasets.errors import DatasetContentError
 
-NESTED_IN_MEMORY = 64 * 2**20  # an inner archive larger than this goes to a temporary file
 DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -82,11 +79,8 @@ def _find(archive: Path, member: str, where: str, stack: ExitStack) -> IO[bytes]
 def _nested(outer: zipfile.ZipFile, stack: ExitStack) -> Iterator[zipfile.ZipFile]:
     for name in outer.namelist():
         if name.lower().endswith(".zip"):
-            # A zip file is read from its end, which a stream inside another zip file does slowly; so it is copied.
-            copy = stack.enter_context(tempfile.SpooledTemporaryFile(NESTED_IN_MEMORY))  # noqa: SIM115 - as above
-            with outer.open(name) as inner:
-                shutil.copyfileobj(inner, copy)
-            yield stack.enter_context(zipfile.ZipFile(cast("IO[bytes]", copy)))
+            # A zip file is read from its end, which a stream out of another one does slowly; so it is read whole.
+            yield stack.enter_context(zipfile.ZipFile(io.BytesIO(outer.read(name))))
 
 
 def _choose(names: list[str], member: str) -> str | None:

@@ -68,7 +68,13 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
         )
     path = folder / name
     if path.is_file():
-        return CachedFile(path, entry.get("sha256"), entry.get("n_samples"))
+        sha256, n_samples = entry.get("sha256"), entry.get("n_samples")
+        for field, value, kind in (("sha256", sha256, str), ("n_samples", n_samples, int)):
+            if value is not None and not isinstance(value, kind):
+                raise DatasetContentError(
+                    f"{folder / MANIFEST} gives {value!r} as {field} of {key}; expected {kind.__name__}"
+                )
+        return CachedFile(path, sha256, n_samples)
     return None
 
 

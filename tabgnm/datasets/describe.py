@@ -48,7 +48,7 @@ def describe(spec: DatasetSpec, variant: Variant, *, n_rows: int | None = None, 
         facts["Leak"] = (
             f"LEAKY: the target is computed from {leaking}, which the paper has among the features"
             if variant == "paper"
-            else f'{leaking}, from which the target is computed, left out (variant="paper" has it)'
+            else f'without {leaking}, from which the target is computed (they are in variant="paper")'
         )
     if spec.notes:
         facts["Notes"] = spec.notes

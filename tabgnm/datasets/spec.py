@@ -35,8 +35,8 @@ class Archive:
     sha256 : str, optional
         The checksum of the archive, where one is published. UCI publishes none, so what is checked for its data
         sets is the parsed content (`DatasetSpec.content_sha256`).
-    raw : dict, optional
-        The columns to read, by kind, where they are not yet those of the data set; `derive` makes those of them.
+    raw : tuple of (str, kind) pairs, optional
+        The columns to read, with their kinds, where they are not yet those of the data set; `derive` makes these.
     derive : callable, optional
         Makes the columns of the data set from the columns that were read.
     """

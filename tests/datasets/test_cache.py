@@ -92,6 +92,14 @@ def test_a_manifest_cannot_point_out_of_its_folder(file: object, cache: Path) ->
         load_dataset("car")
 
 
+@pytest.mark.usefixtures("small_car")
+@pytest.mark.parametrize("entry", [{"n_samples": "many"}, {"sha256": 7}])
+def test_a_manifest_with_the_wrong_kind_of_value_is_told(entry: dict[str, object], cache: Path) -> None:
+    put(cache, "car.csv.gz", gzip.compress(CAR), car=entry)
+    with pytest.raises(DatasetContentError, match=r"datasets\.json gives .* of car; expected (int|str)"):
+        load_dataset("car")
+
+
 def test_what_is_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
     spec = REGISTRY["auto_mpg"]
     random = np.random.default_rng(0)

@@ -53,7 +53,7 @@ def test_info_describes_a_data_set(runner: CliRunner, cache: Path) -> None:
     assert result.exit_code == 0, result.output
     for text in (
         "10,000",
-        "stab, from which the target is computed",
+        "without stab, from which the target is computed",
         "clean, paper",
         "CC BY 4.0",
         "Arzamasov",
