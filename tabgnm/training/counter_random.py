@@ -43,11 +43,14 @@ def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
     return np.array([seed & _MASK for seed in seeds], dtype=np.uint64)
 
 
-def keys(seeds: NDArray[np.uint64], *parts: int) -> NDArray[np.int64]:
-    """Return a 64-bit key for each seed and what is to be drawn."""
+def keys(seeds: NDArray[np.uint64], *parts: int | range) -> NDArray[np.int64]:
+    """Return a 64-bit key for each seed and what is to be drawn; a range among `parts` gives a row for each of it."""
     values = _mix(seeds + np.uint64(_GOLDEN))
     for part in parts:
-        values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
+        if isinstance(part, range):
+            values = _mix(values + np.array([(each + 1) * _GOLDEN & _MASK for each in part], np.uint64)[:, None])
+        else:
+            values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
     return values.view(np.int64)
 
 
@@ -105,9 +108,17 @@ def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, d
     if sizes is not None:
         positions = torch.arange(largest, device=device)
         order_by = torch.where(positions < sizes.unsqueeze(1), order_by >> 2, positions + 2**62)
+    # Numbers are sorted faster than their places, so each carries its place along in the low bits.
+    low = 2 ** (largest - 1).bit_length() - 1
     if device.type == "cpu":  # NumPy's vectorised sort is several times faster than torch's here
-        return torch.from_numpy(np.argsort(order_by.numpy(), axis=1))
-    return order_by.argsort(dim=1)
+        numbers = order_by.numpy()
+        numbers &= ~low
+        numbers |= np.arange(largest)
+        numbers.sort(axis=1)
+        numbers &= low
+        return torch.from_numpy(numbers)
+    packed = order_by.bitwise_and_(~low).bitwise_or_(torch.arange(largest, device=device))
+    return packed.sort(dim=1).values.bitwise_and_(low)
 
 
 class Streams:

@@ -90,8 +90,11 @@ class Adam:
         settings = self.settings
         own_steps = np.asarray(n_steps, dtype=np.float64)
         done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, M), before each step
-        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-        rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        if settings.schedule == "constant" and not settings.warmup:
+            rate = np.broadcast_to(self._base_rates, done.shape)
+        else:
+            progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+            rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
         self._host_rates, self._host_steps = rate, done + 1
         if self._plain:
             return
