@@ -200,7 +200,7 @@ class Lockstep:
             keys = [counter_random.keys(self._seeds, *purpose) for purpose in purposes]
             self._keys_ahead = np.stack(keys, axis=1)  # (epochs, streams, M)
         self._staged_keys.send(self._keys_ahead[epoch - self._epochs_ahead.start])
-        self.adam.load_epoch(epoch, self.epochs.n_steps)
+        self.adam.load_epoch(epoch)
 
     def begin_epoch(self) -> None:
         """Shuffle, and start the streams."""
@@ -266,9 +266,9 @@ class Lockstep:
         """Do what `take_steps` does, for a single model without variants."""
         plain.load(data.x[0], data.y[0], data.weights[0])
         with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
-            for step, rates in zip(block.steps, data.rates.unbind(), strict=True):
+            for step in block.steps:
                 plain.run(step.start, step.n_rows, self.dropout.factors(1, step.n_rows, squeeze=True))
-                self.adam.step(1, step.index, rates)
+                self.adam.step(1, step.index, self._rates_of_steps[step.index])
             self.train_loss += plain.train_loss(data.shares[0])
 
     def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
@@ -289,6 +289,7 @@ class Lockstep:
         batch_size = self.epochs.batch_size
         if n_models == 1 and device.type == "cpu" and is_small(shape, batch_size):
             self._plain = PlainStep(self.layout, self.flat[0], self.grad[0], settings.loss)
+            self._rates_of_steps = self.adam.rates.unbind()
             if self._val_cache is not None and self._val_weights is not None:
                 x, y = self._val_cache
                 self._plain.load_validation(x[0], y[0], self._val_weights[0])
