@@ -108,17 +108,9 @@ def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, d
     if sizes is not None:
         positions = torch.arange(largest, device=device)
         order_by = torch.where(positions < sizes.unsqueeze(1), order_by >> 2, positions + 2**62)
-    # Numbers are sorted faster than their places, so each carries its place along in the low bits.
-    low = 2 ** (largest - 1).bit_length() - 1
     if device.type == "cpu":  # NumPy's vectorised sort is several times faster than torch's here
-        numbers = order_by.numpy()
-        numbers &= ~low
-        numbers |= np.arange(largest)
-        numbers.sort(axis=1)
-        numbers &= low
-        return torch.from_numpy(numbers)
-    packed = order_by.bitwise_and_(~low).bitwise_or_(torch.arange(largest, device=device))
-    return packed.sort(dim=1).values.bitwise_and_(low)
+        return torch.from_numpy(np.argsort(order_by.numpy(), axis=1))
+    return order_by.argsort(dim=1)
 
 
 class Streams:
