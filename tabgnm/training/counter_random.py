@@ -43,11 +43,14 @@ def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
     return np.array([seed & _MASK for seed in seeds], dtype=np.uint64)
 
 
-def keys(seeds: NDArray[np.uint64], *parts: int) -> NDArray[np.int64]:
-    """Return a 64-bit key for each seed and what is to be drawn."""
+def keys(seeds: NDArray[np.uint64], *parts: int | range) -> NDArray[np.int64]:
+    """Return a 64-bit key for each seed and what is to be drawn; a range among `parts` gives a row for each of it."""
     values = _mix(seeds + np.uint64(_GOLDEN))
     for part in parts:
-        values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
+        if isinstance(part, range):
+            values = _mix(values + np.array([(each + 1) * _GOLDEN & _MASK for each in part], np.uint64)[:, None])
+        else:
+            values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
     return values.view(np.int64)
 
 

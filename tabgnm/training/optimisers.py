@@ -82,16 +82,20 @@ class Adam:
 
     def allocate_rates(self, n_steps: Sequence[int]) -> None:
         """Make room for the rates of an epoch, which stays where it is from then on."""
+        self._own_steps = np.asarray(n_steps, dtype=np.float64)
+        self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
+        self._constant_rates = np.repeat(self._base_rates[None], max(n_steps), axis=0)
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
         self._staged_rates = Staging(self.rates)
 
-    def load_epoch(self, epoch: int, n_steps: Sequence[int]) -> None:
+    def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
         settings = self.settings
-        own_steps = np.asarray(n_steps, dtype=np.float64)
-        done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, M), before each step
-        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-        rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        done = epoch * self._own_steps + self._steps_before  # (steps, M), before each step
+        rate = self._constant_rates
+        if settings.schedule != "constant" or settings.warmup:
+            progress = np.minimum(done / (settings.max_epochs * self._own_steps), 1.0)
+            rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
         self._host_rates, self._host_steps = rate, done + 1
         if self._plain:
             return
