@@ -84,21 +84,25 @@ class Adam:
         """Make room for the rates of an epoch, which stays where it is from then on."""
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
         self._staged_rates = Staging(self.rates)
+        # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
+        pairs = np.stack([self._base_rates, np.asarray(n_steps, dtype=np.float64)])
+        self._kinds, self._kind_of = np.unique(pairs, axis=1, return_inverse=True)
+        self._kind_of = self._kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
 
     def load_epoch(self, epoch: int, n_steps: Sequence[int]) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
         settings = self.settings
-        own_steps = np.asarray(n_steps, dtype=np.float64)
-        done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, M), before each step
+        base_rates, own_steps = self._kinds
+        done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, kinds), before each step
         progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-        rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
-        self._host_rates, self._host_steps = rate, done + 1
+        rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        self._host_rates, self._host_steps = rate[:, self._kind_of], (done + 1)[:, self._kind_of]
         if self._plain:
             return
         rate = np.maximum(rate, _SMALLEST_RATE)
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
         table = [correction_1 / (rate * np.sqrt(correction_2)), settings.eps * correction_1 / rate, rate]
-        self._staged_rates.send(np.stack(table, axis=1))
+        self._staged_rates.send(np.stack(table, axis=1)[:, :, self._kind_of])
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

@@ -136,7 +136,8 @@ class LayerGpuStep:
         # Those of all layers side by side; one layer has no states.
         targets = [width for _, width in widths]
         n_models, device = adam.flat.shape[0], adam.flat.device
-        self._all_states = torch.zeros(n_models, batch_size, max(16, sum(targets[:-1])), device=device)
+        dtype = torch.bfloat16 if self._how == "bf16" else torch.float32  # as the table has
+        self._all_states = torch.zeros(n_models, batch_size, max(16, sum(targets[:-1])), dtype=dtype, device=device)
         self._all_grads = torch.zeros(n_models, batch_size, sum(targets), device=device)
         ends = list(itertools.accumulate(targets))
         self._states = [self._all_states[..., end - own : end] for own, end in zip(targets[:-1], ends, strict=False)]

@@ -26,7 +26,7 @@ from tabgnm.training.triton_kernels import LOSS_KINDS, adam, loss_slope, stream_
 MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.
 PRODUCTS = {"float32": "bf16x6", "tf32": "bf16x3", "bf16": "bf16"}
-_PROGRAMS = 256  # as many keep all multiprocessors of a GPU busy
+_FEW_PROGRAMS = 96  # so few leave multiprocessors of a GPU idle
 
 
 @triton.jit
@@ -145,7 +145,8 @@ def _update_kernel(
     is_first_layer = tl.load(tile_ptr) != 0
     first_source = tl.multiple_of(tl.load(tile_ptr + 1), 16)
     first_target = tl.multiple_of(tl.load(tile_ptr + 2), 16)
-    n_sources, n_targets = tl.load(tile_ptr + 3), tl.multiple_of(tl.load(tile_ptr + 4), 16)
+    n_sources = tl.multiple_of(tl.load(tile_ptr + 3), 16)
+    n_targets = tl.multiple_of(tl.load(tile_ptr + 4), 16)
     source_column = tl.multiple_of(tl.load(tile_ptr + 5), 16)
     grad_column = tl.multiple_of(tl.load(tile_ptr + 6), 16)
     weight_column = tl.multiple_of(tl.load(tile_ptr + 7), 16)
@@ -153,26 +154,28 @@ def _update_kernel(
     source_inside, target_inside = (sources < n_sources)[None, :], (targets < n_targets)[None, :]
     inside = (sources < n_sources)[:, None] & target_inside
 
-    columns = weight_column + sources[:, None] * n_targets + targets[None, :]
-    places = model * flat_model + columns
-    weight = tl.load(flat_ptr + places, mask=inside, other=0.0)
-    moment = tl.load(moment_ptr + places, mask=inside, other=0.0)
-    square = tl.load(square_ptr + places, mask=inside, other=0.0)
+    source_ptr, source_row = state_ptr + model * state_model + source_column, state_row
+    if is_first_layer:
+        source_ptr, source_row = x_ptr + model * x_model, x_row
+    source_ptr, source_row = tl.multiple_of(source_ptr, 16), tl.multiple_of(source_row, 16)
     slope = tl.zeros((SOURCES, TARGETS), dtype=tl.float32)
     bias_slope = tl.zeros((TARGETS,), dtype=tl.float32)
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
         row_inside = (rows < n_rows)[:, None]
-        if is_first_layer:
-            some = x_ptr + model * x_model + rows[:, None] * x_row + sources[None, :]
-            source = tl.load(some, mask=row_inside & source_inside, other=0.0).to(tl.float32)
-        else:
-            some = state_ptr + model * state_model + rows[:, None] * state_row + source_column + sources[None, :]
-            source = tl.load(some, mask=row_inside & source_inside, other=0.0)
+        source_places = source_ptr + rows[:, None] * source_row + sources[None, :]
+        source = tl.load(source_places, mask=row_inside & source_inside, other=0.0).to(tl.float32)
         grad_places = grad_ptr + model * grad_model + rows[:, None] * grad_row + grad_column + targets[None, :]
         grad = tl.load(grad_places, mask=row_inside & target_inside, other=0.0)
         slope = _product(tl.trans(source), grad, slope, HOW)
         bias_slope += tl.sum(grad, axis=0)
+
+    # Read only now: before the product they would take registers, and with them half of the programs that run at once.
+    columns = weight_column + sources[:, None] * n_targets + targets[None, :]
+    places = model * flat_model + columns
+    weight = tl.load(flat_ptr + places, mask=inside, other=0.0)
+    moment = tl.load(moment_ptr + places, mask=inside, other=0.0)
+    square = tl.load(square_ptr + places, mask=inside, other=0.0)
     weight, moment, square = adam(
         weight, slope, moment, square, inside, factor_ptr + columns, model,
         rates_ptr, rates_stride, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
@@ -198,19 +201,14 @@ def _update_kernel(
         tl.store(square_ptr + bias_places, bias_square, mask=bias_inside)
 
 
-def _part(side: int, others: int, largest: int) -> int:
-    """How many of `side` columns a program takes: few enough that all `others` together make enough programs."""
-    part = min(largest, max(16, triton.next_power_of_2(side)))
-    while part > 16 and others * triton.cdiv(side, part) < _PROGRAMS:
-        part //= 2
-    return int(part)
+def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int, int]:
+    """Rows and columns of states or gradients that a program computes, how many numbers it adds up at once, and stages.
 
-
-def _tile(n_models: int, n_rows: int, side: int) -> tuple[int, int]:
-    """Rows and columns of the states that a program takes."""
-    rows = min(64, max(16, triton.next_power_of_2(n_rows)))
-    columns = _part(side, n_models * triton.cdiv(n_rows, rows), 64)
-    return rows, columns
+    Large tiles spare work, small ones keep more multiprocessors busy.
+    """
+    if n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64) < _FEW_PROGRAMS:
+        return 16, 32, 64, 3
+    return 64, 64, 32, 2
 
 
 def forward_layer(
@@ -230,13 +228,14 @@ def forward_layer(
     n_models, n_rows, n_targets = state.shape
     n_sources = weight.shape[1]
     streams, thresholds, scales = (state, state, state) if dropout is None else dropout
-    rows, targets = _tile(n_models, n_rows, n_targets)
+    rows, targets, sources, _ = _tile(n_models, n_rows, n_targets)
     _forward_kernel[(triton.cdiv(n_targets, targets), triton.cdiv(n_rows, rows), n_models)](
         source, weight, bias, state, streams, thresholds, scales,
         n_rows, n_sources, n_targets, streams.shape[2], source.stride(0), source.stride(1), weight.stride(0),
         state.stride(0), state.stride(1), streams.stride(0),
         HOW=how, RELU=relu, DROPOUT=dropout is not None,
-        ROWS=rows, SOURCES=32, TARGETS=targets, num_warps=4, num_stages=3,
+        ROWS=rows, SOURCES=min(sources, max(16, triton.next_power_of_2(n_sources))), TARGETS=targets,
+        num_warps=4, num_stages=3,
     )  # fmt: skip
 
 
@@ -258,7 +257,7 @@ def output_layer(
     """
     n_models, n_rows, n_outputs = kept.shape
     n_sources, n_targets = weight.shape[1:]
-    rows = _part(n_rows, n_models, 64)
+    rows = min(64, max(16, triton.next_power_of_2(n_rows)))
     _output_kernel[(triton.cdiv(n_rows, rows), n_models)](
         source, weight, bias, targets, shares, kept, grad, setting,
         n_rows, n_sources, n_targets, n_outputs, source.stride(0), source.stride(1), weight.stride(0),
@@ -279,13 +278,14 @@ def backward_layer(
     """
     n_models, n_rows, n_targets = grad.shape
     n_sources = weight.shape[1]
-    rows, sources = _tile(n_models, n_rows, n_sources)
-    targets = 32 if n_targets > 16 else 16
+    rows, sources, targets, stages = _tile(n_models, n_rows, n_sources)
+    targets = min(targets, max(16, triton.next_power_of_2(n_targets)))
     _backward_kernel[(triton.cdiv(n_sources, sources), triton.cdiv(n_rows, rows), n_models)](
         source, weight, grad, grad_source, grad if scales is None else scales,
         n_rows, n_sources, n_targets, source.stride(0), source.stride(1), weight.stride(0),
         grad.stride(0), grad.stride(1),
-        HOW=how, DROPOUT=scales is not None, ROWS=rows, SOURCES=sources, TARGETS=targets, num_warps=4, num_stages=3,
+        HOW=how, DROPOUT=scales is not None, ROWS=rows, SOURCES=sources, TARGETS=targets,
+        num_warps=4, num_stages=stages,
     )  # fmt: skip
 
 
@@ -326,9 +326,9 @@ class Update:
             name: each is not None for name, each in zip(names, penalties, strict=True)
         }
         self._constants |= {"HAS_FACTORS": factors is not None, "BETA_1": betas[0], "BETA_2": betas[1]}
-        self._targets = 64
-        others = len(flat) * sum(triton.cdiv(targets, self._targets) for _, targets in widths)
-        self._sources = _part(max(sources for sources, _ in widths), others, 64)
+        self._sources, self._targets = 64, 32
+        if len(flat) * len(self._cut(widths)) < 2 * _FEW_PROGRAMS:
+            self._sources = 16
         self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
 
     def _cut(self, widths: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -356,8 +356,8 @@ class Update:
             self._tiles, x, states, grads, *self._buffers, rates, *self._penalties,
             n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
             flat.stride(0), rates.stride(0),
-            HOW=how, **self._constants, ROWS=min(64, max(16, triton.next_power_of_2(n_rows))),
-            SOURCES=self._sources, TARGETS=self._targets, num_warps=4, num_stages=2,
+            HOW=how, **self._constants, ROWS=32, SOURCES=self._sources, TARGETS=self._targets,
+            num_warps=4, num_stages=1,
         )  # fmt: skip
 
 
