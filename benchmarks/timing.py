@@ -26,15 +26,8 @@ class Options:
     device: str
     quick: bool
     output: Path
-
-    @property
-    def repeats(self) -> int:
-        return 1 if self.quick else 5
-
-    @property
-    def seconds_per_sample(self) -> float:
-        """How long one timed stretch should last, so that the clock and the scheduler do not matter."""
-        return 0.02 if self.quick else 0.5
+    repeats: int = 5
+    seconds_per_sample: float = 0.5  # how long a timed stretch should last: the clock and the scheduler must not matter
 
 
 def synchronise(device: str) -> None:
