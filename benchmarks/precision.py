@@ -34,8 +34,9 @@ def run(options: Options) -> dict[str, Any]:
             settings = FleetSettings(
                 loss=CrossEntropy(), max_epochs=epochs, batch_size=64, precision=precision, device=options.device
             )
-            taken = seconds(lambda f=Fleet(shape, members, settings), t=table: f.fit(t), options.device)
-            result = Fleet(shape, members, settings).fit(table)
+            fleet, results = Fleet(shape, members, settings), []
+            taken = seconds(lambda f=fleet, t=table, r=results: r.append(f.fit(t)), options.device)
+            result = results[0]
             losses = [model.history.val_loss[-1] for model in result.models]
             best = [model.history.best_val_loss for model in result.models]
             outputs = result.predict(table.x.float())
