@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.training.fused import fused_epochs
+
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
@@ -73,6 +75,9 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
     """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
     if device.type == "cpu":
         return _hashes_in_numpy(key_tensor(keys, device), n)
+    kernels = fused_epochs(device)
+    if kernels is not None:
+        return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # a module that may not be there
     counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
     values = counter + key_tensor(keys, device).unsqueeze(1)
     values.bitwise_xor_(_shift(values, 30)).mul_(_signed(_MIX[0]))

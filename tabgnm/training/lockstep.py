@@ -18,10 +18,10 @@ from tabgnm.nn.message_passing import DropoutFactors, backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.fused import fused_kernels
+from tabgnm.training.fused import fused_epochs, fused_kernels, fused_layers
 from tabgnm.training.gated_weights import Gates
 from tabgnm.training.optimisers import Adam
-from tabgnm.training.plain_gpu_step import PlainGpuStep
+from tabgnm.training.plain_gpu_step import LayerGpuStep, PlainGpuStep
 from tabgnm.training.plain_step import PlainStep, is_plain, is_small
 from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
@@ -244,7 +244,7 @@ class Lockstep:
         for step, rates in zip(block.steps, data.rates, strict=True):
             take(step, data, rates)
         n, n_positions = block.n_models, block.n_positions
-        self.train_loss[:n] += self._weighted_loss(self._outputs[:n, :n_positions], data.y, data.shares)
+        self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
 
     def _step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
@@ -280,27 +280,35 @@ class Lockstep:
 
     def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         """Do what `_step` does, for models without variants on a GPU."""
-        assert self._plain_gpu is not None
         n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
-        x, y, weights = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows]
-        self._plain_gpu.run(x, y, weights, self._outputs[:n, rows], self.dropout.states())
+        read = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows], self._outputs[:n, rows]
+        if isinstance(self._plain_gpu, LayerGpuStep):
+            self._plain_gpu.run(*read, self.dropout.states(), rates)
+            return
+        assert self._plain_gpu is not None
+        self._plain_gpu.run(*read, self.dropout.states())
         self.adam.step(n, step.index, rates)
 
     def _make_plain_steps(self, n_models: int) -> None:
         """Prepare the faster ways for models without variants, where there is one."""
         shape, settings, device = self.shape, self.settings, self.flat.device
         self._plain: PlainStep | None = None
-        self._plain_gpu: PlainGpuStep | None = None
-        if not is_plain(shape) or self.gates is not None or self._low is not None:
+        self._plain_gpu: LayerGpuStep | PlainGpuStep | None = None
+        if not is_plain(shape) or self.gates is not None:
             return
         batch_size = self.epochs.batch_size
-        if n_models == 1 and device.type == "cpu" and is_small(shape, batch_size):
+        if n_models == 1 and device.type == "cpu" and self._low is None and is_small(shape, batch_size):
             self._plain = PlainStep(self.layout, self.flat[0], self.grad[0], settings.loss)
             self._rates_of_steps = self.adam.rates.unbind()
             if self._val_cache is not None and self._val_weights is not None:
                 x, y = self._val_cache
                 self._plain.load_validation(x[0], y[0], self._val_weights[0])
-        if self._fused is not None and settings.loss.name in self._fused.LOSS_KINDS:
+        if self._fused is None or settings.loss.name not in self._fused.LOSS_KINDS:
+            return
+        layers = fused_layers(device)
+        if layers is not None and LayerGpuStep.can_do(layers, shape, self.adam):
+            self._plain_gpu = LayerGpuStep(layers, shape, self.adam, settings.loss, batch_size)
+        elif self._low is None:
             views = self.layout.padded_views(self.flat), self.layout.padded_views(self.grad)
             self._plain_gpu = PlainGpuStep(self._fused, shape, *views, settings.loss, batch_size)
 
@@ -339,9 +347,27 @@ class Lockstep:
     def end_epoch(self) -> None:
         """Validate, keep what is best so far, and note who is done. Models that are done are not looked at."""
         self.epoch += 1
-        finite = torch.isfinite(self.train_loss)
         if self.val is not None:
             self._validate()
+        kernels = None if self._fused is None else fused_epochs(self.flat.device)
+        if kernels is not None:
+            kernels.keep_best(
+                self.train_loss,
+                None if self.val is None else self.val_loss,
+                self.epoch,
+                self.active,
+                self.diverged,
+                self.best_loss,
+                self.best_epoch,
+                self.waited,
+                self.flat,
+                self.best_flat,
+                self.settings.min_delta,
+                self.settings.patience,
+            )
+            return
+        finite = torch.isfinite(self.train_loss)
+        if self.val is not None:
             finite &= torch.isfinite(self.val_loss)
         self.diverged |= self.active & ~finite
         self.active &= finite
@@ -363,11 +389,17 @@ class Lockstep:
         elif better:  # what a single one on a CPU does can be asked without waiting for it
             self.best_flat.copy_(self.flat)
 
-    def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        """Sum of weighted losses of each model's rows: (n,)."""
+    def _add_losses(self, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
+        """Add the weighted losses of each model's rows to its entry of `total` (n,)."""
+        loss = self.settings.loss
+        if self._fused is not None and loss.name in self._fused.LOSS_KINDS:
+            kernels = fused_epochs(self.flat.device)
+            assert kernels is not None
+            kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)
+            return
         per_row = self.settings.loss.per_row(outputs, y) * weights
         # 0 x infinity is NaN: what counts nothing must not be looked at
-        return torch.where(weights > 0, per_row, 0.0).sum(dim=1)
+        total += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _validate(self) -> None:
         assert self.val is not None
@@ -386,8 +418,11 @@ class Lockstep:
         for first in range(0, n_rows, self._val_piece):
             weights = self._val_weights[:, first : first + self._val_piece]
             x, y = self._val_cache or self._gather_val(first)
-            output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
-            self.val_loss += self._weighted_loss(output, y, weights)
+            if isinstance(self._plain_gpu, LayerGpuStep):
+                output = self._plain_gpu.outputs(x)
+            else:
+                output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
+            self._add_losses(output, y, weights, self.val_loss)
             self._add_metric(output, y, weights, anew=first == 0)
             del x, y, output
 

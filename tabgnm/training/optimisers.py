@@ -82,21 +82,25 @@ class Adam:
 
     def allocate_rates(self, n_steps: Sequence[int]) -> None:
         """Make room for the rates of an epoch, which stays where it is from then on."""
-        self._own_steps = np.asarray(n_steps, dtype=np.float64)
         self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
-        self._constant_rates = np.repeat(self._base_rates[None], max(n_steps), axis=0)
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
         self._staged_rates = Staging(self.rates)
+        # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
+        pairs = np.stack([self._base_rates, np.asarray(n_steps, dtype=np.float64)])
+        self._kinds, self._kind_of = np.unique(pairs, axis=1, return_inverse=True)
+        self._kind_of = self._kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
+        self._constant_rates = np.repeat(self._kinds[:1], max(n_steps), axis=0)
 
     def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
         settings = self.settings
-        done = epoch * self._own_steps + self._steps_before  # (steps, M), before each step
+        base_rates, own_steps = self._kinds
+        done = epoch * own_steps + self._steps_before  # (steps, kinds), before each step
         rate = self._constant_rates
         if settings.schedule != "constant" or settings.warmup:
-            progress = np.minimum(done / (settings.max_epochs * self._own_steps), 1.0)
-            rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
-        self._host_rates, self._host_steps = rate, done + 1
+            progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+            rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        self._host_rates, self._host_steps = rate[:, self._kind_of], (done + 1)[:, self._kind_of]
         if self._plain:
             return
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
@@ -104,7 +108,8 @@ class Adam:
         moves = rate >= _SMALLEST_RATE
         inverse = np.divide(correction_1, rate, out=np.full_like(rate, np.inf), where=moves)
         scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
-        self._staged_rates.send(np.stack([scale, settings.eps * inverse, np.where(moves, rate, 0.0)], axis=1))
+        table = [scale, settings.eps * inverse, np.where(moves, rate, 0.0)]
+        self._staged_rates.send(np.stack(table, axis=1)[:, :, self._kind_of])
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

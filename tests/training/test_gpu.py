@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -302,17 +303,16 @@ def test_running_out_of_gpu_memory_halves_the_chunk(caplog: pytest.LogCaptureFix
     members = [Member(seed=seed) for seed in range(n_models)]
     settings = on_gpu(settings_for(max_epochs=1, precision="float32"))
     whole: list[TrainedModel] = train(shape, members, settings)
+    gc.collect()
     torch.cuda.empty_cache()
     # Room for the weights of three models: each holds six numbers per weight, at 4 bytes.
     n_weights = sum(math.prod(size) for size in shape.parameter_shapes().values())
-    ballast = torch.empty(
-        max(0, torch.cuda.mem_get_info()[0] - 3 * 6 * 4 * n_weights), dtype=torch.uint8, device="cuda"
-    )
+    allowed = torch.cuda.memory_reserved() + 3 * 6 * 4 * n_weights
+    torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.mem_get_info()[1])
     try:
         models = train(shape, members, settings, chunk_size=n_models)
     finally:
-        del ballast
-        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(1.0)
     assert any("out of GPU memory" in record.getMessage() for record in caplog.records)
     for one, other in zip(models, whole, strict=True):
         torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-3, atol=1e-3)
