@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 datasets_app = typer.Typer(name="datasets", help="The data sets of the paper.", no_args_is_help=True)
 
+WIDE_ENOUGH_FOR_TITLES = 100  # columns of the terminal
+
 DataHome = Annotated[
     Path | None,
     typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or else the user's cache folder."),
@@ -33,7 +35,7 @@ def list_datasets(data_home: DataHome = None) -> None:
     folder = data_folder(data_home)
     console = Console()
     with _errors_told():
-        console.print(_table(folder))
+        console.print(_table(folder, with_titles=console.width >= WIDE_ENOUGH_FOR_TITLES))
     console.print(f"Cache: {folder}", highlight=False, soft_wrap=True, markup=False)
 
 
@@ -103,7 +105,7 @@ def _known(name: str) -> DatasetSpec:
         raise typer.BadParameter(str(error)) from None
 
 
-def _table(folder: Path) -> Table:
+def _table(folder: Path, *, with_titles: bool) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -112,7 +114,8 @@ def _table(folder: Path) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("Name", style="bold", no_wrap=True)
-    table.add_column("Title")
+    if with_titles:
+        table.add_column("Title", no_wrap=True)
     table.add_column("Rows", justify="right", no_wrap=True)
     table.add_column("Features", justify="right", no_wrap=True)
     table.add_column("Task", no_wrap=True)
@@ -120,7 +123,8 @@ def _table(folder: Path) -> Table:
     for spec in REGISTRY.values():
         task = f"{spec.n_classes} classes" if spec.n_classes else spec.task
         rows, features = f"{spec.n_samples:,}", str(spec.n_features)
-        table.add_row(spec.name, spec.title, rows, features, task, availability(spec, folder))
+        titles = (spec.title,) if with_titles else ()
+        table.add_row(spec.name, *titles, rows, features, task, availability(spec, folder))
     return table
 
 

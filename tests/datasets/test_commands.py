@@ -35,6 +35,7 @@ def test_the_list_has_every_data_set_and_whether_it_is_here(runner: CliRunner, c
     here = {"xor": "generated", "diabetes": "scikit-learn", "car": "cached", "adult": "to download", "wine": "archive"}
     for name, where in (here | {"year": "sample", "susy": "sample (10,000)"}).items():
         assert lines[name].rstrip().endswith(where)
+    assert "Wireless Indoor Localization" in lines["wireless"]
     assert "48,842" in lines["adult"] and "28 classes" in lines["abalone"] and "regression" in lines["wine"]
     assert f"Cache: {cache}" in result.output
 
@@ -46,6 +47,7 @@ def test_the_list_fits_a_small_terminal_without_cutting_names_or_numbers(
     output = runner.invoke(app, ["datasets", "list", "--data-home", str(cache)]).output
     for text in (*dataset_names(), "515,345", "to download", "26 classes"):
         assert text in output
+    assert "…" not in output and len(output.splitlines()) < len(dataset_names()) + 8
 
 
 def test_info_describes_a_data_set(runner: CliRunner, cache: Path) -> None:
