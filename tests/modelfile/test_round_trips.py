@@ -136,7 +136,7 @@ def test_what_a_search_found_best_can_be_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.tabgnm", "größer als 3 – 模型", "x" * 255])
 def test_any_name_of_a_file_works(name: str, tmp_path: Path) -> None:
-    folder = tmp_path / "дані і моделі"
+    folder = tmp_path / "модели"
     folder.mkdir()
     fitted("periodic").save(folder / name)
     assert [path.name for path in folder.iterdir()] == [name]
