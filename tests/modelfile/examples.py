@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import hashlib
 import json
 import resource
@@ -252,8 +254,10 @@ def _peak(*, reset: bool = False) -> int:
     """Most memory that this process ever held, or since the last reset where the system can do that."""
     try:
         if reset:
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)  # what is free but kept would hide what is taken next
             Path("/proc/self/clear_refs").write_text("5")
         status = Path("/proc/self/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    except (OSError, IndexError, ValueError):
+    except (OSError, AttributeError, IndexError, ValueError):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
