@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.embeddings import InputEmbedding, embed
+from tabgnm.nn.message_passing import Trace
 from tabgnm.nn.network import Network
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 
@@ -66,17 +67,26 @@ class EmbeddedNetwork(Network):
         - x: (..., embedding.n_columns)
         - output: (..., embedding.n_outputs)
         """
-        embedded = embed(self.shape.embedding, self.effective_parameters(), self._rows(x))
-        return embedded.reshape(*x.shape[:-1], self.shape.embedding.n_outputs)
+        embedding = self.shape.embedding
+        if x.dim() == 0 or x.shape[-1] != embedding.n_columns:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; expected (..., {embedding.n_columns}), as the embedding has"
+            )
+        self._check_codes(x)
+        embedded = embed(embedding, self.effective_parameters(), x.reshape(-1, embedding.n_columns))
+        return embedded.reshape(*x.shape[:-1], embedding.n_outputs)
 
-    def _rows(self, x: Tensor) -> Tensor:
-        """Return x as (rows, m), checked: a code beyond its levels would read those of another category."""
-        rows = super()._rows(x)
-        if torch.compiler.is_compiling() or rows.device.type == "meta":  # there are no values to ask for
-            return rows
+    def _run(self, x: Tensor) -> Trace:
+        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:  # else refused below
+            self._check_codes(x)
+        return super()._run(x)
+
+    def _check_codes(self, x: Tensor) -> None:
+        """Refuse a code beyond its levels: it would read those of another category."""
+        if torch.compiler.is_compiling() or x.device.type == "meta":  # there are no values to ask for
+            return
         try:
-            self.shape.embedding.check_codes(rows)
+            self.shape.embedding.check_codes(x)
         except RuntimeError as error:  # inside vmap they cannot be asked for
             if "vmap" not in str(error):
                 raise
-        return rows

@@ -96,8 +96,7 @@ class Network(nn.Module):
         output = self._run(x).output
         return output if x.dim() == 2 else output.reshape(*x.shape[:-1], self.shape.n_outputs)
 
-    def _rows(self, x: Tensor) -> Tensor:
-        """Return x as (rows, m), checked."""
+    def _run(self, x: Tensor) -> Trace:
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor: pass torch.as_tensor(x)")
         if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
@@ -107,10 +106,7 @@ class Network(nn.Module):
             )
         if not x.is_floating_point():
             raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers: pass x.float()")
-        return x if x.dim() == 2 else x.reshape(-1, self.shape.n_inputs)
-
-    def _run(self, x: Tensor) -> Trace:
-        rows = self._rows(x)
+        rows = x if x.dim() == 2 else x.reshape(-1, self.shape.n_inputs)
         parameters = self.effective_parameters(random_gates=self.training)
         dropout = (
             (lambda _, activated: self._dropout_factors(activated)) if self.training and self.dropout > 0 else None

@@ -64,7 +64,7 @@ def read_table(X: Any) -> RawTable:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
-        return _of_frame(frame)
+        return _of_frame(frame, X if nw.dependencies.is_pandas_dataframe(X) else None)
     if hasattr(X, "__arrow_c_stream__"):  # such as a pyarrow RecordBatch
         return _of_frame(nw.from_arrow(X, backend="pyarrow"))
     return _of_array(_as_array(X))
@@ -154,7 +154,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
     return _of_array(array)
 
 
-def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
+def _of_frame(frame: nw.DataFrame[Any], pandas_frame: Any = None) -> RawTable:
     names: list[Any] = list(frame.columns)
     _refuse_empty(len(frame), len(names))
     types = sorted({type(name).__qualname__ for name in names})
@@ -167,8 +167,22 @@ def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
         )
     own = types == ["str"]
     shown = names if own else [f"x{column}" for column in range(len(names))]
-    columns = [Column(series, name) for series, name in zip(frame.iter_columns(), shown, strict=True)]
+    dtypes = set() if pandas_frame is None else set(pandas_frame.dtypes)
+    if len(dtypes) == 1 and _is_plain(only := dtypes.pop()) and only.kind in "biuf":
+        return RawTable(ArraySource(pandas_frame.to_numpy()), shown if own else None)
+    series = frame.iter_columns() if pandas_frame is None else map(_pandas_column, pandas_frame.items())
+    columns = [Column(data, name) for data, name in zip(series, shown, strict=True)]
     return RawTable(ColumnsSource(columns, len(frame)), shown if own else None)
+
+
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufMm"
+
+
+def _pandas_column(item: tuple[Any, Any]) -> Any:
+    # The arrays of numpy in a frame of pandas need no interpreter, which would take most of the time of a single row.
+    _, series = item
+    return series.to_numpy() if _is_plain(series.dtype) else nw.from_native(series, series_only=True)
 
 
 def _refuse_duplicates(X: Any) -> None:

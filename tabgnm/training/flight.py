@@ -137,12 +137,11 @@ class Flight:
             val_losses = val_loss[trained].tolist() if lockstep.val is not None else []
             metrics = metric[0][trained].tolist() if metric else []
             for i, position in enumerate(positions):
-                history = self.histories[position]
-                history.train_loss.append(losses[i])
+                self.histories[position].train_loss.append(losses[i])
                 if val_losses:
-                    history.val_loss.append(val_losses[i])
+                    self.histories[position].val_loss.append(val_losses[i])
                 if metrics:
-                    history.val_metric.append(metrics[i])
+                    self.histories[position].val_metric.append(metrics[i])
             was_active = was_active & active.bool()
             report = EpochReport(epoch, positions, losses, val_losses, metrics)
             answers = [hook.on_epoch_end(report) for hook in self.hooks] if positions else []

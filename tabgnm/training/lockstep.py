@@ -76,11 +76,6 @@ class Dropout:
         return draw
 
 
-def _weighted_sum(per_row: Tensor, weights: Tensor) -> Tensor:
-    """Sum over each model's rows, (n,). 0 x infinity is NaN: what counts nothing must not be looked at."""
-    return torch.where(weights > 0, per_row * weights, 0.0).sum(dim=1)
-
-
 class BlockData(NamedTuple):
     """What the steps of a block read: rows, targets, what a row counts in its step and in the epoch, and the rates."""
 
@@ -357,13 +352,9 @@ class Lockstep:
 
     def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """Sum of weighted losses of each model's rows: (n,)."""
-        return _weighted_sum(self.settings.loss.per_row(outputs, y), weights)
-
-    def _weighted_metric(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        """Sum of weighted metrics of each model's rows: (n,)."""
-        loss = self.settings.loss
-        assert isinstance(loss, LossWithMetric)
-        return _weighted_sum(loss.metric_per_row(outputs, y), weights)
+        per_row = self.settings.loss.per_row(outputs, y) * weights
+        # 0 x infinity is NaN: what counts nothing must not be looked at
+        return torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _validate(self) -> None:
         assert self.val is not None
@@ -379,9 +370,16 @@ class Lockstep:
             x, y = self._val_cache or self._gather_val(first)
             output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
             self.val_loss += self._weighted_loss(output, y, weights)
-            if self.val_metric is not None:
-                self.val_metric += self._weighted_metric(output, y, weights)
+            self._add_metric(output, y, weights)
             del x, y, output
+
+    def _add_metric(self, outputs: Tensor, y: Tensor, weights: Tensor) -> None:
+        """Add the weighted metrics of validation rows, if they are asked for."""
+        loss = self.settings.loss
+        if self.val_metric is not None:
+            assert isinstance(loss, LossWithMetric)
+            per_row = loss.metric_per_row(outputs, y) * weights
+            self.val_metric += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _gather_val(self, first: int) -> tuple[Tensor, Tensor]:
         """Fetch a piece of the validation rows: x (M, L, m) and y (M, L, ...)."""

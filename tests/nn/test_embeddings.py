@@ -300,6 +300,7 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 3, 0.5]])), ValueError, "column 4 of x holds 0.5"),
     (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, math.nan, 0]])), ValueError, "column 3 of x holds nan"),
     (lambda: VARIANTS["mlp"]().embed(torch.tensor([[0.0, 0, 0, 9, 0]])), ValueError, "column 3 of x holds 9"),
+    (lambda: VARIANTS["mlp"]().embed(torch.zeros(2, 4)), ValueError, r"x has shape \(2, 4\); expected \(..., 5\), as the embedding has"),
     (lambda: VARIANTS["mlp"]()(torch.zeros(2, 4)), ValueError, r"x has shape \(2, 4\); expected \(..., 5\)"),
 ]  # fmt: skip
 

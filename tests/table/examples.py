@@ -75,13 +75,17 @@ def arrow_of(*, dictionary: bool = False) -> pa.Table:
 
 def pandas_arrow() -> pd.DataFrame:
     table = pa.table(COLUMNS)
-    return pd.DataFrame({name: pd.array(table[name].combine_chunks(), dtype=pd.ArrowDtype(table[name].type)) for name in NAMES})
+    return pd.DataFrame(
+        {name: pd.array(table[name].combine_chunks(), dtype=pd.ArrowDtype(table[name].type)) for name in NAMES}
+    )
 
 
 FORMS: dict[str, Callable[[], Any]] = {
     "pandas": pandas_of,
     "pandas, objects": lambda: pandas_of(**dict.fromkeys(NAMES[:5], object)),
-    "pandas, nullable": lambda: pandas_of(age="Int64", income="Float64", member="boolean", colour="string", city="string"),
+    "pandas, nullable": lambda: pandas_of(
+        age="Int64", income="Float64", member="boolean", colour="string", city="string"
+    ),
     "pandas, categories": lambda: pandas_of(member="boolean", colour="category", city="category"),
     "pandas, arrow": pandas_arrow,
     "polars": polars_of,

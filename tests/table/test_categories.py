@@ -46,7 +46,9 @@ def test_an_unknown_level_counts_as_missing_where_something_was_missing_in_fit()
 def test_two_levels_are_one_column_of_minus_1_and_1_and_0_for_what_is_unknown() -> None:
     encoder = fitted(column(["no", "yes", "yes"]))
     assert encoder.encoded_names == ["a: no or yes"]
-    np.testing.assert_array_equal(encoder.encode(read_table(column(["yes", "no", "maybe", None], object))), [[1], [-1], [0], [0]])
+    np.testing.assert_array_equal(
+        encoder.encode(read_table(column(["yes", "no", "maybe", None], object))), [[1], [-1], [0], [0]]
+    )
     with_gaps = fitted(column(["no", "yes", None]))
     np.testing.assert_array_equal(with_gaps.encode(read_table(column(["yes", "no", None]))), [[1, 0], [-1, 0], [0, 1]])
 
@@ -57,7 +59,16 @@ def test_many_levels_are_codes_the_most_frequent_first_and_ties_in_alphabetical_
     assert encoder.level_names == [["(missing or unknown)", "b", "d", "a", "c"]]
     assert codes(frame, max_one_hot=3) == [3] * 3 + [1] * 5 + [4] * 3 + [2] * 4
     embedding = encoder.embedding
-    assert embedding is not None and vars(embedding) == {"n_plain": 0, "n_numeric": 0, "numeric": "periodic", "n_basis": 16, "numeric_dim": 4, "frequency_scale": 0.1, "levels": (5,), "level_dim": 8}
+    assert embedding is not None and vars(embedding) == {
+        "n_plain": 0,
+        "n_numeric": 0,
+        "numeric": "periodic",
+        "n_basis": 16,
+        "numeric_dim": 4,
+        "frequency_scale": 0.1,
+        "levels": (5,),
+        "level_dim": 8,
+    }
 
 
 def test_missing_and_unknown_levels_have_code_0() -> None:
@@ -70,7 +81,9 @@ def test_levels_with_few_rows_share_one() -> None:
     assert codes(frame, max_one_hot=3) == [1] * 5 + [2] * 4 + [3] * 5
     assert fitted(frame, max_one_hot=3).level_names == [["(missing or unknown)", "a", "b", "(rare)"]]
     assert fitted(frame, max_one_hot=3).columns[0].note == "3 rare levels share one"
-    assert fitted(frame, max_one_hot=3, min_level_count=1).level_names == [["(missing or unknown)", "a", "b", "c", "e", "d"]]
+    assert fitted(frame, max_one_hot=3, min_level_count=1).level_names == [
+        ["(missing or unknown)", "a", "b", "c", "e", "d"]
+    ]
 
 
 def test_a_level_that_was_never_seen_is_a_rare_one_where_there_are_such() -> None:
@@ -134,7 +147,11 @@ def test_levels_match_by_value_whatever_their_types(then: str, now: str) -> None
 
 def test_large_integers_stay_exact() -> None:
     big = 2**60
-    for X in (column([big, big + 1, big + 2, None], "Int64"), column([big, big + 1, big + 2, None], object), pl.DataFrame({"a": [big, big + 1, big + 2, None]})):
+    for X in (
+        column([big, big + 1, big + 2, None], "Int64"),
+        column([big, big + 1, big + 2, None], object),
+        pl.DataFrame({"a": [big, big + 1, big + 2, None]}),
+    ):
         assert fitted(X, kinds={"a": "category"}).encoded_names[:3] == [f"a={big}", f"a={big + 1}", f"a={big + 2}"]
 
 
@@ -151,17 +168,24 @@ def test_dates_as_categories_match_across_frames() -> None:
     stamps = pd.to_datetime(days, format="ISO8601")
     encoder = fitted(column(stamps), kinds={"a": "category"})
     assert encoder.encoded_names == ["a=2024-01-01", "a=2024-01-02", "a=2024-01-03 12:30:00"]
-    for X in (pl.DataFrame({"a": stamps.to_pydatetime()}), stamps.to_numpy().reshape(-1, 1), column(stamps.tz_localize("UTC")), column(["2024-01-01", "2024-01-02", "2024-01-03 12:30:00"])):
+    for X in (
+        pl.DataFrame({"a": stamps.to_pydatetime()}),
+        stamps.to_numpy().reshape(-1, 1),
+        column(stamps.tz_localize("UTC")),
+        column(["2024-01-01", "2024-01-02", "2024-01-03 12:30:00"]),
+    ):
         np.testing.assert_array_equal(encoder.encode(read_table(X)), np.eye(3))
 
 
 def test_100_000_levels_in_200_000_rows_take_little_time_and_memory() -> None:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"id": [f"customer {i}" for i in np.concatenate([np.arange(100_000), rng.integers(0, 100_000, 100_000)])]})
-    start = time.perf_counter()
+    frame = pd.DataFrame(
+        {"id": [f"customer {i}" for i in np.concatenate([np.arange(100_000), rng.integers(0, 100_000, 100_000)])]}
+    )
+    start = time.process_time()
     encoder = fitted(frame)
     numbers = encoder.encode(read_table(frame))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert numbers.shape == (200_000, 1) and numbers.max() == 5001
     assert encoder.columns[0].n_levels == 100_000
     schema, arrays = encoder.state()

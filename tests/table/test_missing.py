@@ -15,7 +15,20 @@ from tabgnm.table import TableError, read_table
 from tests.table.examples import NAN, NUMERIC_SETTINGS, column, encoded, fitted
 
 
-@pytest.mark.parametrize("nothing", [None, NAN, np.float32("nan"), pd.NA, pd.NaT, decimal.Decimal("nan"), decimal.Decimal("snan"), np.datetime64("NaT")], ids=repr)
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        None,
+        NAN,
+        np.float32("nan"),
+        pd.NA,
+        pd.NaT,
+        decimal.Decimal("nan"),
+        decimal.Decimal("snan"),
+        np.datetime64("NaT"),
+    ],
+    ids=repr,
+)
 def test_every_way_to_say_nothing_is_missing(nothing: Any) -> None:
     for cells, expected in (([1.0, 2.0, 4.0], [2.0, 1.0]), (["a", "b", "c"], [0, 0, 0, 1])):
         assert encoded(column([*cells, nothing], object), scaling="none")[-1].tolist() == expected
@@ -56,18 +69,45 @@ def test_a_date_has_one_indicator_for_all_its_parts() -> None:
 
 
 def test_constant_and_all_missing_columns_give_no_encoded_column_and_say_so() -> None:
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "constant": [7, 7, 7], "empty": [NAN] * 3, "nothing": pd.Series([None] * 3, dtype=object), "word": ["a"] * 3, "yes": [True] * 3, "day": pd.to_datetime(["2024-01-01"] * 3)})
+    frame = pd.DataFrame(
+        {
+            "x": [1.0, 2.0, 3.0],
+            "constant": [7, 7, 7],
+            "empty": [NAN] * 3,
+            "nothing": pd.Series([None] * 3, dtype=object),
+            "word": ["a"] * 3,
+            "yes": [True] * 3,
+            "day": pd.to_datetime(["2024-01-01"] * 3),
+        }
+    )
     encoder = fitted(frame)
     assert encoder.encoded_names == ["x"]
-    assert [info.note for info in encoder.columns] == ["", "constant: not used", "all missing: not used", "all missing: not used", "constant: not used", "constant: not used", "constant: not used"]
+    assert [info.note for info in encoder.columns] == [
+        "",
+        "constant: not used",
+        "all missing: not used",
+        "all missing: not used",
+        "constant: not used",
+        "constant: not used",
+        "constant: not used",
+    ]
     # Whatever they hold later is not looked at.
-    other = pd.DataFrame({"x": [2.0], "constant": [np.inf], "empty": ["?"], "nothing": [3], "word": [{}], "yes": [5], "day": ["?"]})
+    other = pd.DataFrame(
+        {"x": [2.0], "constant": [np.inf], "empty": ["?"], "nothing": [3], "word": [{}], "yes": [5], "day": ["?"]}
+    )
     np.testing.assert_array_equal(encoder.encode(read_table(other)), encoder.encode(read_table(frame))[1:2])
 
 
 def test_a_constant_with_gaps_still_tells_where_the_gaps_are() -> None:
     day = pd.Timestamp("2024-01-01")
-    frame = pd.DataFrame({"n": [7.0, NAN, 7.0], "w": ["a", None, "a"], "b": pd.array([True, None, True], dtype="boolean"), "d": [day, pd.NaT, day]})
+    frame = pd.DataFrame(
+        {
+            "n": [7.0, NAN, 7.0],
+            "w": ["a", None, "a"],
+            "b": pd.array([True, None, True], dtype="boolean"),
+            "d": [day, pd.NaT, day],
+        }
+    )
     encoder = fitted(frame)
     assert encoder.encoded_names == ["n is missing", "w=(missing or unknown)", "b is missing", "d is missing"]
     assert {info.note for info in encoder.columns} == {"constant: only whether it is missing is used"}
@@ -89,14 +129,24 @@ def test_an_infinite_number_is_refused_with_its_column_and_row(infinite: float) 
     bad.loc[2, "b"] = infinite
     encoder = fitted(good)
     for act in (lambda: fitted(bad), lambda: encoder.encode(read_table(bad)), lambda: fitted(bad.to_numpy().tolist())):
-        with pytest.raises(TableError, match=f"infinity.*column '(b|x1)' has {infinite} in row 2; replace it by a number, or by NaN"):
+        with pytest.raises(
+            TableError, match=f"infinity.*column '(b|x1)' has {infinite} in row 2; replace it by a number, or by NaN"
+        ):
             act()
 
 
 @pytest.mark.parametrize("settings", NUMERIC_SETTINGS, ids=str)
 def test_no_finite_number_is_too_large_or_too_small(settings: dict[str, Any]) -> None:
     largest, smallest = np.finfo(np.float64).max, 5e-324
-    tables = ([largest, -largest, 0.0], [largest, largest / 2, -1.0], [smallest, 0.0, -smallest], [1e-300, 2e-300, 4e-300], [1e300, 1.0, -1e-300], [1, 1 + 2.3e-16, 3], [1e200, -1e200, 1e-200])
+    tables = (
+        [largest, -largest, 0.0],
+        [largest, largest / 2, -1.0],
+        [smallest, 0.0, -smallest],
+        [1e-300, 2e-300, 4e-300],
+        [1e300, 1.0, -1e-300],
+        [1, 1 + 2.3e-16, 3],
+        [1e200, -1e200, 1e-200],
+    )
     for cells in tables:
         X = np.array([*cells, 0.5])[:, None]
         encoder = fitted(X[:3], **settings)
@@ -108,15 +158,37 @@ def test_no_finite_number_is_too_large_or_too_small(settings: dict[str, Any]) ->
 def test_what_is_too_large_for_float32_becomes_its_largest_number() -> None:
     X = np.array([[1e300], [-1e300], [1.0]])
     largest = np.finfo(np.float32).max
-    np.testing.assert_array_equal(fitted(X, scaling="none").encode(read_table(X)), np.array([[largest], [-largest], [1]], dtype=np.float32))
+    np.testing.assert_array_equal(
+        fitted(X, scaling="none").encode(read_table(X)), np.array([[largest], [-largest], [1]], dtype=np.float32)
+    )
     np.testing.assert_array_equal(encoded(X, scaling="none"), X)
 
 
 def test_a_column_of_nothing_is_missing_whatever_type_a_frame_gives_it() -> None:
-    nothing = [pl.Null, pl.String, pl.Float64, pl.Int8, pl.Boolean, pl.Datetime, pl.Date, pl.Duration, pl.Time, pl.Categorical]
-    fits = [[1.0, 2.0, 3.0], [True, False, True], ["a", "b", "c"], [datetime.date(2024, 1, 1), datetime.date(2025, 2, 2)], [datetime.timedelta(1), datetime.timedelta(2)], [datetime.time(1), datetime.time(2)]]
+    nothing = [
+        pl.Null,
+        pl.String,
+        pl.Float64,
+        pl.Int8,
+        pl.Boolean,
+        pl.Datetime,
+        pl.Date,
+        pl.Duration,
+        pl.Time,
+        pl.Categorical,
+    ]
+    fits = [
+        [1.0, 2.0, 3.0],
+        [True, False, True],
+        ["a", "b", "c"],
+        [datetime.date(2024, 1, 1), datetime.date(2025, 2, 2)],
+        [datetime.timedelta(1), datetime.timedelta(2)],
+        [datetime.time(1), datetime.time(2)],
+    ]
     for cells in fits:
         encoder = fitted(pl.DataFrame({"a": cells}))
         expected = encoder.encode(read_table([[None]]))
         for dtype in nothing:
-            np.testing.assert_array_equal(encoder.encode(read_table(pl.DataFrame({"a": pl.Series([None], dtype=dtype)}))), expected)
+            np.testing.assert_array_equal(
+                encoder.encode(read_table(pl.DataFrame({"a": pl.Series([None], dtype=dtype)}))), expected
+            )

@@ -39,7 +39,9 @@ def test_some_rows_encode_as_they_do_among_all(form: str) -> None:
     everything = encoder.encode(raw)
     for rows in (slice(3, 17), slice(None, None, -1), slice(50, 2, -7), slice(5, 5), np.array([4, 4, 0, 59, 20])):
         np.testing.assert_array_equal(encoder.encode(raw.take(rows)), everything[rows])
-        np.testing.assert_array_equal(encoder.encode(raw.take(slice(1, None)).take(slice(2, None)).take([0, 1])), everything[3:5])
+        np.testing.assert_array_equal(
+            encoder.encode(raw.take(slice(1, None)).take(slice(2, None)).take([0, 1])), everything[3:5]
+        )
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if "numpy" not in form and "list" not in form])
@@ -56,7 +58,13 @@ def test_frames_and_arrays_of_numbers_agree_to_the_bit(settings: dict[str, Any])
     X = np.random.default_rng(0).normal(size=(70, 4)).round(2)
     X[3, 1] = X[5, 1] = np.nan
     expected = encoded(X, **settings)
-    for form in (np.asfortranarray(X), X.tolist(), X.astype(object), pd.DataFrame(X), pl.DataFrame(X, nan_to_null=True)):
+    for form in (
+        np.asfortranarray(X),
+        X.tolist(),
+        X.astype(object),
+        pd.DataFrame(X),
+        pl.DataFrame(X, nan_to_null=True),
+    ):
         np.testing.assert_array_equal(encoded(form, **settings), expected)
 
 
@@ -68,5 +76,9 @@ def test_numbers_of_every_width_are_numbers() -> None:
 
 def test_frames_with_names_that_are_no_strings_count_as_having_none() -> None:
     for names in ([0, 1], [("a", "b"), ("a", "c")]):
-        raw = read_table(pd.DataFrame([[1, 2.5], [3, 4.5]], columns=pd.Index(names) if names == [0, 1] else pd.MultiIndex.from_tuples(names)))
+        raw = read_table(
+            pd.DataFrame(
+                [[1, 2.5], [3, 4.5]], columns=pd.Index(names) if names == [0, 1] else pd.MultiIndex.from_tuples(names)
+            )
+        )
         assert raw.names == ["x0", "x1"] and not raw.has_names
