@@ -205,7 +205,7 @@ class ClassTargets:
         kind, smoothing = schema["kind"], schema["label_smoothing"]
         if not isinstance(schema["classes"], list):
             raise ValueError("the classes of the targets are not a list")
-        classes = [_labels(own) for own in schema["classes"]]
+        classes = [_labels(own, _MOST_LABEL_BYTES // len(schema["classes"])) for own in schema["classes"]]
         n_classes = [len(labels) for labels in classes]
         expected = {
             "one": n_classes == [1],
@@ -216,7 +216,7 @@ class ClassTargets:
         }
         if not isinstance(kind, str) or not expected.get(kind, False):
             raise ValueError(f"targets of kind {kind!r:.40} with {n_classes!r:.80} classes do not exist")
-        if not _is_number(smoothing) or not 0 <= smoothing < (1 if kind != "joint" else 1e-300):
+        if not _is_number(smoothing) or not 0 <= smoothing < 1 or (smoothing and kind == "joint"):
             raise ValueError(f"label_smoothing={smoothing!r:.40} is out of range for targets of kind {kind!r}")
         return cls(kind, classes, smoothing)
 
@@ -245,10 +245,10 @@ def _labels_state(labels: Array) -> dict[str, Any]:
 
 # Types of labels that a file may name; numpy knows many more, some of which are recipes for large memory.
 _LABEL_TYPE = re.compile(r"[|<>](b1|[iu][1248]|f[248]|U[1-9]\d{0,7}|O|[Mm]8(\[\d{0,6}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
-_MOST_LABEL_BYTES = 2**25
+_MOST_LABEL_BYTES = 2**25  # of all targets together
 
 
-def _labels(schema: Any) -> Array:
+def _labels(schema: Any, most_bytes: int) -> Array:
     _check_keys(schema, {"dtype", "values"})
     name, values = schema["dtype"], schema["values"]
     if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):
@@ -256,8 +256,8 @@ def _labels(schema: Any) -> Array:
     if not isinstance(values, list) or not values or not all(type(v) in (bool, int, float, str) for v in values):
         raise ValueError(f"labels are {values!r:.80}; expected a list of numbers or strings")
     dtype = np.dtype(name)
-    if dtype.itemsize * len(values) > _MOST_LABEL_BYTES:
-        raise ValueError(f"{len(values)} labels of type {dtype} take more than {_MOST_LABEL_BYTES} bytes")
+    if dtype.itemsize * len(values) > most_bytes:
+        raise ValueError(f"{len(values)} labels of type {dtype} take more than {most_bytes} bytes")
     stored = np.dtype(np.int64) if dtype.kind in "Mm" else dtype
     labels = np.array(values, dtype=stored)
     if [(type(v), v) for v in labels.tolist()] != [(type(v), v) for v in values]:

@@ -24,6 +24,7 @@ from tests.modelfile.examples import (
     deflated,
     forged,
     frame,
+    framed,
     measured,
     mlp_regressor,
     numbers,
@@ -66,7 +67,7 @@ def dropped(key: str) -> Change:
 def retexted(change: Callable[[str], str]) -> bytes:
     """Return a file whose schema is a text that no JSON program would write."""
     text, weights = raw_parts(content("no names"))
-    return container.frame(change(text.decode()).encode(), weights)
+    return framed(change(text.decode()).encode(), weights)
 
 
 def with_value(text: str) -> bytes:
@@ -281,6 +282,10 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "many labels of kilobytes": lambda: edited(
         "labels: three classes", put(CLASSES, {"dtype": "<U4000", "values": sorted(many_strings(5)[:200_000])})
     ),
+    "wide labels of many targets": lambda: edited(
+        "labels: several targets", put("targets.classes", [{"dtype": "<U3000000", "values": ["a", "b"]}] * 100)
+    ),
+    "a long name of many parts": lambda: edited("periodic", put("encoder.columns.6.name", "x" * 4_000_000)),
     "labels of records": lambda: edited("no names", put(f"{CLASSES}.dtype", "i4,i4")),
     "labels of a dict": lambda: edited("no names", put(f"{CLASSES}.dtype", {"names": ["a"], "formats": ["i4"]})),
     "labels of a path": lambda: edited("no names", put(f"{CLASSES}.dtype", "numpy.int64")),
