@@ -295,24 +295,29 @@ def _made_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
 def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: Tensor) -> None:
     """Write into `out` (..., levels, level_dim) the sum of the gradients of all places that looked a level up.
 
-    Always in the same order, so that the same seed gives the same bits: on a GPU `scatter_add_` would not, and
-    `index_put_` sorts instead; on a CPU it is the other way round, and `scatter_add_` goes through the rows in order.
+    Always in the same order, so that the same seed gives the same bits. On a CPU `scatter_add_` goes through the rows
+    in order. On a GPU it does not, and what sorts (`index_put_`) cannot be captured in a graph: there a product with
+    one-hot rows does the sum.
     """
     grad = grad.reshape(*codes.shape, embedding.level_dim)  # (..., places, level_dim)
     if out.device.type == "cpu":
         out.zero_()
         out.scatter_add_(-2, codes.unsqueeze(-1).expand_as(grad), grad)
     else:
-        out.copy_(_sum_by_sorting(codes, grad, out.shape[-2]))
+        sum_by_product(codes, grad, out)
 
 
-def _sum_by_sorting(codes: Tensor, grad: Tensor, n_levels: int) -> Tensor:
-    """Sum the places (..., places, level_dim) of each code: (..., levels, level_dim)."""
-    rows = codes.reshape(-1, codes.shape[-1])  # (M or 1, places)
-    rows = rows + n_levels * torch.arange(len(rows), device=codes.device).unsqueeze(-1)
-    total = grad.new_zeros(len(rows) * n_levels, grad.shape[-1])
-    # `index_put_` without its question whether all rows exist, for which older versions of torch wait for the GPU: the
-    # table has been read at the same places.
-    values = grad.reshape(-1, grad.shape[-1])
-    torch._index_put_impl_(total, (rows.flatten(),), values, accumulate=True, unsafe=True)
-    return total.view(*codes.shape[:-1], n_levels, grad.shape[-1])
+_ONE_HOT_ELEMENTS = 2**26  # numbers of one-hot rows at a time
+
+
+def sum_by_product(codes: Tensor, grad: Tensor, out: Tensor) -> None:
+    """Write the sum of the places (..., places, level_dim) of each code into `out` (..., levels, level_dim)."""
+    n_levels, n_places = out.shape[-2], codes.shape[-1]
+    codes, grad = codes.reshape(-1, n_places), grad.reshape(-1, *grad.shape[-2:])  # (M or 1, places, ...)
+    total = out if out.dim() == 3 else out.unsqueeze(0)
+    levels = torch.arange(n_levels, device=codes.device).view(-1, 1)
+    at_once = max(1, _ONE_HOT_ELEMENTS // (n_levels * n_places))
+    for first in range(0, len(codes), at_once):
+        some = slice(first, first + at_once)
+        one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, places)
+        total[some].copy_(torch.bmm(one_hot, grad[some]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch.func import functional_call, stack_module_state, vmap
 
 from tabgnm.nn import MLP, EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, MLPShape, expected_l0, l1_penalty
-from tabgnm.nn.embeddings import EmbeddingTrace, _sum_by_sorting, embed, embed_backward
+from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward, sum_by_product
 from tabgnm.nn.message_passing import backward, forward
 from tests.nn.strategies import embedded_shapes, embeddings, random_columns, seeds
 
@@ -143,7 +143,8 @@ def test_the_sum_that_a_gpu_takes_is_that_of_the_cpu(embedding: InputEmbedding, 
     embed_backward(embedding, parameters, trace, grad, gradients)
     width = len(embedding.levels) * embedding.level_dim
     by_place = grad[..., -width:].reshape(*trace.codes.shape, embedding.level_dim)
-    summed = _sum_by_sorting(trace.codes, by_place, sum(embedding.levels))
+    summed = torch.full((*by_place.shape[:-2], sum(embedding.levels), embedding.level_dim), torch.nan).double()
+    sum_by_product(trace.codes, by_place, summed)
     torch.testing.assert_close(summed, gradients["embed_level"], rtol=1e-12, atol=1e-12)
 
 
