@@ -164,9 +164,11 @@ def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
 
 def _refuse_duplicates(X: Any) -> None:
     # Before narwhals sees them: its error does not say what to do.
+    if hasattr(X, "collect"):  # lazy: asking for its columns may be expensive, and it has each name once
+        return
     names = getattr(X, "column_names", None)
     if names is None:
-        names = getattr(X, "columns", None) if hasattr(X, "dtypes") and not hasattr(X, "collect") else None
+        names = getattr(X, "columns", None) if hasattr(X, "dtypes") else None
     if names is None or callable(names):
         return
     repeated = [name for name, count in Counter(names).items() if count > 1]
