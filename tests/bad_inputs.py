@@ -29,7 +29,7 @@ import pyarrow as pa
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tests.estimators.examples import gnm, gnmr, mlp, mlpr
 
 # --- what comes out
 
@@ -94,23 +94,6 @@ F = pd.DataFrame(
         "when": pd.date_range("2024-02-20 06:00", periods=N, freq="13h"),
     }
 )
-SMALL: dict[str, Any] = {"n_members": 2, "max_epochs": 3, "batch_size": 16, "random_state": 0, "device": "cpu"}
-
-
-def mlp(**changed: Any) -> MLPClassifier:
-    return MLPClassifier(**({"hidden": (8,)} | SMALL | changed))
-
-
-def gnm(**changed: Any) -> GNMClassifier:
-    return GNMClassifier(**({"n_nodes": 24, "n_layers": 2} | SMALL | changed))
-
-
-def mlpr(**changed: Any) -> MLPRegressor:
-    return MLPRegressor(**({"hidden": (8,)} | SMALL | changed))
-
-
-def gnmr(**changed: Any) -> GNMRegressor:
-    return GNMRegressor(**({"n_nodes": 24, "n_layers": 2} | SMALL | changed))
 
 
 def proba(x: Any = X, y: Any = Y, **changed: Any) -> Any:
@@ -193,7 +176,6 @@ def valid(result: Any) -> bool:
 
 # --- parameters: each wrong value is refused in `fit`, by name, with the value, and with a remedy after a semicolon
 
-BOTH = (mlp, gnm)
 BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (gnm, "n_nodes", ["many", 0, -3, 2.5, None, True, 5, 2**40]),
     (gnm, "n_layers", [0, -1, 1.5, "two", None]),
