@@ -48,8 +48,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     fitted_: FittedNetworks
     n_features_in_: int
     feature_names_in_: Array
-    _n_calls: int
-    _fixed: dict[str, Any]
+    _n_calls: int  # of fit and partial_fit since training began
+    _fixed: dict[str, Any]  # parameters that the weights were made for
 
     # What the body of the network and the kind of target add.
 
@@ -62,6 +62,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _with_own_loss(self, targets: Targets) -> Targets:
         """Targets of an earlier fit, learned by the loss that the parameters say now."""
         raise NotImplementedError
+
+    def _check_classes(self, targets: Targets, classes: Any) -> None:
+        """Raise where other classes are given than those of earlier calls."""
 
     def _labels_of_all_rows(self, y: Array) -> Any:
         """All labels that may come, from rows of which some have no weight."""
@@ -89,7 +92,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (rows,), default=None
             How much each row counts; a row of weight 0 is as good as absent.
         X_val, y_val : table and targets, default=None
-            Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them.
+            Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them,
+            and they all count alike, whatever the weights of rows and classes.
 
         Returns
         -------
@@ -149,6 +153,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             targets = self._make_targets(targets_given, weights, classes, may_vary=may_vary)
         else:
             targets = self._with_own_loss(going_on.targets)
+            self._check_classes(targets, classes)
 
         seeds = going_on.seeds if going_on else self._seeds()
         n_rows, raw_val, val_targets = raw.n_rows, None, None
@@ -310,7 +315,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def encode(self, X: Any) -> Array:
         """Return the table as the networks see it: encoded columns as numbers."""
         check_is_fitted(self, "fitted_")
-        return self.fitted_.encoder.encode(self._matched(read_table(X)))
+        return self.fitted_.encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
 
     def permutation_importance(
         self,
@@ -361,11 +366,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         raw = self._matched(read_table(X))
         fitted = self.fitted_
-        dtype = np.float64 if next(iter(fitted.parameters.values())).dtype == torch.float64 else np.float32
         n_rows = prediction.block_rows(fitted.encoder.n_encoded)
         for first in range(0, raw.n_rows, n_rows):
             block = raw if raw.n_rows <= n_rows else raw.take(slice(first, first + n_rows))
-            yield self._outputs_of(torch.as_tensor(fitted.encoder.encode(block, dtype=dtype)))
+            yield self._outputs_of(torch.as_tensor(fitted.encoder.encode(block, dtype=fitted.dtype)))
 
     def _outputs_of(self, x: Tensor) -> Tensor:
         fitted, device = self.fitted_, torch.device("cpu")

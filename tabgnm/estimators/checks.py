@@ -137,6 +137,8 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
         raise ValueError(
             f"Negative values in data passed to `sample_weight`: {weights[row]:g} in row {row}; expected numbers >= 0"
         )
+    if not weights.any():
+        raise ValueError("the weights of all rows are zero; expected at least one positive weight")
     return weights
 
 

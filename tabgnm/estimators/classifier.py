@@ -42,6 +42,11 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         assert isinstance(targets, ClassTargets)
         return replace(targets, label_smoothing=self.label_smoothing)
 
+    def _check_classes(self, targets: Targets, classes: Any) -> None:
+        if classes is not None and not isinstance(classes, ClassTargets):
+            assert isinstance(targets, ClassTargets)
+            targets.refuse_other_classes(classes)
+
     def _labels_of_all_rows(self, y: Array) -> ClassTargets:
         return ClassTargets.of(y, self.label_smoothing)
 

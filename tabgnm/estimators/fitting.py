@@ -59,6 +59,12 @@ class FittedNetworks:
         """How many models are averaged."""
         return len(self.seeds)
 
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Type of the encoded rows that the members were trained on."""
+        some = next(iter(self.parameters.values()))
+        return np.float64 if some.dtype == torch.float64 else np.float32
+
     @cached_property
     def exact_parameters(self) -> dict[str, Tensor]:
         """Weights in float64, for predictions on the CPU.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.estimators.base import Array, TabularEstimator
+from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import RegressorParameters
 from tabgnm.estimators.targets import NumberTargets, Targets, as_target_array, regression_loss
 from tabgnm.nn.losses import Loss
@@ -31,7 +32,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             # NumPy would read numbers in text, and count the microseconds of dates.
             if given.dtype.kind not in "biufO" or any(isinstance(value, str | bytes) for value in given.flat[:1]):
                 raise TypeError(f"such as {given.flat[0]!r}")
-            numbers = np.asarray(given, dtype=np.float64)
+            with np.errstate(over="ignore"):
+                numbers = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"{name} holds {given.dtype} values that are no numbers ({error}); convert them first, for instance "
@@ -105,6 +107,24 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
     def _shaped(self, numbers: Array) -> Array:
         return numbers[:, 0] if self._number_targets().one_dimensional else numbers
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the share of the targets' variance that predictions explain; the mean of it for several outputs.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        y : array-like of shape (rows,) or (rows, outputs)
+        sample_weight : array-like of shape (rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        y = self._check_y(y, "y")
+        predicted = self.predict(X)
+        check_lengths(len(predicted), y)
+        return float(r2_score(y, predicted, sample_weight=sample_weights(sample_weight, len(y))))
 
     def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
         """Return the score of rows whose outputs are known."""

@@ -51,22 +51,27 @@ def as_target_array(y: Any, name: str = "y") -> Array:
         raise ValueError(
             f"Input {name} contains NaN, in row {_first_row(missing)}: a target is missing; drop such rows"
         )
-    array = np.asarray(array) if array.dtype.kind != "O" else _without_objects(array)
+    array = np.asarray(array) if array.dtype.kind != "O" else _without_objects(array, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = _first_row(~np.isfinite(array))
         raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
     return array
 
 
+_CONTAINERS = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
 def _as_array(y: Any) -> Any:
     if sparse.issparse(y):
         return y.toarray()
+    if hasattr(y, "collect"):  # a lazy frame
+        y = y.collect()
     if isinstance(y, np.ma.MaskedArray):
         cells = y.data.astype(object)
         cells[np.ma.getmaskarray(y)] = None
         return cells if np.ma.getmaskarray(y).any() else y.data
-    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
-        return _objects(y)  # NumPy would make strings of the numbers beside them
+    if isinstance(y, list | tuple) and any(map(_has_text, y)):
+        return np.array(y, dtype=object)  # NumPy alone would make strings of the numbers beside them
     if hasattr(y, "to_pylist") and hasattr(y, "type"):  # pyarrow, whose arrays have categories and gaps
         plain = not y.null_count and "dictionary" not in str(y.type)
         return y.to_numpy(zero_copy_only=False) if plain else _objects(y)
@@ -79,15 +84,25 @@ def _as_array(y: Any) -> Any:
 
 def _objects(y: Any) -> Array:
     cells = np.empty(len(y), dtype=object)
-    cells[:] = y.to_pylist() if hasattr(y, "to_pylist") else y
+    cells[:] = y.to_pylist()
     return cells
 
 
-def _without_objects(y: Array) -> Array:
+def _has_text(label: Any) -> bool:
+    return isinstance(label, str) or (isinstance(label, list | tuple) and any(isinstance(part, str) for part in label))
+
+
+def _without_objects(y: Array, name: str) -> Array:
     """Return an array of numbers for objects that all are numbers of one kind."""
     kinds = set(map(type, y.ravel()))
     if kinds == {str}:
         return y
+    containers = sorted(kind.__name__ for kind in kinds if issubclass(kind, _CONTAINERS))
+    if containers:
+        raise TypeError(
+            f"{name} holds values of the type {', '.join(containers)}; expected a label or a number in each row, or as "
+            "many in each row as there are outputs"
+        )
     if all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return y.astype(bool)
     if any(issubclass(kind, bool | np.bool_) for kind in kinds):
@@ -116,10 +131,12 @@ def _first_row(marked: Array) -> int:
 
 def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
     """Return the distinct labels in order, and the number of each row's label."""
+    kinds = sorted({type(value).__name__ for value in y.ravel()}) if y.dtype.kind == "O" else []
     try:
+        if "bool" in kinds and len(kinds) > 1:  # True and 1 would be one label
+            raise TypeError
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
-        kinds = sorted({type(value).__name__ for value in y.ravel()})
         said = f"of several types ({', '.join(kinds)})" if len(kinds) > 1 else f"of the type {kinds[0]}"
         raise TypeError(
             f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
@@ -163,6 +180,17 @@ class ClassTargets:
         if lists is None and _is_indicator(y):
             return cls("multilabel", [np.array([0, 1]) for _ in range(y.shape[1])], label_smoothing)
         return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
+
+    def refuse_other_classes(self, classes: Any) -> None:
+        """Raise where these are not the classes that were given before."""
+        given = [_one_list(classes)] if self.kind not in ("multilabel", "joint") else None
+        given = _several_lists(classes, len(self.classes)) if given is None else given
+        for own, known in zip(given or [], self.classes, strict=given is not None):
+            if not np.array_equal(sort_classes(own, "classes")[0], known):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known.tolist()!r}; "
+                    "leave it out, or begin anew with all classes that may come"
+                )
 
     @staticmethod
     def _kind(n_classes: int) -> str:
