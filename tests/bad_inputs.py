@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import torch
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -429,7 +430,18 @@ TARGETS = [
     Row("labels that are Python dates", lambda: labels([datetime.date(2024, 1, 1 + int(i)) for i in Y]), holds(lambda p: set(p) == {datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)})),
     Row("integer labels as objects", lambda: proba(y=Y.astype(object)), same(clean)),
     Row("labels of mixed types", lambda: proba(y=["a", 1] * 24), error(TypeError, "several types", "int", "str", "such as str")),
-    Row("labels that are dicts", lambda: proba(y=np.array([{}, {"a": 1}] * 24, dtype=object)), error(TypeError, "dict", "no order")),
+    Row("labels that are dicts", lambda: proba(y=np.array([{}, {"a": 1}] * 24, dtype=object)), error(TypeError, "y holds values of the type dict", "expected a label")),
+    Row("labels that are lists", lambda: proba(y=pl.Series([[1], [2]] * 24)), error(TypeError, "y holds values of the type", "expected a label")),
+    Row("labels that are booleans and numbers", lambda: proba(y=np.array([True, 0] * 24, dtype=object)), error(TypeError, "several types (bool, int)")),
+    Row("labels as strings and numbers in two columns", lambda: mlp().fit(X, [["a", 1], ["b", 2]] * 24).classes_[1], holds(lambda c: c.tolist() == [1, 2])),
+    Row("labels beyond int64", lambda: mlp().fit(X, np.array([10**30, 10**31], dtype=object)[Y]).classes_, holds(lambda c: c.tolist() == [10**30, 10**31])),
+    Row("labels of uint64", lambda: mlp().fit(X, np.array([2**63, 2**64 - 1], dtype=np.uint64)[Y]).classes_, holds(lambda c: c.tolist() == [2**63, 2**64 - 1])),
+    Row("labels as a lazy polars frame", lambda: proba(y=pl.DataFrame({"y": Y}).lazy()), same(clean)),
+    Row("labels as a torch tensor", lambda: proba(y=torch.as_tensor(Y)), same(clean)),
+    Row("labels in numpy's own strings", lambda: labels(np.where(Y, "yes", "no").astype(np.dtypes.StringDType())), holds(lambda p: (p == np.where(Y, "yes", "no")).mean() > 0.9)),
+    Row("labels as intervals of pandas.cut", lambda: mlp().fit(X, pd.cut(pd.Series(T), 3)).classes_, holds(lambda c: len(c) == 3 and c[0] < c[1] < c[2])),
+    Row("a generator as y", lambda: proba(y=(label for label in Y)), error(TypeError, "generator")),
+    Row("a target beyond float64", lambda: numbers(y=T.astype(np.longdouble) * np.longdouble("1e320")), error(ValueError, "infinity or a value too large")),
     Row("labels as a column", lambda: proba(y=Y[:, None]), same(clean)),
     Row("labels as a frame of one column", lambda: proba(y=pd.DataFrame({"y": Y})), same(clean)),
     Row("labels as a pandas Series with an odd index", lambda: proba(y=pd.Series(Y, index=np.arange(N)[::-1])), same(clean)),
@@ -490,6 +502,10 @@ WEIGHTS = [
     Row("class_weight of equal numbers", lambda: proba(class_weight={0: 3.0, 1: 3.0}), same(clean)),
     Row("an empty class_weight", lambda: proba(class_weight={}), same(clean)),
     Row("a balanced class_weight in partial_fit", lambda: mlp(class_weight="balanced").partial_fit(X, Y, [0, 1]), error(ValueError, "class_weight='balanced'", "partial_fit", "dict")),
+    Row("weights of pandas.NA", lambda: mlp().fit(X, Y, pd.Series([1, pd.NA] * 24, dtype="Int64")), error(ValueError, "sample_weight contains NaN, in row 1")),
+    Row("a word as sample_weight", lambda: mlp().fit(X, Y, "balanced"), error(ValueError, "sample_weight", "no numbers")),
+    Row("all weights 0 in score", lambda: fitted().score(X, Y, np.zeros(N)), error(ValueError, "zero", "at least one positive")),
+    Row("a dict of class weights for several targets", lambda: proba(y=MULTILABEL + 1, class_weight={1: 2.0}), error(ValueError, "class_weight should be a list of dicts")),
     Row("sample_weight in score is too short", lambda: fitted().score(X, Y, np.ones(3)), error(ValueError, "expected (48,)")),
 ]  # fmt: skip
 
@@ -552,6 +568,9 @@ PREDICTING = [
     Row("return_std of one member", lambda: mlpr(n_members=1).fit(X, T).predict(X, return_std=True), error(ValueError, "return_std=True", "n_members>=2")),
     Row("score with one label for all rows", lambda: fitted().score(X, Y[:1]), error(ValueError, "[48, 1]")),
     Row("score with labels of another type", lambda: fitted().score(X, Y.astype(str)), holds(lambda score: score == 0.0)),
+    Row("regressor: score with strings", lambda: mlpr().fit(X, T).score(X, T.astype(str)), error(ValueError, "y holds", "no numbers")),
+    Row("regressor: score with NaN", lambda: mlpr().fit(X, T).score(X, T * np.nan), error(ValueError, "Input y contains NaN, in row 0")),
+    Row("regressor: score with a polars Series", lambda: mlpr().fit(X, T).score(X, pl.Series(T)), same(lambda: mlpr().fit(X, T).score(X, T))),
     Row("score with targets of two columns", lambda: fitted().score(X, MULTILABEL), error(ValueError, "(48, 3)")),
     Row("n_repeats of 0", lambda: fitted().permutation_importance(X, Y, n_repeats=0), error(ValueError, "n_repeats=0")),
 ]  # fmt: skip
@@ -567,6 +586,9 @@ def _as_category(column: str) -> Any:
 GOING_ON = [
     Row("partial_fit without classes", lambda: mlp().partial_fit(X, Y), error(ValueError, "classes must be passed on the first call to partial_fit")),
     Row("partial_fit with a label that classes has not", lambda: mlp().partial_fit(X, Y, classes=[0, 7]), error(ValueError, "not there before: 1", "expected some of [0, 7]")),
+    Row("a later partial_fit with other classes", lambda: mlp().partial_fit(X, Y, [0, 1]).partial_fit(X, Y, classes=[0, 1, 2]), error(ValueError, "classes=[0, 1, 2]` is not the same as on last call to partial_fit", "[0, 1]")),
+    Row("a later partial_fit with the same classes", lambda: mlp().partial_fit(X, Y, [0, 1]).partial_fit(X, Y, classes=[1, 0]).classes_, holds(lambda c: c.tolist() == [0, 1])),
+    Row("partial_fit of a multilabel target with the numbers of its columns", lambda: mlp().partial_fit(X, MULTILABEL, [0, 1, 2]).partial_fit(X, MULTILABEL, [0, 1, 2]).predict(X).shape, holds(lambda shape: shape == (N, 3))),
     Row("a later partial_fit with a new label", lambda: mlp().partial_fit(X, Y, [0, 1]).partial_fit(X, Y + 1), error(ValueError, "not there before: 2")),
     Row("a later partial_fit with labels of another type", lambda: mlp().partial_fit(X, Y, [0, 1]).partial_fit(X, Y.astype(str)), error(ValueError, "not there before: '0', '1'")),
     Row("partial_fit with one class of several", lambda: mlp().partial_fit(X[:4], [1] * 4, [0, 1, 2]).predict_proba(X), holds(lambda p: valid(p) and p.shape == (N, 3))),
