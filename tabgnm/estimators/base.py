@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.estimators import fitting, importance, prediction
+from tabgnm.estimators.checks import check_integer, check_lengths, in_range, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedFit
-from tabgnm.estimators.parameters import TrainingParameters
-from tabgnm.estimators.targets import Targets, as_target_array
-from tabgnm.nn.layout import positive_integer
+from tabgnm.estimators.parameters import FREE_PARAMETERS, TrainingParameters
+from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
 from tabgnm.training import FleetPlan, Job, Member, TrainedModel
@@ -50,17 +48,29 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     fitted_: FittedNetworks
     n_features_in_: int
     feature_names_in_: Array
-    _n_calls: int
+    _n_calls: int  # of fit and partial_fit since training began
+    _fixed: dict[str, Any]  # parameters that the weights were made for
 
     # What the body of the network and the kind of target add.
 
     def _network_shape(self, n_inputs: int, n_outputs: int) -> GNMShape | MLPShape:
         raise NotImplementedError
 
-    def _make_targets(self, y: Array, weights: Array | None, classes: Any) -> Targets:
+    def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
         raise NotImplementedError
 
-    def _row_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+    def _with_own_loss(self, targets: Targets) -> Targets:
+        """Targets of an earlier fit, learned by the loss that the parameters say now."""
+        raise NotImplementedError
+
+    def _check_classes(self, targets: Targets, classes: Any) -> None:
+        """Raise where other classes are given than those of earlier calls."""
+
+    def _labels_of_all_rows(self, y: Array) -> Any:
+        """All labels that may come, from rows of which some have no weight."""
+        raise NotImplementedError
+
+    def _row_weights(self, y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:
         """Weights of the rows, with those of their classes."""
         raise NotImplementedError
 
@@ -82,7 +92,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (rows,), default=None
             How much each row counts; a row of weight 0 is as good as absent.
         X_val, y_val : table and targets, default=None
-            Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them.
+            Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them,
+            and they all count alike, whatever the weights of rows and classes.
 
         Returns
         -------
@@ -117,24 +128,32 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         shared: EncodedTables | None = None,
     ) -> PreparedFit:
         """Turn a table and targets into jobs for the fleet."""
+        self._check_parameters()
         shared = EncodedTables() if shared is None else shared
         raw = read_table(X)
         if going_on is not None:
+            self._check_unchanged()
             raw = self._matched(raw)
         targets_given = self._check_y(y, "y")
-        _check_lengths(raw.n_rows, targets_given)
-        weights = _sample_weights(sample_weight, raw.n_rows)
-        weights = self._row_weights(targets_given, weights)
+        check_lengths(raw.n_rows, targets_given)
+        weights = sample_weights(sample_weight, raw.n_rows)
+        weights = self._row_weights(targets_given, weights, streamed=one_epoch)
         kept: Array | None = None
         if weights is not None:
+            weights = in_range(weights)
             rows = np.flatnonzero(weights > 0)
             if len(rows) == 0:
                 raise ValueError("the weights of all rows are zero; expected at least one positive weight")
             if len(rows) < raw.n_rows:
-                kept, every_label = rows, targets_given
-                raw, targets_given, weights = raw.take(rows), targets_given[rows], weights[rows]
-                classes = every_label if classes is None else classes
-        targets = self._make_targets(targets_given, weights, classes) if going_on is None else going_on.targets
+                classes = self._labels_of_all_rows(targets_given) if classes is None else classes
+                kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
+        # A target that is constant in the first rows of a stream may vary later.
+        may_vary = one_epoch or bool(self.warm_start)
+        if going_on is None:
+            targets = self._make_targets(targets_given, weights, classes, may_vary=may_vary)
+        else:
+            targets = self._with_own_loss(going_on.targets)
+            self._check_classes(targets, classes)
 
         seeds = going_on.seeds if going_on else self._seeds()
         n_rows, raw_val, val_targets = raw.n_rows, None, None
@@ -144,7 +163,11 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         if X_val is not None:
             raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(self).__name__)
             val_targets = self._check_y(y_val, "y_val")
-            _check_lengths(raw_val.n_rows, val_targets, "X_val")
+            check_lengths(raw_val.n_rows, val_targets, "X_val")
+            if val_targets.shape[1:] != targets_given.shape[1:]:
+                raise ValueError(
+                    f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"
+                )
             val_rows = torch.arange(n_rows, n_rows + raw_val.n_rows)
             members = [MemberRows(torch.arange(n_rows), val_rows) for _ in seeds]
         else:
@@ -152,20 +175,28 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
         validated = members[0].val is not None
 
+        # Rows that no member trains on are not looked at.
+        trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
+        if len(trained_on) < n_rows and going_on is None:
+            own = None if weights is None else weights[trained_on]
+            targets = targets.measured_on(targets_given[trained_on], own, may_vary=may_vary)
         settings = self._fleet_settings(targets.loss, len(members[0].train), validated=validated, one_epoch=one_epoch)
         dtype = np.float64 if settings.dtype == torch.float64 else np.float32
         if going_on is not None:
             encoder, x = going_on.encoder, going_on.encoder.encode(raw, dtype=dtype)
         else:
-            # Rows that no member trains on are not looked at.
-            trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
-            all_rows = len(trained_on) == n_rows
-            encoder, x = shared.encode(raw, kept, self._table_settings(), None if all_rows else trained_on, dtype)
+            looked_at = None if len(trained_on) == n_rows else trained_on
+            encoder, x = shared.encode(raw, kept, self._table_settings(), looked_at, dtype)
+            if one_epoch and not any(column.encoded for column in encoder.columns):
+                raise ValueError(
+                    f"no column varies in the {n_rows} rows of the first call of partial_fit, which fixes how columns "
+                    "are encoded; give it more rows first, such as are typical of what will come"
+                )
         numbers = targets.tensor(targets_given, settings.dtype)
         if raw_val is not None:
             assert val_targets is not None
             x = np.concatenate([x, encoder.encode(raw_val, dtype=dtype)])
-            numbers = torch.cat([numbers, targets.tensor(val_targets, settings.dtype)])
+            numbers = torch.cat([numbers, targets.tensor(val_targets, settings.dtype, "y_val")])
             weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
         shape = going_on.shape if going_on else fitting.full_shape(encoder, self._network_shape, targets.n_outputs)
         # Every call of partial_fit has an order of rows of its own.
@@ -190,7 +221,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             )
             for position, (seed, rows) in enumerate(zip(seeds, members, strict=True))
         ]
-        return PreparedFit(encoder, targets, shared.table(x, numbers), jobs, list(seeds), raw.names, raw.has_names)
+        return PreparedFit(
+            encoder, targets, shared.table(x, numbers), jobs, list(seeds), raw.names, raw.has_names, n_rows
+        )
 
     def _table_settings(self) -> TableSettings:
         return TableSettings(
@@ -206,8 +239,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         )
 
     def _seeds(self) -> list[int]:
-        n_members = positive_integer("n_members", self.n_members)
-        drawn = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=n_members)
+        n_members = check_integer("n_members", self.n_members)
+        drawn = random_numbers(self.random_state).randint(np.iinfo(np.int32).max, size=n_members)
         return [int(seed) for seed in drawn]
 
     def _keep(
@@ -221,17 +254,33 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         fitted = prepared.finish(trained, before=going_on)
         self._n_calls = getattr(self, "_n_calls", 0) + 1 if going_on else 1
         if with_importance:
-            fitted.importances = importance.gradient_times_input(fitted, prepared.table.x, len(prepared.names))
+            training_rows = prepared.table.x[: prepared.n_rows]
+            fitted.importances = importance.gradient_times_input(fitted, training_rows, len(prepared.names))
         self._set_fitted(fitted, prepared.names, prepared.has_names)
 
     def _set_fitted(self, fitted: FittedNetworks, names: list[str], has_names: bool) -> None:
         self.fitted_ = fitted
         self.n_features_in_ = len(names)
         self._names = list(names)
+        self._fixed = {name: getattr(self, name) for name in self._fixed_parameters()}
         if has_names:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _fixed_parameters(self) -> list[str]:
+        """Return the names of the parameters that weights, once there, cannot go on without."""
+        return [name for name in self.get_params(deep=False) if name not in FREE_PARAMETERS]
+
+    def _check_unchanged(self) -> None:
+        """Raise where a parameter was changed that going on from the weights there are would have to ignore."""
+        for name, before in self._fixed.items():
+            now = getattr(self, name)
+            if now is not before and not np.array_equal(now, before):
+                raise ValueError(
+                    f"{name}={now!r} was {before!r} when training began, and the weights there are were made for that; "
+                    f"set it back, or begin anew: fit with warm_start=False"
+                )
 
     # What was learned
 
@@ -266,7 +315,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def encode(self, X: Any) -> Array:
         """Return the table as the networks see it: encoded columns as numbers."""
         check_is_fitted(self, "fitted_")
-        return self.fitted_.encoder.encode(self._matched(read_table(X)))
+        return self.fitted_.encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
 
     def permutation_importance(
         self,
@@ -296,14 +345,14 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         raw = self._matched(read_table(X))
         targets = self._check_y(y, "y")
-        _check_lengths(raw.n_rows, targets)
+        check_lengths(raw.n_rows, targets)
         return importance.permutation_importance(
             self,
             raw,
             targets,
-            positive_integer("n_repeats", n_repeats),
-            _sample_weights(sample_weight, raw.n_rows),
-            check_random_state(random_state),
+            check_integer("n_repeats", n_repeats),
+            sample_weights(sample_weight, raw.n_rows),
+            random_numbers(random_state),
         )
 
     # Predicting
@@ -317,12 +366,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         raw = self._matched(read_table(X))
         fitted = self.fitted_
-        dtype = np.float64 if next(iter(fitted.parameters.values())).dtype == torch.float64 else np.float32
-        for first in range(0, raw.n_rows, prediction.BLOCK_ROWS):
-            block = (
-                raw if raw.n_rows <= prediction.BLOCK_ROWS else raw.take(slice(first, first + prediction.BLOCK_ROWS))
-            )
-            yield self._outputs_of(torch.as_tensor(fitted.encoder.encode(block, dtype=dtype)))
+        n_rows = prediction.block_rows(fitted.encoder.n_encoded)
+        for first in range(0, raw.n_rows, n_rows):
+            block = raw if raw.n_rows <= n_rows else raw.take(slice(first, first + n_rows))
+            yield self._outputs_of(torch.as_tensor(fitted.encoder.encode(block, dtype=fitted.dtype)))
 
     def _outputs_of(self, x: Tensor) -> Tensor:
         fitted, device = self.fitted_, torch.device("cpu")
@@ -376,26 +423,3 @@ def _no_history() -> Any:
     from tabgnm.training.history import History
 
     return History()
-
-
-def _check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
-    if len(y) != n_rows:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected as many "
-            f"targets as {name} has rows"
-        )
-
-
-def _sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, numbers.Real):
-        sample_weight = np.full(n_rows, sample_weight)
-    weights = np.asarray(as_target_array(sample_weight, "sample_weight"), dtype=np.float64)
-    if weights.ndim != 1:
-        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
-    if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight.shape == {weights.shape}, expected ({n_rows},): one weight per row of X")
-    if (weights < 0).any():
-        raise ValueError(f"Negative values in data passed to `sample_weight`: {weights.min():g}; expected numbers >= 0")
-    return weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.estimators.base import Array, TabularEstimator
+from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import ClassifierParameters
-from tabgnm.estimators.targets import ClassTargets, as_target_array
+from tabgnm.estimators.targets import ClassTargets, Targets, as_target_array
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -31,15 +33,30 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         labels = as_target_array(y, name)
         return labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
-    def _make_targets(self, y: Array, _weights: Array | None, classes: Any) -> ClassTargets:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
+    def _make_targets(self, y: Array, _weights: Array | None, classes: Any, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002
+        if isinstance(classes, ClassTargets):
+            return classes
         return ClassTargets.of(y, self.label_smoothing, classes)
 
-    def _row_weights(self, y: Array, sample_weight: Array | None) -> Array | None:
+    def _with_own_loss(self, targets: Targets) -> ClassTargets:
+        assert isinstance(targets, ClassTargets)
+        return replace(targets, label_smoothing=self.label_smoothing)
+
+    def _check_classes(self, targets: Targets, classes: Any) -> None:
+        if classes is not None and not isinstance(classes, ClassTargets):
+            assert isinstance(targets, ClassTargets)
+            targets.refuse_other_classes(classes)
+
+    def _labels_of_all_rows(self, y: Array) -> ClassTargets:
+        return ClassTargets.of(y, self.label_smoothing)
+
+    def _row_weights(self, y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:
         if self.class_weight is None:
             return sample_weight
-        by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
+        if streamed:
+            by_class = _given_class_weights(self.class_weight, y)
+        else:
+            by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
         return by_class if sample_weight is None else by_class * sample_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -53,13 +70,14 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         X, y, sample_weight
             As in `fit`.
         classes : array-like, default=None
-            All labels that may ever come; needed in the first call, unless the target has several columns.
+            All labels that may ever come, needed in the first call. For several targets a list of such lists; if it is
+            left out there, those of the first rows are all that may come.
 
         Returns
         -------
         self
         """
-        if classes is None and not hasattr(self, "fitted_") and np.ndim(y) < 2:
+        if classes is None and not hasattr(self, "fitted_") and self._check_y(y, "y").ndim < 2:
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that may ever come")
         return self._partial_fit(X, y, classes, sample_weight)
 
@@ -174,7 +192,11 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         float
         """
         y = self._check_y(y, "y")
-        return self._score_labels(y, self.predict(X), sample_weight)
+        predicted = self.predict(X)
+        check_lengths(len(predicted), y)
+        if y.shape != predicted.shape:
+            raise ValueError(f"y has shape {y.shape}; expected {predicted.shape}, as predictions have")
+        return self._score_labels(y, predicted, sample_weights(sample_weight, len(y)))
 
     @staticmethod
     def _score_labels(y: Array, predicted: Array, sample_weight: Any) -> float:
@@ -192,3 +214,21 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _given_class_weights(class_weight: Any, y: Array) -> Array:
+    """Weights of rows by their labels, whichever of the classes these rows have."""
+    columns = y.reshape(len(y), -1).T
+    groups = class_weight if isinstance(class_weight, list) else [class_weight] * len(columns)
+    if len(groups) != len(columns):
+        raise ValueError(f"class_weight has {len(groups)} entries; expected {len(columns)}, one for each column of y")
+    weights = np.ones(len(y))
+    for group, column in zip(groups, columns, strict=True):
+        if isinstance(group, str):
+            raise ValueError(
+                "class_weight='balanced' is not supported for partial_fit, which sees some rows only; pass a dict from "
+                "label to weight, such as sklearn.utils.class_weight.compute_class_weight gives for all rows"
+            )
+        for label, weight in group.items():
+            weights[column == label] *= weight
+    return weights

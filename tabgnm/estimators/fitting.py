@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tabgnm.estimators.splitting import check_fraction, validation_rows
@@ -25,8 +26,6 @@ from tabgnm.table import RawTable, TableEncoder, TableSettings
 from tabgnm.training import Job, Table, TrainedModel
 
 Array = NDArray[Any]
-
-_log = logging.getLogger("tabgnm.estimators")
 
 
 @dataclass
@@ -60,6 +59,12 @@ class FittedNetworks:
         """How many models are averaged."""
         return len(self.seeds)
 
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Type of the encoded rows that the members were trained on."""
+        some = next(iter(self.parameters.values()))
+        return np.float64 if some.dtype == torch.float64 else np.float32
+
     @cached_property
     def exact_parameters(self) -> dict[str, Tensor]:
         """Weights in float64, for predictions on the CPU.
@@ -88,6 +93,7 @@ class PreparedFit:
     seeds: list[int]  # of the members; those of the jobs differ from call to call of partial_fit
     names: list[str]
     has_names: bool
+    n_rows: int  # of the table, without those to validate on that `fit` was given
 
     def finish(self, trained: Sequence[TrainedModel], *, before: FittedNetworks | None = None) -> FittedNetworks:
         """Collect the trained models; members whose first epoch was not finite are left out."""
@@ -99,7 +105,12 @@ class PreparedFit:
                 f"learning_rate={rate:g}; use a smaller one, or scaling='standard' if the numbers are large"
             )
         if len(kept) < len(trained):
-            _log.warning("%d of %d members diverged and were left out", len(trained) - len(kept), len(trained))
+            warnings.warn(
+                f"training of {len(trained) - len(kept)} of {len(trained)} members diverged in the first epoch; they "
+                f"are left out. A smaller learning_rate than {self.jobs[0].member.learning_rate:g} may help",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         models = [trained[i] for i in kept]
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
         _make_unseen_levels_neutral(self.encoder, parameters)

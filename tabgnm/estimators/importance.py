@@ -64,8 +64,7 @@ def permutation_importance(
 ) -> Bunch:
     """Score lost by shuffling a column, on encoded rows: nothing is encoded twice, and many columns share a pass."""
     encoder = estimator.fitted_.encoder
-    some = next(iter(estimator.fitted_.parameters.values()))
-    x = torch.as_tensor(encoder.encode(raw, dtype=np.float64 if some.dtype == torch.float64 else np.float32))
+    x = torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype))
     owners = torch.as_tensor(np.asarray(encoder.owners))
     n_rows, n_columns = len(x), raw.n_columns
     score = estimator._score_outputs(estimator._outputs_of(x), y, sample_weight)
@@ -79,7 +78,7 @@ def permutation_importance(
         for place, (column, _) in enumerate(group):
             order = torch.as_tensor(random.permutation(n_rows))
             own = (owners == column).nonzero().flatten()
-            shuffled[place, :, own] = x[order][:, own]
+            shuffled[place, :, own] = x[:, own][order]
         outputs = estimator._outputs_of(shuffled.reshape(-1, x.shape[1]))
         for place, (column, repeat) in enumerate(group):
             part = outputs[:, place * n_rows : (place + 1) * n_rows]

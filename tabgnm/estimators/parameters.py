@@ -7,10 +7,24 @@ parameters, which stores them and does nothing else, as scikit-learn wants it.
 from __future__ import annotations
 
 import inspect
+import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from tabgnm.estimators.checks import (
+    check_class_weight,
+    check_device,
+    check_flag,
+    check_hidden,
+    check_integer,
+    check_number,
+    random_numbers,
+)
+from tabgnm.estimators.splitting import check_fraction
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
@@ -66,7 +80,7 @@ class GNMParameters:
         elif isinstance(self.n_nodes, str):
             raise ValueError(f"n_nodes={self.n_nodes!r} is not known; use a number of nodes, or 'auto'")
         else:
-            n_nodes = positive_integer("n_nodes", self.n_nodes)
+            n_nodes = check_integer("n_nodes", self.n_nodes)
         if n_nodes < smallest:
             raise ValueError(
                 f"n_nodes={n_nodes} is too small: {n_inputs} encoded inputs + {n_outputs} outputs + 1 bias need at "
@@ -80,10 +94,10 @@ class GNMParameters:
             self.activation,
             self.init,
             self.combine,
-            self.clamp_inputs,
-            self.persistent_outputs,
-            self.tied,
-            self.learn_initial,
+            check_flag("clamp_inputs", self.clamp_inputs),
+            check_flag("persistent_outputs", self.persistent_outputs),
+            check_flag("tied", self.tied),
+            check_flag("learn_initial", self.learn_initial),
         )
 
 
@@ -104,7 +118,7 @@ class MLPParameters:
     init: str = "kaiming"
 
     def _network_shape(self, n_inputs: int, n_outputs: int) -> MLPShape:
-        return MLPShape(n_inputs, n_outputs, self.hidden, self.activation, self.init)
+        return MLPShape(n_inputs, n_outputs, check_hidden(self.hidden), self.activation, self.init)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -192,11 +206,31 @@ class TrainingParameters:
     random_state: Any = None
     verbose: int = 0
 
+    def _check_parameters(self) -> None:
+        """Raise where a parameter cannot be, before any data is looked at.
+
+        What the fleet, the table and the networks are told, they check themselves.
+        """
+        check_integer("n_members", self.n_members)
+        check_integer("max_epochs", self.max_epochs)
+        if self.patience is not None:
+            check_integer("patience", self.patience)
+        check_fraction(self.validation_fraction)
+        check_flag("warm_start", self.warm_start)
+        check_device(self.device)
+        if not isinstance(self.random_state, np.random.RandomState):
+            random_numbers(self.random_state)
+        if isinstance(self.verbose, str | bytes) or not isinstance(self.verbose, numbers.Integral | np.bool_):
+            raise TypeError(
+                f"verbose={self.verbose!r} has type {type(self.verbose).__name__}; use 0 for nothing, 1 for "
+                "a progress bar"
+            )
+
     def _batch_size(self, n_rows: int) -> int:
         if self.batch_size != "auto":
             if isinstance(self.batch_size, str):
                 raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
-            return self.batch_size
+            return positive_integer("batch_size", self.batch_size)
         smallest, largest = AUTO_BATCH_SIZES
         power = 1 << max(0, (n_rows // AUTO_BATCHES).bit_length() - 1)
         return min(max(power, smallest), largest)
@@ -228,6 +262,11 @@ class ClassifierParameters:
     class_weight: Any = None
     label_smoothing: float = 0.0
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()  # type: ignore[misc]
+        check_class_weight(self.class_weight)
+        check_number("label_smoothing", self.label_smoothing, 0, 1, "0.0 or 0.1", include_low=True)
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RegressorParameters:
@@ -247,6 +286,12 @@ class RegressorParameters:
     quantile: float = 0.5
     huber_delta: float = 1.0
     scale_target: bool = True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()  # type: ignore[misc]
+        check_number("quantile", self.quantile, 0, 1, "0.5 for the median")
+        check_number("huber_delta", self.huber_delta, 0, math.inf, "1.0")
+        check_flag("scale_target", self.scale_target)
 
 
 # The setting of the paper, for `.paper()`: raw features, one model, Adam with a constant rate, and the weights of the
@@ -269,6 +314,33 @@ PAPER = {
 }
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}
 PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
+
+# What may change between two fits with `warm_start`, or two calls of `partial_fit`; all else is built into the weights.
+FREE_PARAMETERS = frozenset(
+    [
+        "max_epochs",
+        "learning_rate",
+        "batch_size",
+        "dropout",
+        "l1",
+        "l2",
+        "l0",
+        "weight_decay",
+        "optimiser",
+        "schedule",
+        "validation_fraction",
+        "patience",
+        "device",
+        "warm_start",
+        "random_state",
+        "verbose",
+        "class_weight",
+        "label_smoothing",
+        "loss",
+        "quantile",
+        "huber_delta",
+    ]
+)
 
 Estimator = TypeVar("Estimator", bound=type)
 

@@ -10,9 +10,15 @@ from torch import Tensor
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import Shape
 
-BLOCK_ROWS = 16_384  # rows encoded at a time
+_BLOCK_ROWS = 16_384  # rows encoded at a time
+_BLOCK_ELEMENTS = 2**24  # encoded numbers at a time, where rows are wide
 _PIECE_ELEMENTS = 2**23  # activations at a time
 GPU_ROWS = 4096  # fewer are not worth the way to a GPU
+
+
+def block_rows(n_encoded: int) -> int:
+    """Return how many rows to encode at a time."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
 def outputs(shape: Shape, parameters: Mapping[str, Tensor], x: Tensor, device: torch.device) -> Tensor:

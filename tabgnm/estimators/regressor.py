@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.estimators.base import Array, TabularEstimator
+from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import RegressorParameters
-from tabgnm.estimators.targets import NumberTargets, as_target_array, regression_loss
+from tabgnm.estimators.targets import NumberTargets, Targets, as_target_array, regression_loss
+from tabgnm.nn.losses import Loss
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -25,13 +29,21 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
     def _check_y(self, y: Any, name: str) -> Array:
         given = as_target_array(y, name)
         try:
-            return np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            # NumPy would read numbers in text, and count the microseconds of dates.
+            if given.dtype.kind not in "biufO" or any(isinstance(value, str | bytes) for value in given.flat[:1]):
+                raise TypeError(f"such as {given.flat[0]!r}")
+            with np.errstate(over="ignore"):
+                numbers = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
-                f"{name} holds {given.dtype} values that are no numbers ({error}); convert them first"
+                f"{name} holds {given.dtype} values that are no numbers ({error}); convert them first, for instance "
+                f"with {name}.astype(float)"
             ) from None
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"Input {name} contains infinity or a value too large for float64; drop such rows")
+        return numbers
 
-    def _row_weights(self, _y: Array, sample_weight: Array | None) -> Array | None:
+    def _row_weights(self, _y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:  # noqa: ARG002
         return sample_weight
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -51,9 +63,18 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         """
         return self._partial_fit(X, y, None, sample_weight)
 
-    def _make_targets(self, y: Array, weights: Array | None, _classes: Any) -> NumberTargets:
-        loss = regression_loss(self.loss, self.quantile, self.huber_delta)
-        return NumberTargets.of(y, weights, loss, scaled=self.scale_target)
+    def _make_targets(self, y: Array, weights: Array | None, _classes: Any, *, may_vary: bool) -> NumberTargets:
+        return NumberTargets.of(y, weights, self._own_loss(), scaled=self.scale_target, may_vary=may_vary)
+
+    def _own_loss(self) -> Loss:
+        return regression_loss(self.loss, self.quantile, self.huber_delta)
+
+    def _with_own_loss(self, targets: Targets) -> NumberTargets:
+        assert isinstance(targets, NumberTargets)
+        return replace(targets, loss=self._own_loss())
+
+    def _labels_of_all_rows(self, _y: Array) -> None:
+        return None
 
     def _number_targets(self) -> NumberTargets:
         assert isinstance(self.fitted_.targets, NumberTargets)
@@ -77,19 +98,37 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             raise ValueError("return_std=True needs at least two members that can disagree; fit with n_members>=2")
         means, deviations = [], []
         for outputs in self._output_blocks(X):
-            numbers = self._number_targets().numbers(outputs)  # (members, rows, c)
-            means.append(numbers.mean(axis=0))
+            outputs = outputs.to(torch.float64)  # (members, rows, c)
+            means.append(self._number_targets().numbers(outputs.mean(dim=0)))
             if return_std:
-                deviations.append(numbers.std(axis=0))
+                deviations.append(outputs.std(dim=0, correction=0).numpy() * self._number_targets().scale)
         mean = self._shaped(np.concatenate(means))
         return (mean, self._shaped(np.concatenate(deviations))) if return_std else mean
 
     def _shaped(self, numbers: Array) -> Array:
         return numbers[:, 0] if self._number_targets().one_dimensional else numbers
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the share of the targets' variance that predictions explain; the mean of it for several outputs.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        y : array-like of shape (rows,) or (rows, outputs)
+        sample_weight : array-like of shape (rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        y = self._check_y(y, "y")
+        predicted = self.predict(X)
+        check_lengths(len(predicted), y)
+        return float(r2_score(y, predicted, sample_weight=sample_weights(sample_weight, len(y))))
+
     def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
         """Return the score of rows whose outputs are known."""
-        predicted = self._number_targets().numbers(outputs).mean(axis=0)
+        predicted = self._number_targets().numbers(outputs.to(torch.float64).mean(dim=0))
         return float(r2_score(y.reshape(len(y), -1), predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:

@@ -14,7 +14,9 @@ Array = NDArray[Any]
 def check_fraction(value: object) -> float:
     """Return a valid share of validation rows."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
-        raise ValueError(f"validation_fraction={value!r} is out of range; expected a share of the rows in [0, 1)")
+        raise ValueError(
+            f"validation_fraction={value!r} is out of range; expected a share of the rows in [0, 1), for instance 0.1"
+        )
     return float(value)
 
 
@@ -27,7 +29,11 @@ def validation_rows(n_rows: int, strata: Array | None, fraction: float, seed: in
     random = np.random.default_rng([seed, 0x5EED])
     if fraction == 0 or n_rows < 2:
         return np.arange(0)
-    groups = [np.arange(n_rows)] if strata is None else [np.flatnonzero(strata == own) for own in np.unique(strata)]
+    groups = [np.arange(n_rows)]
+    if strata is not None:
+        # One sort for all strata: there may be very many.
+        order = np.argsort(strata, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(strata[order])) + 1)
     chosen = []
     for rows in groups:
         share = fraction * len(rows)

@@ -5,6 +5,7 @@ Each kind of target says how many outputs a network needs and which loss learns 
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
@@ -26,50 +28,126 @@ from tabgnm.nn.losses import (
     Pinball,
     SquaredError,
 )
+from tabgnm.table.cells import is_missing
 
 Array = NDArray[Any]
 
 
 def as_target_array(y: Any, name: str = "y") -> Array:
-    """Return targets as a NumPy array of one or two dimensions, whatever they came as."""
+    """Return targets as a NumPy array of one or two dimensions, without gaps, whatever they came as.
+
+    Objects that all are booleans, integers or real numbers become an array of these.
+    """
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
-    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas, polars and pyarrow
-        y = y.to_numpy() if not hasattr(y, "to_pylist") else np.asarray(y)
-    if type(y).__name__ == "Table" and hasattr(y, "columns"):  # pyarrow
-        y = np.column_stack([np.asarray(column) for column in y.columns])
-    y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1)
-    if y.ndim > 2:
-        raise ValueError(f"{name} has {y.ndim} dimensions; expected (rows,) or (rows, outputs)")
-    missing = _missing(y)
+    array: Array = check_array(
+        _as_array(y), ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1
+    )
+    if array.ndim > 2:
+        raise ValueError(f"{name} has {array.ndim} dimensions; expected (rows,) or (rows, outputs)")
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}: no column; expected (rows,) or (rows, outputs)")
+    missing = _missing(array)
     if missing.any():
-        row = int(np.argwhere(missing.reshape(len(y), -1).any(axis=1))[0, 0])
-        if y.dtype.kind == "f" and not np.isnan(y.reshape(len(y), -1)[row]).any():
-            raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
-        raise ValueError(f"Input {name} contains NaN, in row {row}: a target is missing; drop such rows")
-    return np.asarray(y)
+        raise ValueError(
+            f"Input {name} contains NaN, in row {_first_row(missing)}: a target is missing; drop such rows"
+        )
+    array = np.asarray(array) if array.dtype.kind != "O" else _without_objects(array, name)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = _first_row(~np.isfinite(array))
+        raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
+    return array
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
+def _as_array(y: Any) -> Any:
+    if sparse.issparse(y):
+        return y.toarray()
+    if hasattr(y, "collect"):  # a lazy frame
+        y = y.collect()
+    if isinstance(y, np.ma.MaskedArray):
+        cells = y.data.astype(object)
+        cells[np.ma.getmaskarray(y)] = None
+        return cells if np.ma.getmaskarray(y).any() else y.data
+    if isinstance(y, list | tuple) and any(map(_has_text, y)):
+        return np.array(y, dtype=object)  # NumPy alone would make strings of the numbers beside them
+    if hasattr(y, "to_pylist") and hasattr(y, "type"):  # pyarrow, whose arrays have categories and gaps
+        plain = not y.null_count and "dictionary" not in str(y.type)
+        return y.to_numpy(zero_copy_only=False) if plain else _objects(y)
+    if hasattr(y, "to_pylist") and hasattr(y, "columns"):  # pyarrow's Table
+        return np.column_stack([_as_array(column) for column in y.columns])
+    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas and polars
+        return y.to_numpy()
+    return y
+
+
+def _objects(y: Any) -> Array:
+    cells = np.empty(len(y), dtype=object)
+    cells[:] = y.to_pylist()
+    return cells
+
+
+def _has_text(label: Any) -> bool:
+    return isinstance(label, str) or (isinstance(label, list | tuple) and any(isinstance(part, str) for part in label))
+
+
+def _without_objects(y: Array, name: str) -> Array:
+    """Return an array of numbers for objects that all are numbers of one kind."""
+    kinds = set(map(type, y.ravel()))
+    if kinds == {str}:
+        return y
+    containers = sorted(kind.__name__ for kind in kinds if issubclass(kind, _CONTAINERS))
+    if containers:
+        raise TypeError(
+            f"{name} holds values of the type {', '.join(containers)}; expected a label or a number in each row, or as "
+            "many in each row as there are outputs"
+        )
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return y.astype(bool)
+    if any(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return y
+    if all(issubclass(kind, numbers.Integral) for kind in kinds):
+        try:
+            return y.astype(np.int64)
+        except OverflowError:
+            return y
+    return y.astype(np.float64) if all(issubclass(kind, numbers.Real) for kind in kinds) else y
 
 
 def _missing(y: Array) -> Array:
-    if y.dtype.kind in "fc":
-        return ~np.isfinite(y)
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype.kind in "Mm":
+        return np.isnat(y)
     if y.dtype.kind != "O":
         return np.zeros(y.shape, dtype=bool)
-    flat = [value is None or (isinstance(value, float) and value != value) for value in y.ravel()]
-    return np.array(flat, dtype=bool).reshape(y.shape)
+    return np.array([is_missing(value) for value in y.ravel()], dtype=bool).reshape(y.shape)
+
+
+def _first_row(marked: Array) -> int:
+    return int(np.argmax(marked.reshape(len(marked), -1).any(axis=1)))
 
 
 def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
     """Return the distinct labels in order, and the number of each row's label."""
+    kinds = sorted({type(value).__name__ for value in y.ravel()}) if y.dtype.kind == "O" else []
     try:
+        if "bool" in kinds and len(kinds) > 1:  # True and 1 would be one label
+            raise TypeError
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError:
-        kinds = sorted({type(value).__name__ for value in y.ravel()})
+        said = f"of several types ({', '.join(kinds)})" if len(kinds) > 1 else f"of the type {kinds[0]}"
         raise TypeError(
-            f"labels in {name} are of several types ({', '.join(kinds)}), which have no order; convert them to one "
-            "type, such as str"
+            f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
         ) from None
     return classes, codes.reshape(-1)
+
+
+def _is_indicator(y: Array) -> bool:
+    """Whether a matrix only has 0 and 1."""
+    return y.ndim == 2 and y.dtype.kind in "biuf" and bool(((y == 0) | (y == 1)).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +169,29 @@ class ClassTargets:
 
     @classmethod
     def of(cls, y: Array, label_smoothing: float = 0.0, classes: Any = None) -> ClassTargets:
-        """Look at labels (and at the classes that may still come)."""
+        """Look at labels, and at the classes that may still come: for several targets a list of them."""
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
-        if classes is not None and y.ndim == 1:
-            known, _ = sort_classes(as_target_array(classes, "classes"), "classes")
+        if y.dtype.kind in "biufSU":  # scikit-learn knows no other labels, such as dates
+            check_classification_targets(y)
+        if y.ndim == 1:
+            known, _ = sort_classes(y) if classes is None else sort_classes(_one_list(classes), "classes")
             return cls(cls._kind(len(known)), [known], label_smoothing)
-        check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
+        lists = None if classes is None else _several_lists(classes, y.shape[1])
+        if lists is None and _is_indicator(y):
             return cls("multilabel", [np.array([0, 1]) for _ in range(y.shape[1])], label_smoothing)
-        if y.ndim == 2:
-            return cls("joint", [sort_classes(column)[0] for column in y.T], label_smoothing)
-        known, _ = sort_classes(y)
-        return cls(cls._kind(len(known)), [known], label_smoothing)
+        return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
+
+    def refuse_other_classes(self, classes: Any) -> None:
+        """Raise where these are not the classes that were given before."""
+        given = [_one_list(classes)] if self.kind not in ("multilabel", "joint") else None
+        given = _several_lists(classes, len(self.classes)) if given is None else given
+        for own, known in zip(given or [], self.classes, strict=given is not None):
+            if not np.array_equal(sort_classes(own, "classes")[0], known):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known.tolist()!r}; "
+                    "leave it out, or begin anew with all classes that may come"
+                )
 
     @staticmethod
     def _kind(n_classes: int) -> str:
@@ -130,23 +218,23 @@ class ClassTargets:
             return JointCrossEntropy(tuple(map(len, self.classes)))
         return BinaryCrossEntropy()
 
-    def codes(self, y: Array) -> Array:
+    def codes(self, y: Array, name: str = "y") -> Array:
         """Class numbers of the labels: (rows,), or (rows, targets)."""
         if self.kind == "multilabel":
-            if y.ndim != 2 or y.shape[1] != len(self.classes) or type_of_target(y) != "multilabel-indicator":
+            if not _is_indicator(y) or y.shape[1] != len(self.classes):
                 raise ValueError(
-                    f"y has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, as in the first call"
+                    f"{name} has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, as the first targets"
                 )
             return np.asarray(y, dtype=np.int64)
         columns = y.reshape(len(y), -1).T
         if len(columns) != len(self.classes):
-            raise ValueError(f"y has {len(columns)} columns; expected {len(self.classes)}, as in the first call")
-        codes = [self._codes(column, classes) for column, classes in zip(columns, self.classes, strict=True)]
+            raise ValueError(f"{name} has {len(columns)} columns; expected {len(self.classes)}, as the first targets")
+        codes = [self._codes(column, classes, name) for column, classes in zip(columns, self.classes, strict=True)]
         return codes[0] if self.kind != "joint" else np.stack(codes, axis=1)
 
     @staticmethod
-    def _codes(column: Array, classes: Array) -> Array:
-        labels, inverse = sort_classes(column)
+    def _codes(column: Array, classes: Array, name: str) -> Array:
+        labels, inverse = sort_classes(column, name)
         try:
             places = np.searchsorted(classes, labels)
             known = (places < len(classes)) & (classes[np.minimum(places, len(classes) - 1)] == labels)
@@ -155,14 +243,18 @@ class ClassTargets:
         if not np.all(known):
             unknown = [repr(label) for label in labels[~known].tolist()[:5]]
             raise ValueError(
-                f"y holds classes that were not there before: {', '.join(unknown)}; expected some of "
+                f"{name} holds classes that were not there before: {', '.join(unknown)}; expected some of "
                 f"{classes.tolist()[:10]}"
             )
         return np.asarray(places[inverse])
 
-    def tensor(self, y: Array, dtype: torch.dtype) -> Tensor:
+    def measured_on(self, _y: Array, _weights: Array | None, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002
+        """Return itself: labels are not measured."""
+        return self
+
+    def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
         """Return the targets as the loss takes them."""
-        codes = torch.as_tensor(self.codes(y))
+        codes = torch.as_tensor(self.codes(y, name))
         if self.kind in ("multiclass", "joint"):
             return codes.long()
         codes = codes.to(dtype).reshape(len(y), self.n_outputs)
@@ -230,6 +322,26 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload]
 
 
+def _one_list(classes: Any) -> Array:
+    known = as_target_array(classes, "classes")
+    if known.ndim != 1:
+        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
+    return known
+
+
+def _several_lists(classes: Any, n_targets: int) -> list[Array] | None:
+    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
+    given = list(classes)
+    if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
+        return None
+    if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
+        raise ValueError(
+            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
+            f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
+        )
+    return [as_target_array(own, "classes") for own in given]
+
+
 def _labels_state(labels: Array) -> dict[str, Any]:
     """Labels in JSON: numbers, booleans and strings as they are, dates and durations as numbers of their unit."""
     kind = labels.dtype.kind
@@ -269,6 +381,9 @@ def _labels(schema: Any, most_bytes: int) -> Array:
     return labels
 
 
+_CONSTANT = 1e-12  # standard deviation beside the mean below which a target is constant
+
+
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
     """One or several numbers per row, standardised for the network and returned in their unit.
@@ -293,28 +408,50 @@ class NumberTargets:
     metric_name = "r2"
 
     @classmethod
-    def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool) -> NumberTargets:
-        """Look at the training rows."""
+    def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool, may_vary: bool = True) -> NumberTargets:
+        """Look at the training rows; `may_vary` says whether rows that are still to come may, where these do not."""
         columns = y.reshape(len(y), -1)
+        # Squares of large numbers would overflow, those of small ones vanish: measured in units of a power of 2.
+        _, exponent = np.frexp(np.abs(columns).max(axis=0))
+        columns = np.ldexp(columns, -exponent)
         center = np.average(columns, axis=0, weights=weights)
         variance = np.average((columns - center) ** 2, axis=0, weights=weights)
-        scale = np.sqrt(variance)
-        scale[~(scale > 1e-12 * np.maximum(np.abs(center), 1e-300))] = 1.0  # a constant target
         if not scaled:
-            return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(scale), loss, float(variance.mean()) or 1.0)
-        return cls(y.ndim == 1, center, scale, loss)
+            mean = float(np.ldexp(variance, np.minimum(2 * exponent, 1000)).mean())
+            return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(center), loss, mean or 1.0)
+        scale = np.sqrt(variance)
+        smallest = _CONSTANT * np.abs(center)
+        constant = ~(scale > smallest)
+        center, scale = np.ldexp(center, exponent), np.ldexp(scale, exponent)
+        # Predictions of a constant target are that constant, to as many digits.
+        smallest = np.where(center == 0, _CONSTANT, np.ldexp(smallest, exponent))
+        return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else smallest, scale), loss)
+
+    def measured_on(self, y: Array, weights: Array | None, *, may_vary: bool) -> NumberTargets:
+        """Return these targets with the center and scale of other rows."""
+        scaled = bool(self.center.any() or (self.scale != 1).any())
+        return NumberTargets.of(y, weights, self.loss, scaled=scaled, may_vary=may_vary)
 
     @property
     def n_outputs(self) -> int:
         """Outputs a network needs."""
         return len(self.center)
 
-    def tensor(self, y: Array, dtype: torch.dtype) -> Tensor:
+    def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
         """Return the targets as the loss takes them."""
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs:
-            raise ValueError(f"y has {columns.shape[1]} columns; expected {self.n_outputs}, as in the first call")
-        return torch.as_tensor((columns - self.center) / self.scale).to(dtype)
+            raise ValueError(f"{name} has {columns.shape[1]} columns; expected {self.n_outputs}, as the first targets")
+        # Halves, as the difference of two large numbers may be too large.
+        scaled = (columns / 2 - self.center / 2) / (self.scale / 2)
+        too_large = np.abs(scaled) > np.sqrt(torch.finfo(dtype).max) / 1e3
+        if too_large.any():
+            row = _first_row(too_large)
+            raise ValueError(
+                f"{name} has {columns[row].tolist()} in row {row}, which is too large to learn beside a center of "
+                f"{self.center.tolist()} and a scale of {self.scale.tolist()}; use scale_target=True, or other units"
+            )
+        return torch.as_tensor(scaled).to(dtype)
 
     def strata(self, _y: Array) -> Array | None:
         """Return None: validation rows are drawn from all rows alike."""

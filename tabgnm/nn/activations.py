@@ -47,6 +47,6 @@ def activation_names() -> list[str]:
 
 def get_activation(name: str) -> Activation:
     """Return the activation of that name."""
-    if name not in _ACTIVATIONS:
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise ValueError(f"activation={name!r} is not known; use one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]

@@ -23,6 +23,8 @@ def dropout_rate(value: float) -> float:
 
 def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> None:
     """Fill a parameter with its first values."""
+    if parameter.is_meta:  # has none; and torch would load its compiler to draw nothing
+        return
     with torch.no_grad():
         if how.kind == "normal":
             parameter.normal_(0.0, how.scale, generator=generator)

@@ -70,14 +70,18 @@ class TableEncoder:
         names = raw.names
         for key, kind in (self.settings.kinds or {}).items():
             if isinstance(key, str) and key not in names:
-                raise TableError(f"kinds names the column {key!r}, which is not there; there are {shortened(names)}")
+                raise TableError(
+                    f"column_kinds names the column {key!r}, which is not there; there are {shortened(names)}"
+                )
             if not isinstance(key, str) and not 0 <= key < len(names):
                 raise TableError(
-                    f"kinds names column {key}, which is not there; there are columns 0 to {len(names) - 1}"
+                    f"column_kinds names column {key}, which is not there; there are columns 0 to {len(names) - 1}"
                 )
             column = names.index(key) if isinstance(key, str) else key
             if overrides.get(column, kind) != kind:
-                raise TableError(f"kinds says both {overrides[column]!r} and {kind!r} of column {names[column]!r}")
+                raise TableError(
+                    f"column_kinds says both {overrides[column]!r} and {kind!r} of column {names[column]!r}"
+                )
             overrides[column] = kind
         return overrides
 

@@ -109,16 +109,16 @@ def _checked_kinds(kinds: object) -> dict[str | int, str] | None:
         return None
     if not isinstance(kinds, Mapping):
         raise TypeError(
-            f"kinds={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
+            f"column_kinds={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
         )
     checked: dict[str | int, str] = {}
     for key, kind in kinds.items():
         if not isinstance(kind, str) or kind not in KINDS:
-            raise ValueError(f"kinds[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
+            raise ValueError(f"column_kinds[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
         if isinstance(key, str):
             checked[str(key)] = kind
         elif hasattr(key, "__index__") and not isinstance(key, bool):
             checked[int(key.__index__())] = kind
         else:
-            raise TypeError(f"kinds has the key {key!r}; expected the name of a column or its position")
+            raise TypeError(f"column_kinds has the key {key!r}; expected the name of a column or its position")
     return checked

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
 
-_REMEDY = "; convert the column, or say what it is with kinds={...} in fit"
+_REMEDY = "; convert the column, or say what it is with column_kinds={...}"
 _BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 

@@ -1,0 +1,149 @@
+"""What parameters, weights and lengths have to be; errors name the value, what was expected and what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from tabgnm.nn.layout import positive_integer
+
+Array = NDArray[Any]
+
+# More could not be counted in the fleet's tensors.
+_LARGEST_INTEGER = 2**31 - 1
+# Sums of larger (or smaller) weights would leave the range of float64.
+_WEIGHT_RANGE = (1e-100, 1e100)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a parameter that is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a bool: use True or False")
+    return bool(value)
+
+
+def check_integer(name: str, value: object, *, smallest: int = 1) -> int:
+    """Return a parameter that is an integer."""
+    number = positive_integer(name, value, smallest=smallest)
+    if number > _LARGEST_INTEGER:
+        raise ValueError(f"{name}={number} is too large; expected an integer <= {_LARGEST_INTEGER}")
+    return number
+
+
+def check_number(
+    name: str, value: object, low: float, high: float, example: str, *, include_low: bool = False
+) -> float:
+    """Return a parameter that is a number between two others; `example` is a value to use instead."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a number, for instance {example}")
+    number = float(value)
+    if not (low < number < high or (include_low and number == low)):
+        bounds = f"{'[' if include_low else '('}{low:g}, {high:g})" if math.isfinite(high) else f"finite and > {low:g}"
+        raise ValueError(f"{name}={value!r} is out of range; expected a number {bounds}; use for instance {example}")
+    return number
+
+
+def check_device(value: object) -> None:
+    """Raise unless this names a device; whether there is one is seen when training begins."""
+    if not isinstance(value, str | torch.device):
+        raise TypeError(f"device={value!r} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
+
+
+def random_numbers(value: Any) -> np.random.RandomState:
+    """Return the source of random numbers that `random_state` stands for."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError("a bool is no seed")
+        random: np.random.RandomState = check_random_state(value)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state={value!r} cannot be used ({error}); expected None, an integer from 0 to 2**32 - 1 or a "
+            "numpy.random.RandomState"
+        ) from None
+    return random
+
+
+def check_class_weight(value: object) -> None:
+    """Raise unless class weights are of a kind that scikit-learn knows, with finite numbers that are not negative."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return
+    groups = list(value) if isinstance(value, list) else [value]
+    for group in groups:
+        if isinstance(group, str) and group == "balanced" and isinstance(value, list):
+            continue
+        if not isinstance(group, Mapping):
+            raise ValueError(
+                f"class_weight={value!r} is not known; use None, 'balanced', a dict from label to weight, or a list of "
+                "these, one for each target"
+            )
+        for label, weight in group.items():
+            fits = isinstance(weight, numbers.Real) and not isinstance(weight, bool) and math.isfinite(weight)
+            if not fits or weight < 0:
+                raise ValueError(
+                    f"class_weight[{label!r}]={weight!r} is out of range; expected a finite number >= 0 for each label"
+                )
+
+
+def check_hidden(value: object) -> tuple[int, ...]:
+    """Return widths of layers."""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+        raise TypeError(f"hidden={value!r} is not a sequence of widths; use for instance hidden=(64, 64)")
+    return tuple(check_integer(f"hidden[{place}]", width) for place, width in enumerate(value))
+
+
+def check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
+    """Raise unless there are as many targets as rows, in scikit-learn's words."""
+    if len(y) != n_rows:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected as many "
+            f"targets as {name} has rows"
+        )
+
+
+def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """Return weights of rows as finite float64 numbers that are not negative."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n_rows, sample_weight)
+    given = sample_weight.to_numpy() if hasattr(sample_weight, "to_numpy") else np.asarray(sample_weight)
+    try:
+        if given.dtype.kind in "USMmV":
+            raise TypeError(f"of type {given.dtype}")
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight holds values that are no numbers ({error}); expected a number per row"
+        ) from None
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected ({n_rows},): one weight per row of X")
+    if not np.isfinite(weights).all():
+        row = int(np.argmin(np.isfinite(weights)))
+        what = "NaN" if np.isnan(weights[row]) else "infinity"
+        raise ValueError(
+            f"Input sample_weight contains {what}, in row {row}; expected finite numbers >= 0, 0 for a row to leave out"
+        )
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise ValueError(
+            f"Negative values in data passed to `sample_weight`: {weights[row]:g} in row {row}; expected numbers >= 0"
+        )
+    if not weights.any():
+        raise ValueError("the weights of all rows are zero; expected at least one positive weight")
+    return weights
+
+
+def in_range(weights: Array) -> Array:
+    """Return weights divided by the largest, where they are so large or so small that their sum could not be taken."""
+    largest = float(weights.max())
+    low, high = _WEIGHT_RANGE
+    return weights if largest == 0 or low <= largest <= high else weights / largest

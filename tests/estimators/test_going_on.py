@@ -1,0 +1,84 @@
+"""partial_fit and warm_start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.estimators.examples import gnmr, mlp, mlpr, numbers
+
+X, Y, T = numbers(600)
+
+
+def test_partial_fit_learns_on_a_stream() -> None:
+    classifier, regressor = mlp(learning_rate=0.02), gnmr(learning_rate=0.02)
+    for _ in range(3):
+        for first in range(0, 600, 100):
+            rows = slice(first, first + 100)
+            classifier.partial_fit(X[rows], Y[rows], classes=[0, 1])
+            regressor.partial_fit(X[rows], T[rows])
+    assert classifier.score(X, Y) > 0.9 and regressor.score(X, T) > 0.8
+    assert len(classifier.history_[0]["train_loss"]) == 18 == classifier.history_[0]["best_epoch"]
+
+
+def test_partial_fit_may_first_see_some_of_the_classes() -> None:
+    model = mlp(learning_rate=0.02).partial_fit(X[Y == 0], ["no"] * int((Y == 0).sum()), classes=["no", "yes", "maybe"])
+    assert model.classes_.tolist() == ["maybe", "no", "yes"] and (model.predict(X) == "no").mean() > 0.9
+    for _ in range(5):
+        model.partial_fit(X, np.where(Y, "yes", "no"))
+    assert (model.predict(X) == np.where(Y, "yes", "no")).mean() > 0.85
+
+
+def test_partial_fit_takes_class_weights_of_labels_that_these_rows_lack() -> None:
+    model = mlp(class_weight={"a": 1.0, "b": 2.0}).partial_fit(X[:20], ["a", "c"] * 10, classes=["a", "b", "c"])
+    assert model.predict_proba(X).shape == (600, 3)
+
+
+def test_partial_fit_goes_on_after_fit() -> None:
+    model = mlp().fit(X, Y)
+    before = model.predict_proba(X)
+    assert model.partial_fit(X, Y) is model
+    assert len(model.history_[0]["train_loss"]) == 4
+    assert 0 < np.abs(model.predict_proba(X) - before).max() < 0.5
+
+
+def test_every_call_of_partial_fit_shuffles_anew_and_a_stream_is_reproducible() -> None:
+    def stream() -> list[float]:
+        model = mlp(learning_rate=0.0, dropout=0.5)
+        for _ in range(3):
+            model.partial_fit(X, Y, classes=[0, 1])
+        losses: list[float] = model.history_[0]["train_loss"]
+        return losses
+
+    losses = stream()
+    assert len(set(losses)) == 3 and losses == stream()
+
+
+def test_warm_start_goes_on_from_the_weights_there_are() -> None:
+    model = mlp(warm_start=True, max_epochs=4, learning_rate=0.01, patience=None).fit(X, Y)
+    first = list(model.history_[0]["train_loss"])
+    model.fit(X, Y)
+    second = model.history_[0]["train_loss"]
+    assert second[:4] == first and len(second) == 8 and second[4] < first[0] and second[-1] < first[-1]
+
+
+def test_warm_start_may_change_how_is_trained_but_not_what() -> None:
+    model = mlpr(warm_start=True).fit(X, T)
+    model.set_params(max_epochs=2, learning_rate=0.1, batch_size=64, loss="huber", random_state=5).fit(X, T)
+    assert len(model.history_[0]["train_loss"]) == 5 and model.fitted_.targets.loss.name == "huber"
+    with pytest.raises(ValueError, match="scale_target=False was True"):
+        model.set_params(scale_target=False).fit(X, T)
+
+
+def test_warm_start_keeps_columns_and_scaling_of_the_first_fit() -> None:
+    model = mlp(warm_start=True, scaling="standard").fit(X, Y)
+    encoded = model.encode(X)
+    assert (model.fit(X * 100, Y).encode(X) == encoded).all()
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
+    model = mlp().fit(X, Y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(X, Y[:5])
+    assert (model.predict_proba(X) == before).all()

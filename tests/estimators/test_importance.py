@@ -1,0 +1,83 @@
+"""How much columns matter: by gradients, and by shuffling them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import inspection
+
+from tests.estimators.examples import LEARNS, frame, gnmr, mlp, numbers
+
+X, Y, T = numbers(400)
+X_TEST, Y_TEST, T_TEST = numbers(300, seed=1)
+WIDE: dict[str, Any] = {"n_nodes": 40}
+
+
+@pytest.fixture(scope="module", params=["classifier", "regressor"])
+def fitted(request: Any) -> tuple[Any, Any]:
+    if request.param == "classifier":
+        return mlp(**LEARNS).fit(X, Y), Y_TEST
+    return gnmr(**WIDE, **LEARNS).fit(X, T), T_TEST
+
+
+def test_gradients_find_the_columns_that_matter(fitted: tuple[Any, Any]) -> None:
+    importances = fitted[0].feature_importances_
+    assert importances.shape == (4,) and importances.sum() == pytest.approx(1) and (importances >= 0).all()
+    assert importances[0] > importances[1] > 2 * importances[2:].max()
+
+
+def test_shuffling_agrees_with_scikit_learn(fitted: tuple[Any, Any]) -> None:
+    model, y = fitted
+    ours = model.permutation_importance(X_TEST, y, n_repeats=10, random_state=0)
+    theirs = inspection.permutation_importance(model, X_TEST, y, n_repeats=10, random_state=0)
+    assert ours.importances.shape == (4, 10)
+    np.testing.assert_allclose(ours.importances_mean, ours.importances.mean(axis=1))
+    np.testing.assert_allclose(ours.importances_std, ours.importances.std(axis=1))
+    noise = 4 * np.hypot(theirs.importances_std, ours.importances_std) / np.sqrt(10) + 1e-3
+    assert (np.abs(ours.importances_mean - theirs.importances_mean) < noise).all()
+    assert ours.importances_mean[:2].min() > 5 * np.abs(ours.importances_mean[2:]).max()
+
+
+def test_shuffling_is_reproducible_and_weighs_rows(fitted: tuple[Any, Any]) -> None:
+    model, y = fitted
+    first = model.permutation_importance(X_TEST, y, random_state=3)
+    assert (first.importances == model.permutation_importance(X_TEST, y, random_state=3).importances).all()
+    ones = model.permutation_importance(X_TEST, y, random_state=3, sample_weight=np.ones(300))
+    np.testing.assert_allclose(ones.importances, first.importances, atol=1e-12)
+    weights = np.random.default_rng(0).uniform(0, 3, 300)
+    weighted = model.permutation_importance(X_TEST, y, random_state=3, sample_weight=weights)
+    assert np.abs(weighted.importances - first.importances).max() > 1e-4
+
+
+def test_shuffling_in_small_groups_gives_the_same(fitted: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, y = fitted
+    at_once = model.permutation_importance(X_TEST, y, random_state=0).importances
+    monkeypatch.setattr("tabgnm.estimators.importance._SHUFFLED_ELEMENTS", 1)
+    np.testing.assert_allclose(model.permutation_importance(X_TEST, y, random_state=0).importances, at_once, atol=1e-12)
+
+
+def test_columns_of_all_kinds_are_shuffled_as_wholes() -> None:
+    X = frame(300)
+    y = (X["colour"] == "red").astype(int) ^ (X["count"] > 4).astype(int)
+    model = mlp(hidden=(32,), max_epochs=60, learning_rate=0.02, batch_size=32).fit(X, y)
+    assert model.score(X, y) > 0.85
+    for importances in (
+        model.permutation_importance(X, y, random_state=0).importances_mean,
+        model.feature_importances_,
+    ):
+        assert set(np.argsort(importances)[-2:]) == {1, 2}
+
+
+def test_a_column_that_is_not_used_has_no_importance() -> None:
+    X = pd.DataFrame({"used": numbers()[0][:, 0], "constant": 1.0})
+    model = mlp().fit(X, numbers()[1])
+    assert model.feature_importances_.tolist() == [1.0, 0.0]
+    assert (model.permutation_importance(X, numbers()[1]).importances[1] == 0).all()
+
+
+def test_where_nothing_can_be_used_all_columns_are_alike() -> None:
+    model = mlp().fit(np.ones((20, 4)), [0, 1] * 10)
+    np.testing.assert_allclose(model.feature_importances_, 0.25)

@@ -1,0 +1,155 @@
+"""Members, seeds, validation rows, early stopping, history; and that nothing is learned from rows to validate on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import log_loss
+
+from tabgnm.table import TableEncoder, read_table
+from tests.estimators.examples import gnm, mlp, mlpr, numbers
+
+X, Y, T = numbers()
+X_VAL, Y_VAL, T_VAL = numbers(60, seed=1)
+
+
+def same_weights(one: Any, other: Any) -> bool:
+    ours, theirs = one.fitted_.parameters, other.fitted_.parameters
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def validation_rows(model: Any, X: Any = X, y: Any = Y) -> list[list[int]]:
+    return [job.member.val.tolist() for job in model._prepare(X, y).jobs]
+
+
+def test_an_integer_seed_gives_the_same_model_every_time() -> None:
+    assert same_weights(gnm().fit(X, Y), gnm().fit(X, Y))
+    assert not same_weights(gnm().fit(X, Y), gnm(random_state=1).fit(X, Y))
+    assert not same_weights(mlp(random_state=None).fit(X, Y), mlp(random_state=None).fit(X, Y))
+
+
+def test_a_second_fit_forgets_the_first() -> None:
+    model = mlp().fit(X[:, :2], 1 - Y)
+    assert same_weights(model.fit(X, Y), mlp().fit(X, Y))
+    assert len(model.history_[0]["train_loss"]) == 3 and model.n_features_in_ == 4
+
+
+def test_members_differ_in_seed_and_validation_rows() -> None:
+    model = mlp(n_members=3).fit(X, Y)
+    assert len(set(model.fitted_.seeds)) == 3
+    rows = validation_rows(mlp(n_members=3))
+    assert len({tuple(own) for own in rows}) == 3
+    weights = [net.state_dict() for net in model.members_]
+    assert all(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0] if "bias" not in name)
+
+
+def test_validation_rows_are_a_share_of_each_class_and_not_trained_on() -> None:
+    y = np.repeat([0, 1, 2], [60, 40, 20])
+    for job in mlp(n_members=4, validation_fraction=0.2)._prepare(X, y).jobs:
+        val, train = job.member.val.numpy(), job.member.train.numpy()
+        assert sorted([*val, *train]) == list(range(len(X)))
+        np.testing.assert_allclose(np.bincount(y[val]), [12, 8, 4], atol=1)
+
+
+def test_the_first_members_do_not_change_when_there_are_more() -> None:
+    few, many = (mlp(n_members=n, validation_fraction=0, precision="float64").fit(X, Y) for n in (2, 4))
+    for name, values in few.fitted_.parameters.items():
+        np.testing.assert_allclose(values, many.fitted_.parameters[name][:2], atol=1e-12)
+    # With validation rows, seeds and rows stay; scaling is learned from the rows that any member trains on.
+    assert validation_rows(mlp(n_members=4))[:2] == validation_rows(mlp(n_members=2))
+
+
+def test_without_validation_the_last_epoch_is_kept_and_there_is_no_validation_loss() -> None:
+    model = mlp(validation_fraction=0, patience=1).fit(X, Y)
+    for history in model.history_:
+        assert history["val_loss"] == [] and history["val_accuracy"] == []
+        assert history["best_epoch"] == len(history["train_loss"]) == 3 and history["status"] == "completed"
+
+
+@pytest.mark.parametrize(("make", "metric"), [(mlp, "val_accuracy"), (mlpr, "val_r2")])
+def test_the_history_has_losses_and_the_metric_per_epoch_and_member(make: Any, metric: str) -> None:
+    model = make(max_epochs=5).fit(X, Y if make is mlp else T)
+    assert len(model.history_) == 2
+    for history in model.history_:
+        assert set(history) == {"train_loss", "val_loss", metric, "best_epoch", "status"}
+        assert len(history["train_loss"]) == len(history["val_loss"]) == len(history[metric]) == 5
+        assert np.isfinite([history["train_loss"], history["val_loss"], history[metric]]).all()
+
+
+@pytest.mark.parametrize("make", [mlp, mlpr])
+def test_the_best_epoch_is_kept_and_its_loss_and_metric_are_those_of_the_predictions(make: Any) -> None:
+    y, y_val = (Y, Y_VAL) if make is mlp else (T, T_VAL)
+    # Labels of which many are wrong: validation gets worse soon.
+    y = np.where(np.arange(len(y)) % 3 == 0, y[::-1], y)
+    model = make(n_members=1, max_epochs=40, learning_rate=0.05, patience=None).fit(X, y, X_val=X_VAL, y_val=y_val)
+    (history,) = model.history_
+    best = history["best_epoch"]
+    assert best == 1 + int(np.argmin(history["val_loss"])) < 40
+    if make is mlp:
+        assert log_loss(y_val, model.predict_proba(X_VAL)) == pytest.approx(history["val_loss"][best - 1], rel=1e-4)
+        assert model.score(X_VAL, y_val) == pytest.approx(history["val_accuracy"][best - 1], abs=1e-6)
+    else:
+        error = ((model.predict(X_VAL) - y_val) ** 2).mean() / y.var()
+        assert 1 - error == pytest.approx(history["val_r2"][best - 1], abs=1e-4)
+
+
+def test_patience_stops_a_member_after_so_many_epochs_without_a_better_one() -> None:
+    y = np.where(np.arange(len(Y)) % 3 == 0, Y[::-1], Y)
+    model = mlp(max_epochs=200, learning_rate=0.05, patience=4).fit(X, y)
+    for history in model.history_:
+        assert history["status"] == "stopped_early" and len(history["val_loss"]) == history["best_epoch"] + 4 < 200
+
+
+def test_rows_to_validate_on_change_neither_encoding_nor_weights() -> None:
+    # After one epoch there is nothing to stop: the weights are those of the training rows alone.
+    plain = mlp(max_epochs=1, scaling="standard").fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+    other = mlp(max_epochs=1, scaling="standard").fit(X, Y, X_val=1e6 * X_VAL + 7, y_val=1 - Y_VAL)
+    assert same_weights(plain, other) and (plain.encode(X) == other.encode(X)).all()
+    assert plain.history_[0]["val_loss"] != other.history_[0]["val_loss"]
+    assert (plain.feature_importances_ == other.feature_importances_).all()
+    # The counter-example: an encoder that sees them scales otherwise, and the comparison above would show it.
+    leaking = TableEncoder(plain._table_settings()).fit(read_table(np.concatenate([X, 1e6 * X_VAL + 7])))
+    assert not np.allclose(leaking.encode(read_table(X)), plain.encode(X), atol=0.1)
+
+
+def test_rows_to_validate_on_decide_the_epoch() -> None:
+    kept = [
+        mlp(max_epochs=20, learning_rate=0.05).fit(X, Y, X_val=X_VAL, y_val=y).history_[0] for y in (Y_VAL, 1 - Y_VAL)
+    ]
+    assert kept[0]["best_epoch"] > kept[1]["best_epoch"]
+    assert kept[0]["train_loss"] == kept[1]["train_loss"][: len(kept[0]["train_loss"])] or (
+        kept[1]["train_loss"] == kept[0]["train_loss"][: len(kept[1]["train_loss"])]
+    )
+
+
+@pytest.mark.parametrize("make", [mlp, mlpr])
+def test_rows_that_no_member_trains_on_are_not_looked_at(make: Any) -> None:
+    y = Y if make is mlp else T
+    (held_out,) = validation_rows(make(n_members=1), X, y)
+    X_spoilt, y_spoilt = X.copy(), y.copy()
+    X_spoilt[held_out] = 1e6
+    if make is mlpr:
+        y_spoilt[held_out] = -1e6
+    settings = {"n_members": 1, "max_epochs": 1, "scaling": "standard"}
+    plain, spoilt = make(**settings).fit(X, y), make(**settings).fit(X_spoilt, y_spoilt)
+    assert same_weights(plain, spoilt) and (plain.predict(X) == spoilt.predict(X)).all()
+    leaking = TableEncoder(plain._table_settings()).fit(read_table(X_spoilt))
+    assert not np.allclose(leaking.encode(read_table(X)), plain.encode(X), atol=0.1)
+
+
+def test_members_that_diverge_are_left_out_with_a_warning() -> None:
+    from dataclasses import replace
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = mlp(n_members=3)
+    prepared = model._prepare(X, Y)
+    trained = model._train(prepared)
+    history = replace(trained[1].history, status="diverged", best_epoch=0)
+    trained[1] = replace(trained[1], history=history)
+    with pytest.warns(ConvergenceWarning, match="1 of 3 members diverged"):
+        model._keep(prepared, trained, None)
+    assert model.fitted_.n_members == 2 and np.isfinite(model.predict_proba(X)).all()

@@ -1,0 +1,148 @@
+"""Parameters: documented with their true defaults, presets, and quiet whatever they are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tabgnm.estimators.parameters import FREE_PARAMETERS
+from tests.estimators.examples import gnm, gnmr, mlp, mlpr, numbers
+
+CLASSES = [GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor]
+X, Y, T = numbers()
+
+
+def documented(cls: Any) -> dict[str, str]:
+    """Type lines of the parameters in a docstring, by name."""
+    text = inspect.getdoc(cls) or ""
+    section = text.split("Parameters\n----------\n")[1].split("\n\nAttributes\n")[0]
+    lines = re.findall(r"^(\w[\w, ]*) : (.+)$", section, flags=re.MULTILINE)
+    return {name: kind for names, kind in lines for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_parameter_is_documented_with_its_true_default(cls: Any) -> None:
+    described = documented(cls)
+    parameters = inspect.signature(cls).parameters
+    assert set(described) == set(parameters)
+    for name, parameter in parameters.items():
+        text = described[name].partition("default=")[2] or "missing"
+        assert ast.literal_eval(text) == parameter.default, f"{name}: {described[name]}"
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_documented_parameter_says_what_it_is(cls: Any) -> None:
+    text = inspect.getdoc(cls) or ""
+    assert "{parameters}" not in text
+    for choice in re.findall(r"^(\w+) : \{(.+?)\}", text, flags=re.MULTILINE):
+        default = inspect.signature(cls).parameters[choice[0]].default
+        assert repr(default).replace("'", '"') in choice[1], f"the default of {choice[0]} is none of {choice[1]}"
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_parameters_are_keywords_and_stored_as_given(cls: Any) -> None:
+    with pytest.raises(TypeError, match="positional"):
+        cls(100)
+    odd: Any = object()
+    for name in inspect.signature(cls).parameters:
+        assert getattr(cls(**{name: odd}), name) is odd
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_gnm_and_mlp_take_the_same_parameters_but_for_the_network(cls: Any) -> None:
+    network = {
+        "n_nodes",
+        "n_layers",
+        "combine",
+        "clamp_inputs",
+        "persistent_outputs",
+        "tied",
+        "learn_initial",
+        "hidden",
+    }
+    other = {GNMClassifier: MLPClassifier, GNMRegressor: MLPRegressor}.get(cls)
+    if other is not None:
+        ours, theirs = inspect.signature(cls).parameters, inspect.signature(other).parameters
+        assert set(ours) ^ set(theirs) == network
+        assert all(ours[name].default == theirs[name].default for name in set(ours) & set(theirs))
+    assert (
+        set(inspect.signature(GNMClassifier).parameters) | set(inspect.signature(GNMRegressor).parameters)
+        >= FREE_PARAMETERS
+    )
+
+
+PAPER = {
+    "n_members": 1,
+    "max_epochs": 300,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "optimiser": "adam",
+    "schedule": "constant",
+    "weight_decay": 0.0,
+    "dropout": 0.0,
+    "l1": 0.0,
+    "l2": 0.0,
+    "l0": 0.0,
+    "scaling": "none",
+    "numeric_embedding": None,
+    "patience": None,
+    "precision": "float32",
+    "activation": "relu",
+}
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_paper_is_the_setting_of_the_paper(cls: Any) -> None:
+    model = cls.paper()
+    assert type(model) is cls
+    given = model.get_params()
+    assert {name: given[name] for name in PAPER} == PAPER
+    if cls in (GNMClassifier, GNMRegressor):
+        assert (given["init"], given["combine"], given["n_layers"]) == ("paper", "none", 2)
+        assert not any(given[name] for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"))
+    if cls in (GNMRegressor, MLPRegressor):
+        assert given["scale_target"] is False and given["loss"] == "mse"
+    else:
+        assert given["class_weight"] is None and given["label_smoothing"] == 0
+    changed = cls.paper(max_epochs=7, random_state=3)
+    assert (changed.max_epochs, changed.random_state, changed.scaling) == (7, 3, "none")
+    with pytest.raises(TypeError, match="no_such"):
+        cls.paper(no_such=1)
+
+
+def test_the_papers_machine_takes_raw_numbers() -> None:
+    model = GNMClassifier.paper(max_epochs=2, n_nodes=20, random_state=0).fit(X * 100, Y)
+    assert (model.encode(X * 100) == (X * 100).astype("float32")).all()
+    (net,) = model.members_
+    assert net.shape.n_nodes == 20 and net.shape.n_layers == 2 and net.shape.init == "paper"
+
+
+@pytest.mark.parametrize("verbose", [0, 1, True])
+@pytest.mark.parametrize("make", [mlp, gnm, mlpr, gnmr])
+def test_nothing_is_printed_where_there_is_no_terminal(
+    make: Any, verbose: Any, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        model = make(verbose=verbose, n_nodes=40) if make in (gnm, gnmr) else make(verbose=verbose)
+        model.fit(X, Y if make in (mlp, gnm) else T).predict(X)
+    assert capfd.readouterr() == ("", "") and not caplog.records
+
+
+def test_an_option_is_never_ignored_in_silence() -> None:
+    plain = gnm(n_nodes=40).fit(X, Y).predict_proba(X)
+    for changed in (
+        {"activation": "tanh"}, {"init": "paper"}, {"combine": "residual"}, {"clamp_inputs": True}, {"tied": True},
+        {"persistent_outputs": True}, {"learn_initial": True}, {"n_layers": 3}, {"n_nodes": 41}, {"l1": 0.1}, {"l2": 0.1},
+        {"l0": 0.1}, {"weight_decay": 1.0}, {"optimiser": "adam"}, {"schedule": "constant"}, {"validation_fraction": 0.3},
+        {"scaling": "standard"}, {"numeric_embedding": "piecewise"}, {"n_basis": 5}, {"numeric_dim": 3}, {"dropout": 0.5},
+        {"frequency_scale": 2.0}, {"column_kinds": {0: "category"}}, {"precision": "float64"}, {"random_state": 1},
+        {"learning_rate": 0.01}, {"batch_size": 7}, {"class_weight": {0: 2.0}}, {"label_smoothing": 0.2}, {"n_members": 3},
+    ):  # fmt: skip
+        found = gnm(**({"n_nodes": 60 if "column_kinds" in changed else 40} | changed)).fit(X, Y).predict_proba(X)
+        assert abs(found - plain).max() > 1e-9, changed

@@ -1,0 +1,164 @@
+"""The same content gives the same predictions: in any container, any order of columns, any company of rows."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from tests.estimators.examples import frame, gnm, gnmr, mlp, mlpr, numbers
+
+X, Y, T = numbers()
+F = frame()
+CONTAINERS = {
+    "pandas": lambda: F,
+    "polars": lambda: pl.from_pandas(F),
+    "lazy polars": lambda: pl.from_pandas(F).lazy(),
+    "pyarrow": lambda: pa.Table.from_pandas(F, preserve_index=False),
+    "numpy objects": lambda: F.to_numpy(dtype=object),
+    "list of rows": lambda: [list(row) for row in F.itertuples(index=False)],
+}
+
+
+@pytest.fixture(scope="module")
+def from_pandas() -> Any:
+    return gnm(n_nodes=120).fit(F, Y)
+
+
+@pytest.mark.parametrize("container", list(CONTAINERS))
+def test_the_same_model_from_any_container(container: str, from_pandas: Any) -> None:
+    table = CONTAINERS[container]()
+    model = gnm(n_nodes=120).fit(table, Y)
+    assert (model.predict_proba(table) == from_pandas.predict_proba(F)).all()
+    if container not in ("numpy objects", "list of rows"):  # which have no names
+        assert (from_pandas.predict_proba(table) == from_pandas.predict_proba(F)).all()
+        assert model.feature_names_in_.tolist() == list(F.columns)
+    else:
+        assert not hasattr(model, "feature_names_in_")
+
+
+def test_columns_are_matched_by_name_in_any_order(from_pandas: Any) -> None:
+    expected = from_pandas.predict_proba(F)
+    for seed in range(3):
+        shuffled = F.sample(frac=1, axis=1, random_state=seed)
+        assert (from_pandas.predict_proba(shuffled) == expected).all()
+        assert from_pandas.score(shuffled, Y) == from_pandas.score(F, Y)
+
+
+def test_wrong_names_are_listed(from_pandas: Any) -> None:
+    wrong = F.rename(columns={"size": "Size", "town": "city"})
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- Size\n- city\n.*now missing:\n- size\n- town\n"):
+        from_pandas.predict(wrong)
+
+
+def test_names_that_are_not_there_are_warned_of(from_pandas: Any) -> None:
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but GNMClassifier was fitted with"):
+        from_pandas.predict(F.to_numpy(dtype=object))
+    with pytest.warns(UserWarning, match="X has feature names, but MLPClassifier was fitted without feature names"):
+        mlp().fit(X, Y).predict(pd.DataFrame(X, columns=list("abcd")))
+
+
+@pytest.mark.parametrize("make", [mlp, gnm, mlpr, gnmr])
+def test_a_rows_prediction_does_not_depend_on_the_rows_beside_it(make: Any) -> None:
+    classifies = make in (mlp, gnm)
+    model = make(n_members=3, **({} if make in (mlp, mlpr) else {"n_nodes": 40})).fit(X, Y if classifies else T)
+    predict = model.predict_proba if classifies else model.predict
+    together = predict(X)
+    alone = np.concatenate([predict(X[row : row + 1]) for row in range(30)])
+    np.testing.assert_allclose(alone, together[:30], rtol=0, atol=1e-12 * np.abs(together).max())
+    np.testing.assert_allclose(predict(X[7:99:3]), together[7:99:3], rtol=0, atol=1e-12 * np.abs(together).max())
+    np.testing.assert_allclose(predict(X[::-1])[::-1], together, rtol=0, atol=1e-12 * np.abs(together).max())
+
+
+def test_predicting_in_blocks_is_predicting_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier, regressor = mlp().fit(F, Y), mlpr().fit(F, T)
+    expected = classifier.predict_proba(F), regressor.predict(F), regressor.predict(F, return_std=True)[1]
+    monkeypatch.setattr("tabgnm.estimators.prediction._BLOCK_ROWS", 7)
+    monkeypatch.setattr("tabgnm.estimators.prediction._PIECE_ELEMENTS", 500)
+    found = classifier.predict_proba(F), regressor.predict(F), regressor.predict(F, return_std=True)[1]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_wide_rows_are_encoded_a_few_at_a_time() -> None:
+    from tabgnm.estimators.prediction import block_rows
+
+    assert block_rows(10) == 16_384 and block_rows(10**5) == 167 and block_rows(10**9) == 1
+
+
+def peak_memory() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
+def test_two_million_rows_are_predicted_in_bounded_memory() -> None:
+    clear = Path("/proc/self/clear_refs")
+    model = mlpr(numeric_embedding=None, scaling="standard", hidden=(32,)).fit(X[:, :1], T)
+    many = np.resize(X[:, :1].astype(np.float32), (2_000_000, 1))
+    try:
+        clear.write_text("5")  # the peak is what is used now
+    except OSError:
+        pytest.skip("the kernel does not let the peak of memory be measured")
+    before, start = peak_memory(), time.perf_counter()
+    predicted = model.predict(many)
+    grown, seconds = peak_memory() - before, time.perf_counter() - start
+    at_once = 2_000_000 * 32 * 8 * 2  # rows x width x float64 x members: 1 GB
+    assert grown < at_once / 4, f"{grown / 1e6:.0f} MB"
+    assert seconds < 100  # 20,000 rows per second, on a busy machine too
+    np.testing.assert_allclose(predicted[:120], model.predict(X[:, :1]), rtol=1e-5)
+
+
+def test_threads_may_predict_with_one_model() -> None:
+    model = mlp().fit(F, Y)
+    expected = model.predict_proba(F)
+    model = mlp().fit(F, Y)  # a fresh one, whose weights nobody has asked for yet
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: model.predict_proba(F), range(16)):
+            assert (found == expected).all()
+
+
+def test_what_was_fitted_is_asked_for_in_vain_before_fit() -> None:
+    for name in ("classes_", "columns_", "history_", "feature_importances_", "members_", "n_features_in_"):
+        assert not hasattr(mlp(), name)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        mlp().decision_function(X)
+
+
+def test_columns_says_what_each_column_was_taken_for(from_pandas: Any) -> None:
+    kinds = {column.name: column.kind for column in from_pandas.columns_}
+    assert kinds == {
+        "size": "number",
+        "count": "number",
+        "colour": "category",
+        "town": "category",
+        "flag": "boolean",
+        "when": "datetime",
+    }
+    assert "one-hot" in repr(from_pandas.columns_) and "<table>" in from_pandas.columns_._repr_html_()
+
+
+def test_nothing_of_the_callers_is_written_to() -> None:
+    weights = np.ones(len(F))
+    weights[3] = 0
+    for table, y in ((X, Y), (F, pd.Series(Y)), (pl.from_pandas(F), pl.Series(Y)), (np.asfortranarray(X), Y)):
+        copies = [
+            item.clone() if isinstance(item, pl.DataFrame | pl.Series) else item.copy() for item in (table, y, weights)
+        ]
+        model = mlp(class_weight="balanced").fit(table, y, weights, X_val=table, y_val=y)
+        model.predict_proba(table)
+        model.score(table, y, weights)
+        model.permutation_importance(table, y, n_repeats=1)
+        model.encode(table)
+        for item, copy in zip((table, y, weights), copies, strict=True):
+            if isinstance(item, pl.DataFrame | pl.Series):
+                assert item.equals(copy, null_equal=True)
+            else:
+                pd.testing.assert_frame_equal(pd.DataFrame(item), pd.DataFrame(copy))
