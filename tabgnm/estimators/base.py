@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tabgnm.estimators import fitting, importance, prediction
 from tabgnm.estimators.checks import check_integer, check_lengths, in_range, random_numbers, sample_weights
-from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedFit
-from tabgnm.estimators.parameters import FREE_PARAMETERS, TrainingParameters
+from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedFit, PreparedRows
+from tabgnm.estimators.parameters import FREE_PARAMETERS, NETWORK_ONLY, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
@@ -112,7 +112,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _train(self, prepared: PreparedFit) -> list[TrainedModel]:
-        return FleetPlan(prepared.jobs, prepared.table).run(verbose=self.verbose)
+        return FleetPlan(prepared.jobs, prepared.rows.table).run(verbose=self.verbose)
 
     def _prepare(
         self,
@@ -130,6 +130,71 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         """Turn a table and targets into jobs for the fleet."""
         self._check_parameters()
         shared = EncodedTables() if shared is None else shared
+
+        def prepare_rows() -> PreparedRows:
+            return self._prepare_rows(
+                X,
+                y,
+                sample_weight,
+                X_val,
+                y_val,
+                going_on=going_on,
+                classes=classes,
+                one_epoch=one_epoch,
+                shared=shared,
+            )
+
+        rows = shared.rows(self._rows_key(), prepare_rows)
+        settings = self._fleet_settings(
+            rows.targets.loss, len(rows.members[0].train), validated=rows.validated, one_epoch=one_epoch
+        )
+        if going_on is None:
+            shape = fitting.full_shape(rows.encoder, self._network_shape, rows.targets.n_outputs)
+        else:
+            shape = going_on.shape
+        # Every call of partial_fit has an order of rows of its own.
+        turn = getattr(self, "_n_calls", 0) if going_on else 0
+        jobs = [
+            Job(
+                shape,
+                settings,
+                Member(
+                    train=own.train,
+                    val=own.val,
+                    seed=int(seed) + 1_000_003 * turn,
+                    learning_rate=self.learning_rate,
+                    weight_decay=self.weight_decay,
+                    dropout=self.dropout,
+                    l1=self.l1,
+                    l2=self.l2,
+                    l0=self.l0,
+                    sample_weight=rows.weights,
+                    start=going_on.member(position) if going_on else None,
+                ),
+            )
+            for position, (seed, own) in enumerate(zip(rows.seeds, rows.members, strict=True))
+        ]
+        return PreparedFit(rows, jobs)
+
+    def _rows_key(self) -> str:
+        """All parameters that the rows of a fit depend on: those that only the networks do are left out."""
+        parameters = self.get_params(deep=False)
+        return repr(sorted((name, value) for name, value in parameters.items() if name not in NETWORK_ONLY))
+
+    def _prepare_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        X_val: Any,
+        y_val: Any,
+        *,
+        going_on: FittedNetworks | None,
+        classes: Any,
+        one_epoch: bool,
+        shared: EncodedTables,
+    ) -> PreparedRows:
+        """Read and encode a table and its targets, and say which rows are each member's."""
         raw = read_table(X)
         if going_on is not None:
             self._check_unchanged()
@@ -173,15 +238,13 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         else:
             fraction = 0.0 if one_epoch else self.validation_fraction
             members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
-        validated = members[0].val is not None
-
-        # Rows that no member trains on are not looked at.
+            # Rows that no member trains on are not looked at.
         trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
         if len(trained_on) < n_rows and going_on is None:
             own = None if weights is None else weights[trained_on]
             targets = targets.measured_on(targets_given[trained_on], own, may_vary=may_vary)
-        settings = self._fleet_settings(targets.loss, len(members[0].train), validated=validated, one_epoch=one_epoch)
-        dtype = np.float64 if settings.dtype == torch.float64 else np.float32
+        number_type = torch.float64 if self.precision == "float64" else torch.float32
+        dtype = np.float64 if number_type == torch.float64 else np.float32
         if going_on is not None:
             encoder, x = going_on.encoder, going_on.encoder.encode(raw, dtype=dtype)
         else:
@@ -192,37 +255,22 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
                     f"no column varies in the {n_rows} rows of the first call of partial_fit, which fixes how columns "
                     "are encoded; give it more rows first, such as are typical of what will come"
                 )
-        numbers = targets.tensor(targets_given, settings.dtype)
+        numbers = targets.tensor(targets_given, number_type)
         if raw_val is not None:
             assert val_targets is not None
             x = np.concatenate([x, encoder.encode(raw_val, dtype=dtype)])
-            numbers = torch.cat([numbers, targets.tensor(val_targets, settings.dtype, "y_val")])
+            numbers = torch.cat([numbers, targets.tensor(val_targets, number_type, "y_val")])
             weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
-        shape = going_on.shape if going_on else fitting.full_shape(encoder, self._network_shape, targets.n_outputs)
-        # Every call of partial_fit has an order of rows of its own.
-        turn = getattr(self, "_n_calls", 0) if going_on else 0
-        jobs = [
-            Job(
-                shape,
-                settings,
-                Member(
-                    train=rows.train,
-                    val=rows.val,
-                    seed=int(seed) + 1_000_003 * turn,
-                    learning_rate=self.learning_rate,
-                    weight_decay=self.weight_decay,
-                    dropout=self.dropout,
-                    l1=self.l1,
-                    l2=self.l2,
-                    l0=self.l0,
-                    sample_weight=None if weights is None else torch.as_tensor(weights),
-                    start=going_on.member(position) if going_on else None,
-                ),
-            )
-            for position, (seed, rows) in enumerate(zip(seeds, members, strict=True))
-        ]
-        return PreparedFit(
-            encoder, targets, shared.table(x, numbers), jobs, list(seeds), raw.names, raw.has_names, n_rows
+        return PreparedRows(
+            encoder=encoder,
+            targets=targets,
+            table=shared.table(x, numbers),
+            members=members,
+            seeds=list(seeds),
+            weights=None if weights is None else torch.as_tensor(weights),
+            names=raw.names,
+            has_names=raw.has_names,
+            n_rows=n_rows,
         )
 
     def _table_settings(self) -> TableSettings:
@@ -251,12 +299,12 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         *,
         with_importance: bool = True,
     ) -> None:
-        fitted = prepared.finish(trained, before=going_on)
+        rows, fitted = prepared.rows, prepared.finish(trained, before=going_on)
         self._n_calls = getattr(self, "_n_calls", 0) + 1 if going_on else 1
         if with_importance:
-            training_rows = prepared.table.x[: prepared.n_rows]
-            fitted.importances = importance.gradient_times_input(fitted, training_rows, len(prepared.names))
-        self._set_fitted(fitted, prepared.names, prepared.has_names)
+            training_rows = rows.table.x[: rows.n_rows]
+            fitted.importances = importance.gradient_times_input(fitted, training_rows, len(rows.names))
+        self._set_fitted(fitted, rows.names, rows.has_names)
 
     def _set_fitted(self, fitted: FittedNetworks, names: list[str], has_names: bool) -> None:
         self.fitted_ = fitted

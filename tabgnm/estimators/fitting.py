@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -83,17 +83,39 @@ class FittedNetworks:
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedFit:
-    """Jobs of one estimator, the table they read, and what `finish` needs."""
+class MemberRows:
+    """Rows of one member in the table: to train on and to validate on (None: not validated)."""
+
+    train: Tensor
+    val: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """What a fit knows of its data: a table of numbers, whose rows are whose, and how both came about."""
 
     encoder: TableEncoder
     targets: Targets
     table: Table
-    jobs: list[Job]
-    seeds: list[int]  # of the members; those of the jobs differ from call to call of partial_fit
+    members: list[MemberRows]
+    seeds: list[int]
+    weights: Tensor | None
     names: list[str]
     has_names: bool
     n_rows: int  # of the table, without those to validate on that `fit` was given
+
+    @property
+    def validated(self) -> bool:
+        """Whether members have rows to validate on."""
+        return self.members[0].val is not None
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFit:
+    """Jobs of one estimator, and the rows they are about."""
+
+    rows: PreparedRows
+    jobs: list[Job]
 
     def finish(self, trained: Sequence[TrainedModel], *, before: FittedNetworks | None = None) -> FittedNetworks:
         """Collect the trained models; members whose first epoch was not finite are left out."""
@@ -113,18 +135,19 @@ class PreparedFit:
             )
         models = [trained[i] for i in kept]
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
-        _make_unseen_levels_neutral(self.encoder, parameters)
+        rows = self.rows
+        _make_unseen_levels_neutral(rows.encoder, parameters)
         histories = [self._history(model) for model in models]
         if before is not None:
             histories = [_joined(before.histories[i], new) for i, new in zip(kept, histories, strict=True)]
-        return FittedNetworks(
-            self.encoder, self.targets, models[0].shape, parameters, [self.seeds[i] for i in kept], histories
-        )
+        seeds = [rows.seeds[i] for i in kept]  # those of the jobs differ from call to call of partial_fit
+        return FittedNetworks(rows.encoder, rows.targets, models[0].shape, parameters, seeds, histories)
 
     def _history(self, model: TrainedModel) -> dict[str, Any]:
         values = model.history.as_dict()
         measured = [float("nan") if value is None else value for value in values.pop("val_metric", [])]
-        values[f"val_{self.targets.metric_name}"] = self.targets.metric(measured)
+        targets = self.rows.targets
+        values[f"val_{targets.metric_name}"] = targets.metric(measured)
         return values
 
 
@@ -165,14 +188,6 @@ def full_shape(encoder: TableEncoder, network_shape: Any, n_outputs: int) -> Sha
     return EmbeddedShape(embedding, network_shape(embedding.n_outputs, n_outputs))
 
 
-@dataclass(frozen=True, eq=False)
-class MemberRows:
-    """Rows of one member in the table: to train on and to validate on (None: not validated)."""
-
-    train: Tensor
-    val: Tensor | None
-
-
 def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Sequence[int]) -> list[MemberRows]:
     """Draw each member's own validation rows."""
     fraction = check_fraction(fraction)
@@ -191,8 +206,15 @@ class EncodedTables:
     """
 
     def __init__(self) -> None:
+        self._rows: dict[str, PreparedRows] = {}
         self._encoded: dict[Any, tuple[TableEncoder, Array]] = {}
         self._tables: dict[Any, Table] = {}
+
+    def rows(self, key: str, prepare: Callable[[], PreparedRows]) -> PreparedRows:
+        """Return what fits with this key have in common."""
+        if key not in self._rows:
+            self._rows[key] = prepare()
+        return self._rows[key]
 
     def encode(
         self, raw: RawTable, kept: Array | None, settings: TableSettings, rows: Array | None, dtype: Any

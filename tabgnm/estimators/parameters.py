@@ -10,7 +10,7 @@ import inspect
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -314,6 +314,26 @@ PAPER = {
 }
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}
 PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
+
+# What only the networks and their training depend on: fits that differ in nothing else share their encoded rows.
+NETWORK_ONLY = frozenset(
+    [
+        *(own.name for group in (GNMParameters, MLPParameters) for own in fields(group)),
+        "max_epochs",
+        "learning_rate",
+        "batch_size",
+        "dropout",
+        "l1",
+        "l2",
+        "l0",
+        "weight_decay",
+        "optimiser",
+        "schedule",
+        "patience",
+        "device",
+        "verbose",
+    ]
+)
 
 # What may change between two fits with `warm_start`, or two calls of `partial_fit`; all else is built into the weights.
 FREE_PARAMETERS = frozenset(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +31,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
+class _Fold:
+    """Rows of one fold, and what its fits share."""
+
+    train: Any
+    test: Any
+    shared: EncodedTables = field(default_factory=EncodedTables)
+    cut: dict[str, Any] = field(default_factory=dict)  # tables and targets of its rows, once they were asked for
+
+    def part(self, name: str, cut: Callable[[], Any]) -> Any:
+        """Return a part of the given data, cut at the first time."""
+        if name not in self.cut:
+            self.cut[name] = cut()
+        return self.cut[name]
+
+
+@dataclass(eq=False)
 class _Fit:
     """One candidate on one fold."""
 
     estimator: Any  # the estimator, or a pipeline that ends with it
-    train: Any
-    test: Any
+    fold: _Fold
     prepared: PreparedFit | None = None
     seconds: float = 0.0
     error: str | None = None
@@ -155,7 +172,12 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
                 "number: use a splitter that does not run out"
             )
         candidates = self._candidates()
-        fits = [_Fit(self._with(candidate), train, test) for candidate in candidates for train, test in splits]
+        folds = [_Fold(train, test) for train, test in splits]
+        fits = [
+            _Fit(estimator, fold)
+            for candidate in candidates
+            for estimator, fold in zip(self._copies(candidate, len(folds)), folds, strict=True)
+        ]
         if not fits:
             raise ValueError("No fits were performed. Was the CV iterator empty? Were there no candidates?")
 
@@ -208,15 +230,27 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             raise ValueError(f"param_grid has a distribution for {drawn[0]!r}; say how many candidates with n_iter=...")
         return list(ParameterGrid(self.param_grid))
 
+    def _copies(self, candidate: dict[str, Any], n: int) -> list[Any]:
+        """Return the estimator with a candidate's parameters, once for each fold.
+
+        An estimator that is not fitted holds nothing but its parameters. If these are plain values, copies may share
+        them, which is much faster than `clone`.
+        """
+        first = self._with(candidate)
+        plain = isinstance(first, TabularEstimator) and all(
+            value is None or isinstance(value, bool | int | float | str)
+            for value in first.get_params(deep=False).values()
+        )
+        return [first, *(copy(first) if plain else self._with(candidate) for _ in range(n - 1))]
+
     def _with(self, candidate: dict[str, Any]) -> Any:
         # Values may be estimators themselves, which a fit would change.
         return clone(self.estimator).set_params(**clone(candidate, safe=False))
 
     def _train_and_score(self, fits: Sequence[_Fit], X: Any, y: Any, scorers: Any, routed: Any) -> list[dict[str, Any]]:
         """Return what scikit-learn's `_fit_and_score` gives for each fit."""
-        shared: dict[int, EncodedTables] = {}  # by fold: all candidates of a fold have its array of rows
         for fit in fits:
-            self._prepare(fit, X, y, routed.estimator.fit, shared.setdefault(id(fit.train), EncodedTables()))
+            self._prepare(fit, X, y, routed.estimator.fit)
         ready = [fit for fit in fits if fit.prepared is not None]
         out: dict[int, dict[str, Any]] = {}
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
@@ -232,11 +266,12 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
                 out[id(fit)] = self._scored(fit, X, y, scorers, routed.scorer.score)
         return [out[id(fit)] for fit in fits]
 
-    def _prepare(self, fit: _Fit, X: Any, y: Any, fit_params: dict[str, Any], shared: EncodedTables) -> None:
+    def _prepare(self, fit: _Fit, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
         began = time.time()
+        fold, shared = fit.fold, fit.fold.shared
         try:
-            own = _check_method_params(X, params=fit_params, indices=fit.train)
-            rows, targets = _safe_split(fit.estimator, X, y, fit.train)
+            own = fold.part("params", lambda: _check_method_params(X, params=fit_params, indices=fold.train))
+            rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
             if isinstance(fit.estimator, Pipeline):
                 rows, own = self._through_pipeline(fit.estimator, rows, targets, own)
                 shared = EncodedTables()  # steps before the last one may give each candidate another table
@@ -266,7 +301,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         jobs, owners = [], []
         for number, fit in enumerate(fits):
             assert fit.prepared is not None
-            table = fit.prepared.table
+            table = fit.prepared.rows.table
             if id(table) not in tables:
                 tables[id(table)] = len(all_tables)
                 all_tables.append(table)
@@ -311,9 +346,11 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             failed = self.error_score if many is None else dict.fromkeys(many, self.error_score)
             return result | dict.fromkeys(names, failed)
         began = time.time()
-        for name, rows in zip(names, (fit.test, fit.train), strict=False):
-            own_X, own_y = _safe_split(fit.estimator, X, y, rows, fit.train if name == "test_scores" else None)
-            own_params = _check_method_params(X, params=score_params, indices=rows)
+        fold = fit.fold
+        for name, part in zip(names, ("test", "train"), strict=False):
+            rows = getattr(fold, part)
+            own_X, own_y = fold.part(part, partial(_safe_split, fit.estimator, X, y, rows, fold.train))
+            own_params = fold.part(f"{part} score", partial(_check_method_params, X, params=score_params, indices=rows))
             result[name] = _score(fit.estimator, own_X, own_y, scorers, own_params, self.error_score)
             if name == "test_scores":
                 result["score_time"] = time.time() - began
