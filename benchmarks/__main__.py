@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAMES] [--device cpu|cuda] [--quick] [--output DIR]`."""
+"""`python -m benchmarks [NAMES] [--device cpu|cuda] [--quick] [--repeats N] [--seconds S] [--output DIR]`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ BENCHMARKS = {
     "fleet": "benchmarks.fleet_speed",
     "gnm-vs-mlp": "benchmarks.gnm_vs_mlp",
     "growth": "benchmarks.growth",
+    "precision": "benchmarks.precision",
+    "search": "benchmarks.search_speed",
 }
 
 
@@ -28,6 +30,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all if none is given")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to run (default: cpu)")
     parser.add_argument("--quick", action="store_true", help="only check that everything runs, in seconds")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds of every measurement (default: 5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="least length of a measurement (default: 0.5)")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"), metavar="DIR", help="for JSON and PNG")
     arguments = parser.parse_args()
     names = arguments.names or list(BENCHMARKS)
@@ -37,10 +41,14 @@ def main() -> None:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda, but torch sees no CUDA device; use --device cpu")
 
-    options = Options(arguments.device, arguments.quick, arguments.output)
+    effort = (1, 0.02) if arguments.quick else (arguments.repeats, arguments.seconds)
+    options = Options(arguments.device, arguments.quick, arguments.output, *effort)
     options.output.mkdir(parents=True, exist_ok=True)
     description = machine(options.device)
     quick = " --quick" if options.quick else ""
+    for name in ("repeats", "seconds"):
+        if getattr(arguments, name) != parser.get_default(name):
+            quick += f" --{name} {getattr(arguments, name)}"
     description["command"] = f"python -m benchmarks {' '.join(names)} --device {options.device}{quick}"
     for key, value in description.items():
         if value is not None:

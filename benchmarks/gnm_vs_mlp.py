@@ -69,6 +69,7 @@ def run(options: Options) -> dict[str, Any]:
             rows.append(
                 [f"{name}, {label}", *sizes, *map(duration, (seconds["gnm"], seconds["mlp"])), ratio(cell["ratio"])]
             )
+            print(*rows[-1], sep="  ", flush=True)  # as it goes: all of them take minutes
     header = ["data set, parameters", "GNM n", "MLP h", "live in the GNM", "GNM", "MLP", "GNM / MLP"]
     print_table(f"Time per epoch at equal parameter counts, {N_LAYERS} layers ({options.device})", header, rows)
     if any(cell["timed_rows"] < DATA_SETS[cell["data_set"]][0] for cell in cells):

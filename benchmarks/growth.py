@@ -52,7 +52,7 @@ def run(options: Options) -> dict[str, Any]:
     for what, values in (QUICK if options.quick else SWEEPS[options.device]).items():
         base = Size(nodes=NODES_FOR_INPUTS[options.device]) if what == "inputs" and not options.quick else Size()
         sweeps[what] = [_point(replace(base, **{what: value}), top, options) for value in values]
-        _print(what, base, sweeps[what], options)
+        _print(what, base, sweeps[what], options)  # as it goes: all of them take minutes
     print(f"  Ceilings: {top.operations / 1e9:,.0f} GFLOP/s; copies in GB/s by size: ", end="")
     print(", ".join(f"{size >> 20} MB {rate / 1e9:,.0f}" for size, rate in top.bytes_by_size.items()))
     year = year_in_a_fresh_process(options)

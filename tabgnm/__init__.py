@@ -25,6 +25,7 @@ _LAZY = {
     "MLPRegressor": "tabgnm.estimators",
     "estimators": "tabgnm.estimators",
     "load": "tabgnm.modelfile",
+    "datasets": "tabgnm.datasets",
     "nn": "tabgnm.nn",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
@@ -33,6 +34,7 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
+    from tabgnm import datasets as datasets
     from tabgnm import estimators as estimators
     from tabgnm import nn as nn
     from tabgnm import table as table

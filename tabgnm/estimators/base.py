@@ -380,8 +380,12 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     def _prediction_device(self) -> torch.device:
         """The device of training if it is there: a model may be used on another machine."""
-        wanted = self.device if self.device != "auto" else "cuda"
-        return torch.device(wanted if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+        cpu = torch.device("cpu")
+        if self.device == "cpu" or not torch.cuda.is_available():
+            return cpu
+        device = torch.device("cuda" if self.device == "auto" else self.device)
+        is_there = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
+        return device if is_there else cpu
 
     # Files
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import _insert_error_scores, _score, _warn_or_raise_about_fit_failures
 from sklearn.pipeline import Pipeline
-from sklearn.utils import indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
@@ -24,6 +24,7 @@ from tabgnm.estimators.fitting import EncodedTables, PreparedFit
 from tabgnm.training import FleetPlan, Table, TrainedModel
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
     from typing_extensions import Self
 
 
@@ -140,7 +141,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         -------
         self
         """
-        self._check_estimator()
+        self._last_step()._check_y(y, "y")  # before the splitter looks at it
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
@@ -185,7 +186,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.cv_results_ = results
         return self
 
-    def _check_estimator(self) -> None:
+    def _last_step(self) -> TabularEstimator:
         last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
         if not isinstance(last, TabularEstimator):
             raise TypeError(
@@ -194,9 +195,12 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             )
         if last.warm_start:
             raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
+        return last
 
     def _candidates(self) -> list[dict[str, Any]]:
-        grid = [self.param_grid] if isinstance(self.param_grid, dict) else list(self.param_grid)
+        grid = [self.param_grid] if isinstance(self.param_grid, Mapping) else list(self.param_grid)
+        if not grid:
+            raise ValueError("param_grid=[] leaves no candidates; expected a dict of lists, or a list of such dicts")
         drawn = [name for one in grid for name, values in one.items() if hasattr(values, "rvs")]
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
@@ -291,6 +295,13 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             if self.error_score == "raise":
                 raise
             fit.error = format_exc()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self.estimator)
+        tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
+        tags.non_deterministic = own.non_deterministic
+        return tags
 
     def _scored(self, fit: _Fit, X: Any, y: Any, scorers: Any, score_params: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {"fit_error": fit.error, "fit_time": fit.seconds, "score_time": 0.0}

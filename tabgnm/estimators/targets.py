@@ -5,6 +5,7 @@ Each kind of target says how many outputs a network needs and which loss learns 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -170,25 +171,40 @@ class ClassTargets:
         """What a model file keeps."""
         return {
             "kind": self.kind,
-            "label_smoothing": self.label_smoothing,
+            "label_smoothing": float(self.label_smoothing),
             "classes": [_labels_state(labels) for labels in self.classes],
         }, {}
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any]) -> ClassTargets:
         """Read what `state` gave; a ValueError says what is wrong with it."""
-        kind, classes = schema["kind"], [_labels(own) for own in schema["classes"]]
+        _check_keys(schema, {"kind", "label_smoothing", "classes"})
+        kind, smoothing = schema["kind"], schema["label_smoothing"]
+        if not isinstance(schema["classes"], list):
+            raise ValueError("the classes of the targets are not a list")
+        classes = [_labels(own, _MOST_LABEL_BYTES // len(schema["classes"])) for own in schema["classes"]]
         n_classes = [len(labels) for labels in classes]
         expected = {
             "one": n_classes == [1],
             "binary": n_classes == [2],
             "multiclass": len(n_classes) == 1 and n_classes[0] > 2,
-            "multilabel": len(n_classes) > 0 and set(n_classes) == {2},
+            "multilabel": len(classes) > 0 and all(labels.tolist() == [0, 1] for labels in classes),
             "joint": len(n_classes) > 1,
         }
-        if not expected.get(kind, False):
-            raise ValueError(f"targets of kind {kind!r} with {n_classes} classes do not exist")
-        return cls(kind, classes, float(schema["label_smoothing"]))
+        if not isinstance(kind, str) or not expected.get(kind, False):
+            raise ValueError(f"targets of kind {kind!r:.40} with {n_classes!r:.80} classes do not exist")
+        if not _is_number(smoothing) or not 0 <= smoothing < 1 or (smoothing and kind == "joint"):
+            raise ValueError(f"label_smoothing={smoothing!r:.40} is out of range for targets of kind {kind!r}")
+        return cls(kind, classes, smoothing)
+
+
+def _check_keys(schema: Any, keys: set[str]) -> None:
+    if not isinstance(schema, Mapping) or set(schema) != keys:
+        raise ValueError(f"targets are {schema!r:.80}; expected {', '.join(sorted(keys))}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload]
 
 
 def _one_list(classes: Any) -> Array:
@@ -224,20 +240,29 @@ def _labels_state(labels: Array) -> dict[str, Any]:
     return {"dtype": labels.dtype.str, "values": values}
 
 
-def _labels(schema: Mapping[str, Any]) -> Array:
-    dtype = np.dtype(schema["dtype"])
-    values = schema["values"]
-    if (
-        not isinstance(values, list)
-        or not values
-        or not all(type(value) in (bool, int, float, str) for value in values)
-    ):
-        raise ValueError("its labels are not a list of numbers or strings")
-    if dtype.itemsize > 4096 or dtype.kind not in "biufUOMm":
-        raise ValueError(f"labels of type {dtype} do not exist")
-    labels = np.array(values, dtype=np.int64).view(dtype) if dtype.kind in "Mm" else np.array(values, dtype=dtype)
-    if labels.tolist() != values and dtype.kind not in "Mm":
-        raise ValueError(f"labels {values[:3]} are not of type {dtype}")
+# Types of labels that a file may name; numpy knows many more, some of which are recipes for large memory.
+_LABEL_TYPE = re.compile(r"[|<>](b1|[iu][1248]|f[248]|U[1-9]\d{0,7}|O|[Mm]8(\[\d{0,6}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
+_MOST_LABEL_BYTES = 2**25  # of all targets together
+
+
+def _labels(schema: Any, most_bytes: int) -> Array:
+    _check_keys(schema, {"dtype", "values"})
+    name, values = schema["dtype"], schema["values"]
+    if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):
+        raise ValueError(f"labels of type {name!r:.40} do not exist")
+    if not isinstance(values, list) or not values or not all(type(v) in (bool, int, float, str) for v in values):
+        raise ValueError(f"labels are {values!r:.80}; expected a list of numbers or strings")
+    dtype = np.dtype(name)
+    if dtype.itemsize * len(values) > most_bytes:
+        raise ValueError(f"{len(values)} labels of type {dtype} take more than {most_bytes} bytes")
+    stored = np.dtype(np.int64) if dtype.kind in "Mm" else dtype
+    labels = np.array(values, dtype=stored)
+    if [(type(v), v) for v in labels.tolist()] != [(type(v), v) for v in values]:
+        raise ValueError(f"labels {values[:3]!r:.80} are not of type {dtype}")
+    labels = labels.view(dtype)
+    # NaN and NaT are not equal to themselves.
+    if not np.all(labels[1:] > labels[:-1]) or not np.all(labels == labels):
+        raise ValueError(f"labels {values[:10]!r:.80} are not in order, or some are missing or there twice")
     return labels
 
 
@@ -331,22 +356,30 @@ class NumberTargets:
             "one_dimensional": self.one_dimensional,
             "variance": self.variance,
             "loss": self.loss.name,
-            "loss_setting": self.loss.setting,
+            "loss_setting": float(self.loss.setting),
         }
         return schema, {"center": self.center, "scale": self.scale}
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
         """Read what `state` gave; a ValueError says what is wrong with it."""
-        center, scale = (np.asarray(arrays[name], dtype=np.float64) for name in ("center", "scale"))
-        if center.ndim != 1 or center.shape != scale.shape or not np.isfinite([center, scale]).all() or not scale.all():
+        _check_keys(schema, {"one_dimensional", "variance", "loss", "loss_setting"})
+        if set(arrays) != {"center", "scale"}:
+            raise ValueError(f"arrays of the targets are {sorted(arrays)!r:.80}; expected center and scale")
+        center, scale = arrays["center"], arrays["scale"]
+        if any(array.dtype != np.float64 or array.ndim != 1 or not len(array) for array in (center, scale)):
+            raise ValueError("center and scale of the targets are not lists of float64")
+        if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale > 0).all():
             raise ValueError("center and scale of the targets are not finite numbers, one per output")
-        one_dimensional = bool(schema["one_dimensional"])
-        if one_dimensional and len(center) != 1:
-            raise ValueError(f"one target has {len(center)} centers")
-        setting = float(schema["loss_setting"])
+        one_dimensional, variance, setting = schema["one_dimensional"], schema["variance"], schema["loss_setting"]
+        if type(one_dimensional) is not bool or (one_dimensional and len(center) != 1):
+            raise ValueError(f"one_dimensional={one_dimensional!r:.40} does not fit {len(center)} targets")
+        if not _is_number(variance) or not variance > 0 or not _is_number(setting):
+            raise ValueError(f"variance={variance!r:.40} or loss_setting={setting!r:.40} is out of range")
         loss = regression_loss(schema["loss"], quantile=setting, huber_delta=setting)
-        return cls(one_dimensional, center, scale, loss, float(schema["variance"]))
+        if loss.setting != setting:
+            raise ValueError(f"loss_setting={setting} does not fit loss={schema['loss']!r:.40}")
+        return cls(one_dimensional, center, scale, loss, variance)
 
 
 Targets = ClassTargets | NumberTargets
@@ -360,4 +393,4 @@ def regression_loss(name: str, quantile: float, huber_delta: float) -> Loss:
         return Huber(huber_delta)
     if name == "quantile":
         return Pinball(quantile)
-    raise ValueError(f"loss={name!r} is not known; use one of 'mse', 'huber', 'quantile'")
+    raise ValueError(f"loss={name!r:.80} is not known; use one of 'mse', 'huber', 'quantile'")

@@ -1,6 +1,6 @@
 """Model files: small, safe to load, and readable by every later version."""
 
-from tabgnm.modelfile.container import ModelFileError as ModelFileError
+from tabgnm.modelfile.errors import ModelFileError as ModelFileError
 from tabgnm.modelfile.estimator_file import load as load
 from tabgnm.modelfile.estimator_file import save as save
 

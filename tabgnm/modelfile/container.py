@@ -1,113 +1,188 @@
 """The container: a zip of `schema.json` and `weights.safetensors`, read without trusting anything in it.
 
-Neither part can hold code. Weights are stored uncompressed, so they cannot be larger than the file; the schema has a
-largest size. Every part is covered by zip's own checksum, and the schema names the digest of the weights.
+Neither part can hold code. Any zip program opens the file, but it is not read as any zip: of all the ways to write an
+archive of two entries only the one of `pack` is accepted, so that two programs never see different models in it. The
+schema comes first and begins with the format and its version, in this and in every later version. It is deflated and
+has a largest size; the weights are stored as they are, so they cannot be larger than the file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import os
-import tempfile
-import zipfile
-from pathlib import Path
-from typing import Any
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
-import numpy as np
-import safetensors.numpy
-from numpy.typing import NDArray
+from tabgnm.modelfile import strict_json, tensors
+from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm.modelfile.tensors import Arrays, Tensor
 
 SCHEMA, WEIGHTS = "schema.json", "weights.safetensors"
 FORMAT, VERSION = "tabgnm model", 1
-LARGEST_SCHEMA = 16 * 2**20
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes, whenever it is saved
+LARGEST_SCHEMA = 8 * 2**20
+LARGEST_WEIGHTS = 2**32 - 2**24  # zip without its extension for large files
 
-Arrays = dict[str, NDArray[Any]]
+_STORED, _DEFLATED = 0, 8
+_ZIP_VERSION, _UNIX = 20, 3 << 8
+_TIME, _DATE = 0, (1 << 5) | 1  # 1980-01-01: the same model gives the same bytes, whenever it is saved
+_MODE = 0o100644 << 16
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_CHUNK = 2**20
 
 
-class ModelFileError(ValueError):
-    """A model file cannot be read, or a model cannot be written as one; the message says what is wrong."""
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of the archive, as its headers have it."""
+
+    name: str
+    method: int
+    crc: int
+    packed: int  # bytes in the file
+    size: int  # bytes in memory
+
+    def local_header(self) -> bytes:
+        numbers = (_ZIP_VERSION, 0, self.method, _TIME, _DATE, self.crc, self.packed, self.size, len(self.name), 0)
+        return _LOCAL.pack(b"PK\3\4", *numbers) + self.name.encode()
+
+    def central_header(self, offset: int) -> bytes:
+        numbers = (_ZIP_VERSION, 0, self.method, _TIME, _DATE, self.crc, self.packed, self.size, len(self.name))
+        rest = (0, 0, 0, 0, _MODE, offset)
+        return _CENTRAL.pack(b"PK\1\2", _UNIX | _ZIP_VERSION, *numbers, *rest) + self.name.encode()
+
+    @property
+    def span(self) -> int:
+        """Bytes in the file, the header before it included."""
+        return _LOCAL.size + len(self.name) + self.packed
 
 
-def write(path: Path, schema: dict[str, Any], arrays: Arrays) -> None:
-    """Write a container; an existing file is replaced only when the new one is complete."""
-    weights = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+def _directory(schema: _Entry, weights: _Entry) -> bytes:
+    """What stands after the two entries."""
+    central = schema.central_header(0) + weights.central_header(schema.span)
+    return central + _END.pack(b"PK\5\6", 0, 0, 2, 2, len(central), schema.span + weights.span, 0)
+
+
+def pack(schema: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return the content of a model file."""
+    weights = tensors.pack(arrays)
+    if len(weights) > LARGEST_WEIGHTS:
+        raise ModelFileError(f"the weights have {len(weights)} bytes; expected at most {LARGEST_WEIGHTS}")
     head = {"format": FORMAT, "version": VERSION, "weights_sha256": hashlib.sha256(weights).hexdigest()}
-    text = json.dumps(head | schema, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    text = strict_json.dumps(head | schema)
     if len(text) > LARGEST_SCHEMA:
         raise ModelFileError(
-            f"the schema of this model has {len(text)} bytes; expected at most {LARGEST_SCHEMA}: use a larger "
-            "min_level_count, so that fewer category levels are kept"
+            f"the description of this model has {len(text)} bytes; expected at most {LARGEST_SCHEMA}: use a larger "
+            "min_level_count or a smaller max_one_hot, so that fewer levels of categories are kept"
         )
-    # Beside the target, so that the last step is a mere renaming.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    return frame(text, weights)
+
+
+def frame(text: bytes, weights: bytes) -> bytes:
+    """Return the archive of a schema and of weights."""
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    deflated = deflater.compress(text) + deflater.flush()
+    first = _Entry(SCHEMA, _DEFLATED, zlib.crc32(text), len(deflated), len(text))
+    second = _Entry(WEIGHTS, _STORED, zlib.crc32(weights), len(weights), len(weights))
+    parts = [first.local_header(), deflated, second.local_header(), weights, _directory(first, second)]
+    return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A model file whose framing, checksums and sizes are right; its arrays are still in the file."""
+
+    schema: dict[str, Any]
+    tensors: dict[str, Tensor]
+    _file: BinaryIO
+
+    def arrays(self, prefix: str) -> Arrays:
+        """Read the arrays whose names begin like this, by what follows in their names."""
+        return {
+            name.removeprefix(prefix): tensor.read(self._file)
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
+        }
+
+
+def unpack(file: BinaryIO, size: int) -> Container:
+    """Look into a file of that size; whatever is wrong with it is a `ModelFileError`."""
+    first, schema = _read_schema(file, size)
+    second = _read_entry(file, size, WEIGHTS, _STORED)
+    if second.packed != second.size:
+        raise ModelFileError(_put_together(f"{WEIGHTS} has two sizes"))
+    start, expected = file.tell(), first.span + second.span
+    end = _directory(first, second)
+    if size < expected + len(end):
+        raise ModelFileError(
+            f"it has {size} bytes, but {expected + len(end)} were written: it is truncated; copy it anew"
+        )
+    if size > expected + len(end):
+        raise ModelFileError(f"it has {size} bytes, but {expected + len(end)} were written: something was added to it")
+    crc, digest = 0, hashlib.sha256()
+    for begin in range(0, second.size, _CHUNK):
+        chunk = file.read(min(_CHUNK, second.size - begin))
+        crc = zlib.crc32(chunk, crc)
+        digest.update(chunk)
+    if crc != second.crc or file.read(len(end)) != end:
+        raise ModelFileError("its checksum is wrong: it is damaged; copy it anew, or save the model again")
+    if digest.hexdigest() != schema.pop("weights_sha256", None):
+        raise ModelFileError(_put_together("its weights are not those that its schema names"))
+    return Container(schema, tensors.read_header(file, start, second.size), file)
+
+
+def _put_together(problem: str) -> str:
+    return f"{problem}: it is damaged, or another program than tabgnm put it together; save the model again"
+
+
+def _read_entry(file: BinaryIO, size: int, name: str, method: int) -> _Entry:
+    """Read the header of an entry, which has to be just as `pack` writes it."""
+    start = file.tell()
+    header = file.read(_LOCAL.size + len(name))
+    if len(header) < _LOCAL.size + len(name):
+        raise ModelFileError(f"it ends after {size} bytes: it is truncated; copy it anew")
+    crc, packed, unpacked = _LOCAL.unpack_from(header)[6:9]
+    entry = _Entry(name, method, crc, packed, unpacked)
+    if header != entry.local_header():
+        raise ModelFileError(_put_together(f"it is a zip archive without {name!r} as tabgnm writes it at byte {start}"))
+    return entry
+
+
+def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, dict[str, Any]]:
+    if size == 0:
+        raise ModelFileError("it is empty; save the model again")
+    if file.read(4) != b"PK\3\4":
+        raise ModelFileError("it is not a model file, or it is damaged; expected a file that `save` wrote")
+    file.seek(0)
+    entry = _read_entry(file, size, SCHEMA, _DEFLATED)
+    if entry.size > LARGEST_SCHEMA or entry.packed > min(size, 2 * LARGEST_SCHEMA):
+        raise ModelFileError(
+            f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}, in the file"
+        )
+    packed = file.read(entry.packed)
+    if len(packed) < entry.packed:
+        raise ModelFileError(f"it ends after {size} bytes, in {SCHEMA}: it is truncated; copy it anew")
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            archive.writestr(zipfile.ZipInfo(SCHEMA, _EPOCH), text, zipfile.ZIP_DEFLATED)
-            archive.writestr(zipfile.ZipInfo(WEIGHTS, _EPOCH), weights, zipfile.ZIP_STORED)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp's files are for their owner alone
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        text = inflater.decompress(packed, entry.size + 1)
+    except zlib.error:
+        raise ModelFileError(f"{SCHEMA} cannot be unpacked: it is damaged; copy it anew") from None
+    complete = inflater.eof and not inflater.unused_data and not inflater.unconsumed_tail
+    if len(text) != entry.size or not complete or zlib.crc32(text) != entry.crc:
+        raise ModelFileError(f"the checksum or size of {SCHEMA} is wrong: it is damaged; copy it anew")
+    return entry, _check_version(strict_json.loads(text))
 
 
-def read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Read a container; whatever is wrong with its content is a ModelFileError."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
-    try:
-        return _parse(content)
-    except ModelFileError as error:
-        raise ModelFileError(f"{str(path)!r}: {error}") from error.__cause__
-    except (
-        Exception
-    ) as error:  # what a damaged file makes zip, JSON and safetensors raise is not for the caller to know
-        raise ModelFileError(f"{str(path)!r} is damaged: {type(error).__name__}: {error}") from error
-
-
-def _parse(content: bytes) -> tuple[dict[str, Any], Arrays]:
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ModelFileError("it is not a model file, or it is damaged: expected a zip archive written by `save`")
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {entry.filename: entry for entry in archive.infolist()}
-        if sorted(entries) != [SCHEMA, WEIGHTS] or len(archive.infolist()) != 2:
-            raise ModelFileError(f"it holds {sorted(entries)[:5]}; expected {SCHEMA!r} and {WEIGHTS!r}")
-        schema = _schema(_bounded(archive, entries[SCHEMA], LARGEST_SCHEMA))
-        if entries[WEIGHTS].compress_type != zipfile.ZIP_STORED:
-            raise ModelFileError("its weights are compressed; expected them stored as they are")
-        weights = _bounded(archive, entries[WEIGHTS], len(content))
-    if hashlib.sha256(weights).hexdigest() != schema.get("weights_sha256"):
-        raise ModelFileError("its weights are not those that its schema names; it is damaged or was put together")
-    return schema, {name: array.copy() for name, array in safetensors.numpy.load(weights).items()}
-
-
-def _bounded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int) -> bytes:
-    """Read an entry, but never more than announced and allowed."""
-    if entry.file_size > largest:
-        raise ModelFileError(f"{entry.filename!r} claims {entry.file_size} bytes; expected at most {largest}")
-    with archive.open(entry) as file:
-        data = file.read(entry.file_size + 1)
-    if len(data) != entry.file_size:
-        raise ModelFileError(f"{entry.filename!r} has {len(data)} bytes; expected the {entry.file_size} it claims")
-    return data
-
-
-def _schema(text: bytes) -> dict[str, Any]:
-    schema = json.loads(text.decode("ascii"))
-    if not isinstance(schema, dict) or schema.get("format") != FORMAT:
+def _check_version(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, dict) or schema.pop("format", None) != FORMAT:
         raise ModelFileError(f"its schema does not say format={FORMAT!r}: it is not a model file of tabgnm")
-    version = schema.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise ModelFileError(f"its format version is {version!r}; expected a number from 1 to {VERSION}")
+    version = schema.pop("version", None)
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"its format version is {shown(version)}; expected a number from 1 to {VERSION}")
     if version > VERSION:
         raise ModelFileError(
-            f"its format version is {version}, but this tabgnm reads versions up to {VERSION}; install a newer tabgnm"
+            f"its format version is {shown(version)}, but this tabgnm reads versions up to {VERSION}; install a newer "
+            "tabgnm: pip install --upgrade tabgnm"
         )
     return schema

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Mapping
-from dataclasses import asdict
+import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,53 +14,60 @@ from sklearn.utils.validation import check_is_fitted
 import tabgnm
 from tabgnm.estimators import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.base import TabularEstimator
-from tabgnm.estimators.fitting import FittedNetworks
+from tabgnm.estimators.classifier import TabularClassifier
+from tabgnm.estimators.fitting import FittedNetworks, full_shape
+from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
-from tabgnm.modelfile.container import Arrays, ModelFileError, read, write
-from tabgnm.nn import EmbeddedShape, InputEmbedding
+from tabgnm.modelfile import files, plain_values
+from tabgnm.modelfile.container import Container, pack, unpack
+from tabgnm.modelfile.errors import ModelFileError, cause, shown
+from tabgnm.modelfile.tensors import Arrays
+from tabgnm.nn import EmbeddedShape
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 from tabgnm.table import TableEncoder
 
 ESTIMATORS: dict[str, type[TabularEstimator]] = {
     cls.__name__: cls for cls in (GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor)
 }
-_BODIES: dict[str, type[GNMShape] | type[MLPShape]] = {"gnm": GNMShape, "mlp": MLPShape}
-_DTYPES = (torch.float32, torch.float64)
+# The rounds of a tied machine cost no weights, so nothing else bounds the time that a prediction takes.
+MOST_LAYERS = 4096
+_PREFIXES = ("networks/", "encoder/", "targets/")
+_KEYS = {
+    "tabgnm",
+    "estimator",
+    "parameters",
+    "has_names",
+    "n_calls",
+    "encoder",
+    "targets",
+    "shape",
+    "seeds",
+    "histories",
+}
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
     """Write a fitted estimator to a file.
 
+    Everything that predictions need goes into it, and what `get_params`, `history_`, `columns_` and
+    `feature_importances_` tell. Rows of the training data do not; what of them can be recognised in a model is
+    described in `docs/model-files.md`.
+
     Parameters
     ----------
     estimator : GNMClassifier, GNMRegressor, MLPClassifier or MLPRegressor
     path : str or Path
-        An existing file is replaced.
+        A file that is there is replaced, once the new one is complete.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator has not been fitted.
+    ModelFileError
+        If it is of another type, has parameters that are no plain values, or the file cannot be written.
     """
-    if type(estimator).__name__ not in ESTIMATORS:
-        raise ModelFileError(f"{type(estimator).__name__} cannot be saved; expected one of {', '.join(ESTIMATORS)}")
-    check_is_fitted(estimator, "fitted_")
-    fitted = estimator.fitted_
-    encoder, encoder_arrays = fitted.encoder.state()
-    targets, target_arrays = fitted.targets.state()
-    schema = {
-        "tabgnm": tabgnm.__version__,
-        "estimator": type(estimator).__name__,
-        "parameters": {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
-        "names": estimator._names,
-        "has_names": hasattr(estimator, "feature_names_in_"),
-        "n_calls": estimator._n_calls,
-        "encoder": encoder,
-        "targets": targets,
-        "shape": _shape_schema(fitted.shape),
-        "seeds": fitted.seeds,
-        "histories": _without_nan(fitted.histories),
-    }
-    arrays = {f"networks/{name}": value.numpy() for name, value in fitted.parameters.items()}
-    arrays |= {f"encoder/{name}": value for name, value in encoder_arrays.items()}
-    arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
-    arrays["importances"] = fitted.importances
-    write(Path(path), schema, arrays)
+    content = to_bytes(estimator)
+    files.replace(Path(path), content)
 
 
 def load(path: str | Path) -> Any:
@@ -80,147 +86,201 @@ def load(path: str | Path) -> Any:
     ------
     ModelFileError
         If the file is missing, damaged, no model file, or written in a newer format.
+
+    Examples
+    --------
+    >>> import tabgnm
+    >>> model = tabgnm.MLPRegressor(hidden=(4,), max_epochs=2).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> model.save("small.tabgnm")
+    >>> same = tabgnm.load("small.tabgnm")
+    >>> bool((same.predict([[0.5]]) == model.predict([[0.5]])).all())
+    True
     """
     path = Path(path)
-    schema, arrays = read(path)
+    with files.opened(path) as (file, size):
+        return _guarded(repr(str(path)), lambda: _estimator(unpack(file, size)))
+
+
+def to_bytes(estimator: TabularEstimator) -> bytes:
+    """Return the content of the model file of a fitted estimator."""
+    if ESTIMATORS.get(type(estimator).__name__) is not type(estimator):
+        best = "; save its best_estimator_" if hasattr(estimator, "best_estimator_") else ""
+        raise ModelFileError(
+            f"{type(estimator).__name__} cannot be saved; expected one of {', '.join(ESTIMATORS)}{best}"
+        )
+    check_is_fitted(estimator, "fitted_")
+    content = pack(*_described(estimator))
+    # What cannot be read is not written: the old file may be better than a new one that is of no use.
+    _guarded("this model cannot be saved", lambda: from_bytes(content))
+    return content
+
+
+def from_bytes(content: bytes) -> TabularEstimator:
+    """Return the estimator of a model file; a `ModelFileError` says what is wrong with it."""
+    return _guarded("the model file", lambda: _estimator(unpack(io.BytesIO(content), len(content))))
+
+
+def _guarded(subject: str, read: Callable[[], TabularEstimator]) -> TabularEstimator:
     try:
-        return _estimator(schema, arrays)
+        return read()
+    except ModelFileError as error:
+        raise ModelFileError(f"{subject}: {error}") from error.__cause__
     except Exception as error:  # the content is not trusted: any failure to make sense of it is a fault of the file
-        raise ModelFileError(f"{str(path)!r} does not describe a model: {type(error).__name__}: {error}") from error
+        raise ModelFileError(f"{subject} does not describe a model: {type(error).__name__}: {cause(error)}") from error
 
 
-def _estimator(schema: Mapping[str, Any], arrays: Arrays) -> TabularEstimator:
-    cls = ESTIMATORS[schema["estimator"]]
-    parameters = {name: _value(name, value) for name, value in schema["parameters"].items()}
-    estimator = cls(**parameters)
-    names = _strings(schema["names"])
-    encoder = TableEncoder.from_state(schema["encoder"], _under("encoder/", arrays))
-    targets = _targets(issubclass(cls, GNMClassifier | MLPClassifier), schema["targets"], _under("targets/", arrays))
-    shape = _shape(schema["shape"])
-    _same("columns of the encoder", len(encoder.columns), len(names))
-    _same("inputs of the networks", shape.n_inputs, encoder.n_encoded)
-    _same("outputs of the networks", shape.n_outputs, targets.n_outputs)
-    seeds = [int(seed) for seed in schema["seeds"]]
-    parameters_of_members = _weights(shape, len(seeds), _under("networks/", arrays))
+# Writing
+
+
+def _described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
+    fitted = estimator.fitted_
+    encoder, encoder_arrays = fitted.encoder.state()
+    try:
+        targets, target_arrays = fitted.targets.state()
+    except ValueError as error:  # labels of a type that JSON does not know
+        raise ModelFileError(str(error)) from None
+    body = fitted.shape.body if isinstance(fitted.shape, EmbeddedShape) else fitted.shape
+    parameters = estimator.get_params(deep=False)
+    schema = {
+        "tabgnm": tabgnm.__version__,
+        "estimator": type(estimator).__name__,
+        "parameters": {name: plain_values.plain(name, value) for name, value in parameters.items()},
+        "has_names": hasattr(estimator, "feature_names_in_"),
+        "n_calls": estimator._n_calls,
+        "encoder": encoder,
+        "targets": targets,
+        "shape": body.settings(),
+        "seeds": fitted.seeds,
+        "histories": [plain_values.plain_history(history) for history in fitted.histories],
+    }
+    arrays = {f"networks/{name}": value.numpy() for name, value in fitted.parameters.items()}
+    arrays |= {f"encoder/{name}": value for name, value in encoder_arrays.items()}
+    arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
+    arrays["importances"] = fitted.importances
+    return schema, arrays
+
+
+# Reading
+
+
+def _estimator(container: Container) -> TabularEstimator:
+    schema = container.schema
+    _same("entries of its schema", sorted(schema), sorted(_KEYS))
+    name = schema["estimator"]
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
+    if not isinstance(schema["tabgnm"], str) or len(schema["tabgnm"]) > 100:
+        raise ModelFileError(f"it was written by tabgnm {shown(schema['tabgnm'])}; expected a version")
+    strange = [name for name in container.tensors if not name.startswith(_PREFIXES) and name != "importances"]
+    _same("arrays of unknown use", strange, [])
+    estimator = _unfitted(ESTIMATORS[name], schema["parameters"])
+    encoder_arrays, target_arrays = container.arrays("encoder/"), container.arrays("targets/")
+    encoder = TableEncoder.from_state(schema["encoder"], encoder_arrays)
+    targets: Targets
+    if isinstance(estimator, TabularClassifier):
+        _same("arrays of its targets", sorted(target_arrays), [])
+        targets = ClassTargets.from_state(schema["targets"])
+    else:
+        targets = NumberTargets.from_state(schema["targets"], target_arrays)
+    shape = _shape(isinstance(estimator, GNMParameters), schema["shape"], encoder, targets.n_outputs)
+    seeds = _seeds(schema["seeds"])
     histories = schema["histories"]
-    if not isinstance(histories, list) or not all(isinstance(history, dict) for history in histories):
-        raise ModelFileError("its histories are not a list of objects")
-    _same("histories", len(histories), len(seeds))
-    importances = arrays["importances"]
-    _same("importances", importances.shape, (len(names),))
+    if not isinstance(histories, list) or len(histories) != len(seeds):
+        raise ModelFileError(f"its histories are {shown(histories)}; expected one for each of {len(seeds)} members")
+    _check_weights(shape, len(seeds), container)
+    networks = container.arrays("networks/")
     fitted = FittedNetworks(
-        encoder, targets, shape, parameters_of_members, seeds, _with_nan(histories), importances.astype(np.float64)
+        encoder,
+        targets,
+        shape,
+        {name: _weights(name, networks[name]) for name in shape.parameter_shapes()},
+        seeds,
+        [plain_values.history(history, targets.metric_name) for history in histories],
+        _importances(container, encoder.n_columns),
     )
-    estimator._n_calls = int(schema["n_calls"])
-    estimator._set_fitted(fitted, names, bool(schema["has_names"]))
+    if type(schema["has_names"]) is not bool:
+        raise ModelFileError(f"has_names is {shown(schema['has_names'])}; expected true or false")
+    estimator._n_calls = _count("its number of calls", schema["n_calls"], 1)
+    estimator._set_fitted(fitted, [plan.name for plan in encoder.plans], schema["has_names"])
     return estimator
 
 
 def _same(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise ModelFileError(f"{what}: {found}; expected {expected}")
+        raise ModelFileError(f"{what}: {shown(found, 300)}; expected {shown(expected, 300)}")
 
 
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+def _count(what: str, value: Any, smallest: int) -> int:
+    if type(value) is not int or not smallest <= value < 2**31:
+        raise ModelFileError(f"{what} is {shown(value)}; expected a number from {smallest} on, below 2**31")
+    return value
 
 
-def _strings(values: Any) -> list[str]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values) or not values:
-        raise ModelFileError("its column names are not a list of strings")
-    return values
+def _unfitted(cls: type[TabularEstimator], values: Any) -> TabularEstimator:
+    """Return an estimator with its parameters; those that are not named, as older versions had fewer, are defaults."""
+    known = set(cls._get_param_names())
+    if not isinstance(values, dict) or not set(values) <= known:
+        unknown = sorted(set(values) - known) if isinstance(values, dict) else values
+        raise ModelFileError(f"{cls.__name__} has no such parameters: {shown(unknown)}; try a newer tabgnm")
+    parameters = {name: plain_values.parameter(name, value) for name, value in values.items()}
+    estimator = cls(**parameters)
+    device = estimator.device
+    try:
+        if not isinstance(device, str) or (device != "auto" and torch.device(device) is None):
+            raise RuntimeError
+    except RuntimeError:  # the one parameter that predictions look at
+        raise ModelFileError(f"device={shown(device)} is not known; use 'auto', 'cpu' or 'cuda'") from None
+    return estimator
 
 
-def _weights(shape: Shape, n_members: int, arrays: Arrays) -> dict[str, torch.Tensor]:
+def _shape(is_gnm: bool, settings: Any, encoder: TableEncoder, n_outputs: int) -> Shape:
+    """Return the shape of the networks, with the embedding that the encoder asks for."""
+    if not isinstance(settings, Mapping):
+        raise ModelFileError(f"its shape is {shown(settings)}; expected an object")
+    rounds = settings.get("n_layers") if is_gnm else settings.get("hidden")
+    n_layers = len(rounds) + 1 if isinstance(rounds, list) else rounds
+    if type(n_layers) is not int or not 1 <= n_layers <= MOST_LAYERS:
+        raise ModelFileError(f"its networks have {shown(n_layers)} layers; expected 1 to {MOST_LAYERS}")
+    body = GNMShape(**settings) if is_gnm else MLPShape(**settings)
+    _same("outputs of its networks", body.n_outputs, n_outputs)
+    shape = full_shape(encoder, lambda *_: body, n_outputs)
+    _same("inputs of its networks", shape.n_inputs, encoder.n_encoded)
+    return shape
+
+
+def _seeds(values: Any) -> list[int]:
+    if not isinstance(values, list) or not values:
+        raise ModelFileError(f"its seeds are {shown(values)}; expected one for each member")
+    return [_count("a seed", seed, 0) for seed in values]
+
+
+def _check_weights(shape: Shape, n_members: int, container: Container) -> None:
+    """Compare the sizes of the weights with those that the shape needs, before they are read."""
+    found = {
+        name.removeprefix("networks/"): tensor
+        for name, tensor in container.tensors.items()
+        if name.startswith("networks/")
+    }
     sizes = shape.parameter_shapes()
-    _same("weights", sorted(arrays), sorted(sizes))
-    weights = {}
-    for name, size in sizes.items():  # in the order of the shape, as fitting leaves them
-        _same(f"size of {name}", arrays[name].shape, (n_members, *size))
-        weights[name] = torch.from_numpy(arrays[name])
-        if weights[name].dtype not in _DTYPES or not torch.isfinite(weights[name]).all():
-            raise ModelFileError(f"{name} holds {weights[name].dtype} values; expected finite float32 or float64")
-    _same("types of numbers", len({value.dtype for value in weights.values()}), 1)
+    _same("weights", sorted(found), sorted(sizes))
+    for name, size in sizes.items():
+        _same(f"shape of {name}", found[name].shape, (n_members, *size))
+    types = sorted({tensor.dtype.name for tensor in found.values()})
+    if types not in (["float32"], ["float64"]):
+        raise ModelFileError(f"its weights are of type {', '.join(types)}; expected float32 or float64")
+
+
+def _weights(name: str, array: Any) -> torch.Tensor:
+    weights = torch.from_numpy(array)
+    if not torch.isfinite(weights).all():
+        raise ModelFileError(f"the weights {name} are not finite numbers; fit the model again, with a smaller rate")
     return weights
 
 
-# Shapes
-
-
-def _shape_schema(shape: Shape) -> dict[str, Any]:
-    body = shape.body if isinstance(shape, EmbeddedShape) else shape
-    return {
-        "kind": "gnm" if isinstance(body, GNMShape) else "mlp",
-        "settings": body.settings(),
-        "embedding": asdict(shape.embedding) if isinstance(shape, EmbeddedShape) else None,
-    }
-
-
-def _shape(schema: Mapping[str, Any]) -> Shape:
-    body = _BODIES[schema["kind"]](**schema["settings"])
-    if schema["embedding"] is None:
-        return body
-    embedding = dict(schema["embedding"])
-    return EmbeddedShape(InputEmbedding(**embedding | {"levels": tuple(embedding["levels"])}), body)
-
-
-# Targets
-
-
-def _targets(classifies: bool, schema: Mapping[str, Any], arrays: Arrays) -> Targets:
-    return ClassTargets.from_state(schema) if classifies else NumberTargets.from_state(schema, arrays)
-
-
-# Parameters of estimators, and histories, in JSON
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Return a parameter as JSON has it; {"pairs": ...} stands for a dict, {"array": ...} for a tuple."""
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # where a generator stands is not a setting; a model that is fitted again draws anew
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Mapping):
-        return {"pairs": [[_plain(name, key), _plain(name, own)] for key, own in value.items()]}
-    if isinstance(value, tuple | list | np.ndarray):
-        return {"array": [_plain(name, own) for own in value], "list": not isinstance(value, tuple)}
-    if value is None or isinstance(value, bool | str | int) or (isinstance(value, float) and np.isfinite(value)):
-        return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    raise ModelFileError(f"{name}={value!r} of type {type(value).__name__} cannot be written; use plain values")
-
-
-def _value(name: str, value: Any) -> Any:
-    """Read what `_plain` gave."""
-    if isinstance(value, dict) and set(value) == {"pairs"}:
-        return {_value(name, key): _value(name, own) for key, own in value["pairs"]}
-    if isinstance(value, dict) and set(value) == {"array", "list"}:
-        values = [_value(name, own) for own in value["array"]]
-        return values if value["list"] else tuple(values)
-    if value is None or isinstance(value, bool | str | int | float):
-        return value
-    raise ModelFileError(f"parameter {name} is {value!r}; expected a plain value")
-
-
-def _without_nan(histories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            name: [None if own is None or not np.isfinite(own) else own for own in value]
-            if isinstance(value, list)
-            else value
-            for name, value in history.items()
-        }
-        for history in histories
-    ]
-
-
-def _with_nan(histories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    metric = ("val_accuracy", "val_r2")  # losses keep None, which is what History.as_dict gives
-    return [
-        {
-            name: [float("nan") if own is None else own for own in value] if name in metric else value
-            for name, value in history.items()
-        }
-        for history in histories
-    ]
+def _importances(container: Container, n_columns: int) -> Any:
+    importances = container.arrays("importances").get("")
+    if importances is None or importances.dtype != np.float64 or importances.shape != (n_columns,):
+        raise ModelFileError(f"the importances of its columns are not {n_columns} numbers of type float64")
+    if not np.isfinite(importances).all():
+        raise ModelFileError("the importances of its columns are not finite numbers")
+    return importances

@@ -22,11 +22,12 @@ class Activation:
     name: str
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor, Tensor], Tensor]
+    in_place: Callable[[Tensor], Tensor] | None = None  # `forward` into the memory of z; `backward` must not read z
 
 
 # torch's own backward kernels: one fused launch each, and the very ones that autograd calls.
 _ACTIVATIONS = {
-    "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0)),
+    "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0), torch.relu_),
     "leaky_relu": Activation("leaky_relu", F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
     "elu": Activation("elu", F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
     "gelu": Activation("gelu", F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),

@@ -60,21 +60,33 @@ class EmbeddedNetwork(Network):
         super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
 
     def embed(self, x: Tensor) -> Tensor:
-        """What the body reads: (rows, embedding.n_outputs) for x (rows, embedding.n_columns)."""
+        """What the body reads of rows.
+
+        Shape
+        -----
+        - x: (..., embedding.n_columns)
+        - output: (..., embedding.n_outputs)
+        """
+        embedding = self.shape.embedding
+        if x.dim() == 0 or x.shape[-1] != embedding.n_columns:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; expected (..., {embedding.n_columns}), as the embedding has"
+            )
         self._check_codes(x)
-        return embed(self.shape.embedding, self.effective_parameters(), x)
+        embedded = embed(embedding, self.effective_parameters(), x.reshape(-1, embedding.n_columns))
+        return embedded.reshape(*x.shape[:-1], embedding.n_outputs)
 
     def _run(self, x: Tensor) -> Trace:
-        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:
+        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:  # else refused below
             self._check_codes(x)
         return super()._run(x)
 
     def _check_codes(self, x: Tensor) -> None:
-        """Refuse codes beyond the levels, which would read another category's; a tracer cannot ask for values."""
-        if torch.compiler.is_compiling() or x.device.type == "meta":
+        """Refuse a code beyond its levels: it would read those of another category."""
+        if torch.compiler.is_compiling() or x.device.type == "meta":  # there are no values to ask for
             return
         try:
             self.shape.embedding.check_codes(x)
-        except RuntimeError as error:  # inside vmap, nobody can
+        except RuntimeError as error:  # inside vmap they cannot be asked for
             if "vmap" not in str(error):
                 raise

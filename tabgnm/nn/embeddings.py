@@ -16,7 +16,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Literal
 
 import torch
@@ -244,7 +244,8 @@ def _numbers_backward(
 ) -> Tensor:
     """Gradients of the numeric part; gives the one by the numbers, (..., B, n_numeric), if asked for."""
     periodic = embedding.numeric == "periodic"
-    by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, -1).transpose(-3, -2)  # (..., n_numeric, B, width)
+    by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, embedding.numeric_width)
+    by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
     by_mixed = by_column[..., 1:] if periodic else by_column
     gradients["embed_weight"].copy_(trace.basis.mT @ by_mixed)
     torch.sum(by_mixed, dim=-2, out=gradients["embed_bias"])
@@ -271,7 +272,7 @@ def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) ->
     columns = trace.x[..., embedding.first_category :]
     trace.codes = (columns.long() + _offsets(embedding.levels, columns.device)).flatten(-2)
     chosen = table.gather(-2, trace.codes.unsqueeze(-1).expand(*trace.codes.shape, embedding.level_dim))
-    return chosen.reshape(*columns.shape[:-1], -1)
+    return chosen.reshape(*columns.shape[:-1], len(embedding.levels) * embedding.level_dim)
 
 
 def _offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
@@ -285,7 +286,7 @@ def _make_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor([0, *itertools.accumulate(levels[:-1])], device=device)
 
 
-@lru_cache(maxsize=256)
+@cache  # a captured graph goes on reading what it has seen, so nothing may ever be dropped
 def _made_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
     with torch.inference_mode(False):
         return _make_offsets(levels, device)
@@ -294,17 +295,29 @@ def _made_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
 def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: Tensor) -> None:
     """Write into `out` (..., levels, level_dim) the sum of the gradients of all places that looked a level up.
 
-    Always in the same order, so that the same seed gives the same bits: on a GPU atomic additions would not, and
-    `index_put_` sorts instead; on a CPU it is the other way round, and `scatter_add_` goes through the rows in order.
+    Always in the same order, so that the same seed gives the same bits. On a CPU `scatter_add_` goes through the rows
+    in order. On a GPU it does not, and what sorts (`index_put_`) cannot be captured in a graph: there a product with
+    one-hot rows does the sum.
     """
-    grad = grad.reshape(*codes.shape, embedding.level_dim)
+    grad = grad.reshape(*codes.shape, embedding.level_dim)  # (..., places, level_dim)
     if out.device.type == "cpu":
         out.zero_()
         out.scatter_add_(-2, codes.unsqueeze(-1).expand_as(grad), grad)
-        return
-    n_levels = out.shape[-2]
-    rows = codes.reshape(-1, codes.shape[-1])  # (M or 1, places)
-    rows = rows + n_levels * torch.arange(len(rows), device=out.device).unsqueeze(-1)
-    total = grad.new_zeros(len(rows) * n_levels, embedding.level_dim)
-    total.index_put_((rows.flatten(),), grad.reshape(-1, embedding.level_dim), accumulate=True)
-    out.copy_(total.view(out.shape))
+    else:
+        sum_by_product(codes, grad, out)
+
+
+_ONE_HOT_ELEMENTS = 2**26  # numbers of one-hot rows at a time
+
+
+def sum_by_product(codes: Tensor, grad: Tensor, out: Tensor) -> None:
+    """Write the sum of the places (..., places, level_dim) of each code into `out` (..., levels, level_dim)."""
+    n_levels, n_places = out.shape[-2], codes.shape[-1]
+    codes, grad = codes.reshape(-1, n_places), grad.reshape(-1, *grad.shape[-2:])  # (M or 1, places, ...)
+    total = out if out.dim() == 3 else out.unsqueeze(0)
+    levels = torch.arange(n_levels, device=codes.device).view(-1, 1)
+    at_once = max(1, _ONE_HOT_ELEMENTS // (n_levels * n_places))
+    for first in range(0, len(codes), at_once):
+        some = slice(first, first + at_once)
+        one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, places)
+        total[some].copy_(torch.bmm(one_hot, grad[some]))

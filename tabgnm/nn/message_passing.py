@@ -74,16 +74,17 @@ def forward(
     if isinstance(shape, EmbeddedShape):
         return _embedded_forward(shape, parameters, x, dropout, keep)
     function = get_activation(shape.activation)
-    persistent = shape.persistent_outputs
+    n_layers, persistent, combine = shape.n_layers, shape.persistent_outputs, shape.combine
+    # Only gates look at z again. A slice of a product is left alone: autograd copies all of it to change a part.
+    activate = function.forward if combine == "gated" or persistent else (function.in_place or function.forward)
     trace = Trace()
     sources, state, outputs = [x], x, x  # outputs: of persistent output nodes, from layer 1 on
-    for layer in range(1, shape.n_layers + 1):
-        last = layer == shape.n_layers
-        weights = shape.layer_weights(parameters, layer)
-        bias = weights.bias
+    for layer in range(1, n_layers + 1):
+        last = layer == n_layers
+        weights, bias = shape.layer_weights(parameters, layer)
         if layer == 1 and shape.learn_initial:
             bias = bias + _vector_times_matrix(parameters["initial"], _initial_weights(shape, parameters))
-        message = _affine(sources, weights.blocks, bias)
+        message = _affine(sources, weights, bias)
         here = LayerTrace(sources)
 
         if persistent:
@@ -98,14 +99,16 @@ def forward(
             trace.readouts.append(outputs)
 
         here.message = message
-        if message.shape[-1] == 0:  # nothing but persistent outputs is computed here
+        if persistent and message.shape[-1] == 0:  # nothing but persistent outputs is computed here
             state = message
         else:
-            here.activated = message if last else function.forward(message)
-            here.factors = None if last or dropout is None else dropout(layer, here.activated)
-            candidate = here.activated if here.factors is None else here.activated * here.factors
+            here.activated = candidate = message if last else activate(message)
+            if dropout is not None and not last:
+                here.factors = dropout(layer, candidate)
+                if here.factors is not None:
+                    candidate = candidate * here.factors
             here.candidate = candidate
-            if shape.combine == "none":
+            if combine == "none":
                 state = candidate
             else:
                 here.previous = _previous(shape, parameters, layer, state)
@@ -222,15 +225,17 @@ def _embedded_forward(
 
 def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:
     """Bias + sum of block @ weight, for one network (2-D) or stacked ones (3-D)."""
-    if weights[0].dim() == 2:
-        out = bias
-        for block, weight in zip(blocks, weights, strict=True):
-            out = torch.addmm(out, block, weight)
-        return out
-    # Adding afterwards is faster than baddbmm, which first copies the bias to every row.
-    out = torch.bmm(blocks[0], weights[0]).add_(bias.unsqueeze(-2))
-    for block, weight in zip(blocks[1:], weights[1:], strict=True):
-        out = torch.baddbmm(out, block, weight)
+    # Adding the bias afterwards is faster than addmm on a CPU and than baddbmm: they first copy it to every row.
+    first, weight = blocks[0], weights[0]
+    stacked = weight.dim() == 3
+    if stacked:
+        out = torch.bmm(first, weight).add_(bias.unsqueeze(-2))
+    elif first.is_cpu:
+        out = torch.mm(first, weight) + bias  # not in place: under vmap only the bias may be batched
+    else:
+        out = torch.addmm(bias, first, weight)
+    for block, weight in zip(blocks[1:], weights[1:], strict=True) if len(blocks) > 1 else ():
+        out = torch.baddbmm(out, block, weight) if stacked else torch.addmm(out, block, weight)
     return out
 
 

@@ -108,8 +108,8 @@ class Network(nn.Module):
             )
         if not x.is_floating_point():
             raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers: pass x.float()")
-        parameters = self.effective_parameters(random_gates=self.training)
         rows = x if x.dim() == 2 else x.reshape(-1, self.shape.n_inputs)
+        parameters = self.effective_parameters(random_gates=self.training)
         dropout = (
             (lambda _, activated: self._dropout_factors(activated)) if self.training and self.dropout > 0 else None
         )

@@ -238,14 +238,17 @@ class GNMShape:
             return 0 if self.persistent_outputs else self.n_outputs
         return self.n_free
 
+    @property
+    def _tied_sources(self) -> int:
+        """Rows of the one matrix for all layers; a single layer reads no more of it than an untied one."""
+        return self.n_inputs if self.n_layers == 1 and not self.learn_initial else self.n_updated
+
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every parameter, in the order of the layers."""
         shapes: dict[str, tuple[int, ...]] = {}
         if self.tied:
-            # One matrix for all layers; a single layer reads no more of it than an untied one.
-            sources = self.n_inputs if self.n_layers == 1 and not self.learn_initial else self.n_updated
             targets = self.n_updated - self.first_target(1)
-            shapes["weight"], shapes["bias"] = (sources, targets), (targets,)
+            shapes["weight"], shapes["bias"] = (self._tied_sources, targets), (targets,)
         for layer in range(1, self.n_layers + 1):
             sources, targets = self._reads(layer)
             if not self.tied:
@@ -338,8 +341,7 @@ class GNMShape:
             blocks = None if len(ranges) == 1 else ranges
             return LayerPlan(f"weight_{layer}", f"bias_{layer}", 0, blocks)
         skip = self.first_target(layer) - self.first_target(1)
-        sources = self.parameter_shapes()["weight"][0]
-        return LayerPlan("weight", "bias", skip, None if ranges == ((0, sources),) else ranges)
+        return LayerPlan("weight", "bias", skip, None if ranges == ((0, self._tied_sources),) else ranges)
 
     def initial_weights(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """Layer 1's weights from hidden and output nodes: only learned initial features ever reach them."""

@@ -119,7 +119,7 @@ def _encoding(plan: ColumnPlan, settings: TableSettings) -> str:
         said.append(settings.scaling if scaled else "0 or 1" if plan.kind == "boolean" else "as it is")
     if plan.kind == "datetime" and said:
         said.insert(0, f"{len(plan.features)} parts")
-    if plan.indicator and plan.encoding != "indicator" and "embedding" not in said:
+    if plan.indicator and plan.encoding != "indicator":
         said.append("missing or not")
     return ", ".join(said)
 

@@ -20,8 +20,8 @@ class EmbeddingNumbers:
     Attributes
     ----------
     n_plain, n_numeric : int
-    numeric : {None, "periodic", "piecewise"}
-        How numbers are embedded; None where there are none.
+    numeric : {"periodic", "piecewise"}
+        How numbers are embedded, where there are any to embed.
     n_basis, numeric_dim : int
     frequency_scale : float
     levels : tuple of int
@@ -31,7 +31,7 @@ class EmbeddingNumbers:
 
     n_plain: int
     n_numeric: int
-    numeric: str | None
+    numeric: str
     n_basis: int
     numeric_dim: int
     frequency_scale: float
@@ -152,7 +152,7 @@ class Layout:
         return EmbeddingNumbers(
             n_plain=self.n_plain,
             n_numeric=self.n_numeric,
-            numeric=settings.numeric_embedding if self.n_numeric else None,
+            numeric=settings.numeric_embedding or "periodic",
             n_basis=settings.n_basis,
             numeric_dim=settings.numeric_dim,
             frequency_scale=settings.frequency_scale,

@@ -38,96 +38,118 @@ class NumberMap:
     targets: Floats = field(default_factory=lambda: _EMPTY)
 
 
-def is_constant(numbers: Floats) -> bool:
-    """Whether numbers (none of them missing) are all the same, or as good as that."""
-    return len(numbers) == 0 or float(numbers.max()) - float(numbers.min()) <= SMALLEST_GAP
+# What follows is fitted on ascending numbers, finite and none of them missing: they are sorted once for everything, and
+# the order of the rows cannot matter, not even by a rounding error.
 
 
-def is_two_valued(numbers: Floats) -> bool:
+def is_constant(ascending: Floats) -> bool:
+    """Whether numbers are all the same, or as good as that."""
+    return len(ascending) == 0 or float(ascending[-1]) - float(ascending[0]) <= SMALLEST_GAP
+
+
+def is_two_valued(ascending: Floats) -> bool:
     """Whether there are at most two distinct numbers."""
-    return bool(((numbers == numbers.min()) | (numbers == numbers.max())).all())
+    return bool(np.searchsorted(ascending, ascending[0], "right") >= np.searchsorted(ascending, ascending[-1], "left"))
 
 
-def untouched(numbers: Floats) -> NumberMap:
+def untouched(ascending: Floats) -> NumberMap:
     """Leave numbers as they are; a missing one becomes the median."""
-    return NumberMap("identity", fill=_median(numbers))
+    return NumberMap("identity", fill=_median(ascending))
 
 
-def fit_scaling(scaling: str, numbers: Floats) -> NumberMap:
-    """Return the map that scales numbers like these (finite, not all the same)."""
+def fit_scaling(scaling: str, ascending: Floats) -> NumberMap:
+    """Return the map that scales numbers like these, which are not all the same."""
     if scaling == "none":
-        return untouched(numbers)
+        return untouched(ascending)
     if scaling == "standard":
-        return _standard(numbers)
-    return _robust(numbers) if scaling == "robust" else _normal_scores(numbers)
+        return _standard(ascending)
+    return _robust(ascending) if scaling == "robust" else _normal_scores(ascending)
 
 
-def fit_bins(n_bins: int, numbers: Floats) -> NumberMap:
+def fit_bins(n_bins: int, ascending: Floats) -> NumberMap:
     """Return the map to bin coordinates: the index of the bin, plus how far in the bin a number lies.
 
-    Edges are quantiles; where some coincide there are fewer bins.
+    Edges are quantiles. Where some coincide, as in a column that is mostly 0, those that are left over are quantiles of
+    the other numbers. Few distinct numbers are the edges themselves, so that a function of the coordinate can take any
+    value at each of them; then there are fewer bins.
     """
-    edges = _quantiles(numbers, np.linspace(0, 1, n_bins + 1))
-    edges = edges[_apart(edges)]
+    ascending = _without_overflow(ascending)
+    edges = ascending[_apart(ascending)]
+    if len(edges) > n_bins + 1:
+        edges = np.unique(_quantiles(ascending, np.linspace(0, 1, n_bins + 1)))
+        for _ in range(3):  # the others may be mostly one number again
+            left_over = n_bins + 1 - len(edges)
+            others = ascending[~np.isin(ascending, edges)]
+            if left_over and len(others):
+                edges = np.union1d(edges, _quantiles(others, np.linspace(0, 1, left_over + 2)[1:-1]))
+        edges = edges[_apart(edges)]
     targets = np.arange(len(edges), dtype=np.float64)
-    fill = float(np.interp(_median(numbers), edges, targets))
+    fill = float(np.interp(_median(ascending), edges, targets))
     return NumberMap("knots", fill=fill, knots=edges, targets=targets)
 
 
-def _quantiles(numbers: Floats, fractions: Floats) -> Floats:
-    # Halved before and doubled after, exact in binary: the difference of two neighbours never overflows.
+def _quantiles(ascending: Floats, fractions: Floats) -> Floats:
+    places = fractions * (len(ascending) - 1)
+    lower = places.astype(np.intp)
+    upper = np.minimum(lower + 1, len(ascending) - 1)
+    # Each number has its own share, as a difference of two could overflow.
+    share = places - lower
     with np.errstate(under="ignore"):
-        result: Floats = np.quantile(numbers * 0.5, fractions) * 2
-    # Interpolation between neighbours may leave their order by a rounding error.
-    return np.maximum.accumulate(np.clip(result, numbers.min(), numbers.max()))
+        between = ascending[lower] * (1 - share) + ascending[upper] * share
+    # Rounding may lead out of the two neighbours.
+    return np.clip(between, ascending[lower], ascending[upper])
 
 
-def _median(numbers: Floats) -> float:
-    return float(_quantiles(numbers, np.array([0.5]))[0]) if len(numbers) else 0.0
+def _without_overflow(numbers: Floats) -> Floats:
+    """Bring the largest numbers of all a little closer: the distance of two knots has to be finite."""
+    return np.clip(numbers, -_LARGEST / 2.1, _LARGEST / 2.1)
+
+
+def _median(ascending: Floats) -> float:
+    return float(_quantiles(ascending, np.array([0.5]))[0])
 
 
 def _apart(ascending: Floats) -> NDArray[np.bool_]:
     """Which of ascending numbers to keep so that no two are (almost) equal."""
     keep = np.ones(len(ascending), dtype=np.bool_)
-    with np.errstate(over="ignore"):
-        keep[1:] = np.diff(ascending) > SMALLEST_GAP
+    np.greater(np.diff(ascending), SMALLEST_GAP, out=keep[1:])
     return keep
 
 
-def _standard(numbers: Floats) -> NumberMap:
+def _standard(ascending: Floats) -> NumberMap:
     # Relative to the largest one, so that neither sums nor squares overflow or vanish.
-    largest = float(np.abs(numbers).max())
-    centre = float(np.mean(numbers / largest)) * largest
+    largest = float(max(-ascending[0], ascending[-1]))
+    centre = float(np.mean(ascending / largest)) * largest
     with np.errstate(over="ignore", under="ignore"):
-        deviations = np.clip(numbers - centre, -_LARGEST, _LARGEST)
+        deviations = np.clip(ascending - centre, -_LARGEST, _LARGEST)
         widest = float(np.abs(deviations).max())
         scale = widest * float(np.sqrt(np.mean((deviations / widest) ** 2))) if widest > 0 else 0.0
     return NumberMap("linear", centre=centre, scale=scale if scale > SMALLEST_GAP else 1.0)
 
 
-def _robust(numbers: Floats) -> NumberMap:
-    low, centre, high = _quantiles(numbers, np.array([0.25, 0.5, 0.75]))
+def _robust(ascending: Floats) -> NumberMap:
+    low, centre, high = _quantiles(ascending, np.array([0.25, 0.5, 0.75]))
     scale = min(float(high / 2 - low / 2) * 2, _LARGEST)
     if scale <= SMALLEST_GAP:  # more than half of the numbers are equal
-        scale = float(numbers.max() / 2 - numbers.min() / 2)
+        scale = float(ascending[-1] / 2 - ascending[0] / 2)
     return NumberMap("smooth", centre=float(centre), scale=max(scale, SMALLEST_GAP))
 
 
-def _normal_scores(numbers: Floats) -> NumberMap:
+def _normal_scores(ascending: Floats) -> NumberMap:
     """Map quantiles to those of the normal distribution.
 
     Scores are joined by straight lines, so that a model needs no other function than these where it is exported to.
     One knot for 30 rows, as in the reference code of tabular deep learning: more would follow the noise of the sample.
     Equal quantiles are one knot with the mean of their probabilities.
     """
-    n_knots = max(min(len(numbers) // 30, 1000), 10)
+    n_knots = max(min(len(ascending) // 30, 1000), 10)
     probabilities = np.linspace(0, 1, n_knots)
-    knots = _quantiles(numbers, probabilities)
+    knots = _quantiles(_without_overflow(ascending), probabilities)
     first = np.flatnonzero(_apart(knots))
     sizes = np.diff(np.append(first, n_knots))
     means = np.add.reduceat(probabilities, first) / sizes
     # The smallest of n numbers stands for the first 1/n of the distribution, not for its end at minus infinity.
-    outermost = 0.5 / max(len(numbers), n_knots)
+    outermost = 0.5 / max(len(ascending), n_knots)
     scores: Floats = ndtri(np.clip(means, outermost, 1 - outermost))
     return NumberMap("knots", knots=knots[first], targets=scores)
 

@@ -126,7 +126,7 @@ def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSetting
     refuse_infinity(numbers[0], name)
     features = []
     for part, row in zip(DATE_PARTS if kind == "datetime" else ("",), numbers, strict=True):
-        present = row[~missing] if n_missing else row
+        present = np.sort(row[~missing] if n_missing else row)
         if is_constant(present):
             continue
         plain = settings.numeric_embedding is None or kind == "boolean" or is_two_valued(present)
@@ -166,11 +166,18 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         encoding = "embedding"
         n_rare = n_levels - len(levels.names)
         if n_rare:
-            note = f"{n_rare} rare levels share one"
+            note = f"{n_rare:,} rare levels share one" if n_rare > 1 else "1 rare level"
         if not levels.names:
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
             note += "only whether it is missing is used" if indicator else "not used"
     return ColumnPlan(
-        name, "category", n_missing, n_levels, (), indicator, encoding, levels if encoding else None, note
+        name,
+        "category",
+        n_missing,
+        n_levels,
+        indicator=indicator and encoding != "embedding",  # an embedded category has a code for it
+        encoding=encoding,
+        levels=levels if encoding else None,
+        note=note,
     )

@@ -56,6 +56,7 @@ class RawTable:
         """Return the table of these rows (a slice or positions)."""
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
+            rows = rows.astype(np.intp) if rows.shape == (0,) else rows  # numpy takes an empty list for floats
             if rows.ndim != 1 or rows.dtype.kind not in "iu":
                 raise TypeError(
                     f"rows have shape {rows.shape} and type {rows.dtype}; expected a slice or a 1-D array of integers "

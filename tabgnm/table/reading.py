@@ -64,10 +64,19 @@ def read_table(X: Any) -> RawTable:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
-        return _of_frame(frame)
+        return _of_frame(frame, X if nw.dependencies.is_pandas_dataframe(X) else None)
     if hasattr(X, "__arrow_c_stream__"):  # such as a pyarrow RecordBatch
         return _of_frame(nw.from_arrow(X, backend="pyarrow"))
-    return _of_array(np.asarray(X))
+    return _of_array(_as_array(X))
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TableError(
+            f"X of type {type(X).__name__} cannot be made a table with rows and columns: {error}"
+        ) from error
 
 
 def _refuse_empty(n_rows: int, n_columns: int) -> None:
@@ -132,7 +141,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
     if isinstance(first, Mapping):
         raise CellTypeError("X is a list of dicts; make a frame of it, for instance with pandas.DataFrame(X)")
     if not rows or not all(isinstance(row, list | tuple) for row in rows):
-        return _of_array(np.asarray(rows))
+        return _of_array(_as_array(rows))
     lengths = set(map(len, rows))
     if len(lengths) > 1:
         row = next(row for row, cells in enumerate(rows) if len(cells) != len(rows[0]))
@@ -145,7 +154,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
     return _of_array(array)
 
 
-def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
+def _of_frame(frame: nw.DataFrame[Any], pandas_frame: Any = None) -> RawTable:
     names: list[Any] = list(frame.columns)
     _refuse_empty(len(frame), len(names))
     types = sorted({type(name).__qualname__ for name in names})
@@ -158,18 +167,31 @@ def _of_frame(frame: nw.DataFrame[Any]) -> RawTable:
         )
     own = types == ["str"]
     shown = names if own else [f"x{column}" for column in range(len(names))]
-    columns = [Column(series, name) for series, name in zip(frame.iter_columns(), shown, strict=True)]
+    dtypes = set() if pandas_frame is None else set(pandas_frame.dtypes)
+    if len(dtypes) == 1 and _is_plain(only := dtypes.pop()) and only.kind in "biuf":
+        return RawTable(ArraySource(pandas_frame.to_numpy()), shown if own else None)
+    series = frame.iter_columns() if pandas_frame is None else map(_pandas_column, pandas_frame.items())
+    columns = [Column(data, name) for data, name in zip(series, shown, strict=True)]
     return RawTable(ColumnsSource(columns, len(frame)), shown if own else None)
+
+
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufMm"
+
+
+def _pandas_column(item: tuple[Any, Any]) -> Any:
+    # The arrays of numpy in a frame of pandas need no interpreter, which would take most of the time of a single row.
+    _, series = item
+    return series.to_numpy() if _is_plain(series.dtype) else nw.from_native(series, series_only=True)
 
 
 def _refuse_duplicates(X: Any) -> None:
     # Before narwhals sees them: its error does not say what to do.
-    if hasattr(X, "collect"):  # lazy: asking for its columns may be expensive, and it has each name once
-        return
-    names = getattr(X, "column_names", None)
-    if names is None:
-        names = getattr(X, "columns", None) if hasattr(X, "dtypes") else None
-    if names is None or callable(names):
+    if nw.dependencies.is_pandas_like_dataframe(X):
+        names = list(X.columns)
+    elif nw.dependencies.is_pyarrow_table(X):
+        names = list(X.column_names)
+    else:
         return
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:

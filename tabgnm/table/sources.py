@@ -84,8 +84,11 @@ class SparseSource:
 
     def _column(self, column: int) -> NDArray[Any]:
         if self._by_column is None:
-            self._by_column = self.matrix.tocsc()
-        dense: NDArray[Any] = self._by_column[:, [column]].toarray()[:, 0]
+            self._by_column = self.matrix.tocsc()  # a copy, of which duplicates may be summed in place
+            self._by_column.sum_duplicates()
+        entries = slice(self._by_column.indptr[column], self._by_column.indptr[column + 1])
+        dense = np.zeros(self.n_rows, dtype=self._by_column.dtype)
+        dense[self._by_column.indices[entries]] = self._by_column.data[entries]
         return dense
 
     def values(self, column: int, name: str) -> Values:

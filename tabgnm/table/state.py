@@ -15,6 +15,7 @@ from tabgnm.table.settings import TableSettings
 from tabgnm.table.values import DATE_PARTS
 
 FORMAT = 1
+_LONGEST_NAMES = 2**24
 _COLUMN_KEYS = {"name", "kind", "n_missing", "n_levels", "features", "indicator", "encoding", "levels", "rare", "note"}
 _ARRAY_TYPES = {
     "number_method": np.uint8,
@@ -63,10 +64,18 @@ def read_state(schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         _check_column(column)
     names = [column["name"] for column in columns]
     _require(len(set(names)) == len(names), "two columns have the same name")
+    # Every encoded column repeats the name of the raw one.
+    repeated = sum(len(column["name"]) * _n_names(column) for column in columns)
+    _require(repeated <= _LONGEST_NAMES, f"the names of its encoded columns have {repeated} characters")
     n_features = sum(len(column["features"]) for column in columns)
     maps = iter(_read_maps(arrays, n_features))
     plans = [_plan(column, maps, settings) for column in columns]
     return settings, plans
+
+
+def _n_names(column: Mapping[str, Any]) -> int:
+    n_levels = len(column["levels"]) if column["encoding"] == "one-hot" else 1
+    return n_levels + len(column["features"])
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -122,6 +131,7 @@ def _check_category(column: Mapping[str, Any], require: Any) -> None:
     require(not column["features"], "features")
     require((levels is None) == (encoding == ""), "levels")
     require(encoding != "indicator" or column["indicator"], "indicator")
+    require(encoding not in ("", "embedding") or not column["indicator"], "indicator")
     require(not column["rare"] or encoding in ("indicator", "embedding"), "rare")
     require(encoding != "two-level" or len(levels) == 2, "levels")
     require(encoding not in ("one-hot", "embedding") or len(levels) > 0, "levels")

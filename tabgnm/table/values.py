@@ -77,6 +77,11 @@ def seconds_of(durations: NDArray[Any]) -> Floats:
 
 
 def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
+    if not any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in set(map(type, cells))):
+        try:
+            return np.asarray(cells, dtype=np.float64)  # fast; knows None but not pandas.NA, and takes NaT for a number
+        except (TypeError, ValueError, OverflowError):
+            pass
     numbers = np.empty(len(cells))
     row = 0
     try:
@@ -111,6 +116,13 @@ def _seconds(cell: Any) -> float:
     return float(cell.hour * 3600.0 + cell.minute * 60.0 + cell.second + cell.microsecond / 1e6)
 
 
+def _all_missing(values: Values) -> bool:
+    """Whether there is no cell, whatever the type: a frame of nothing but gaps has to give its columns some type."""
+    if values.kind == "text":
+        return all(map(is_missing, values.data))
+    return values.kind == "empty" or bool(np.isnan(values.data).all())
+
+
 def as_numbers(values: Values, column: str) -> Floats:
     """Return a column as float64 numbers with NaN for missing cells; text is parsed.
 
@@ -118,7 +130,7 @@ def as_numbers(values: Values, column: str) -> Floats:
     """
     if values.kind in ("number", "boolean", "duration", "time"):
         return np.asarray(values.data, dtype=np.float64)
-    if values.kind == "empty":
+    if _all_missing(values):
         return np.full(len(values.data), np.nan)
     if values.kind == "datetime":
         raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
@@ -151,7 +163,9 @@ def check_booleans(numbers: Floats, column: str) -> None:
 
 def as_seconds(values: Values, column: str, kind: str) -> Floats:
     """Return a column of durations or times as seconds."""
-    if values.kind not in (kind, "empty"):
+    if _all_missing(values):
+        return np.full(len(values.data), np.nan)
+    if values.kind != kind:
         raise TableError(f"column {column!r} has {values.kind} values where {kind} values are expected{_REMEDY}")
     return as_numbers(values, column)
 
@@ -160,7 +174,7 @@ def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
     """Return a column of dates as datetime64[us]; text has to be in ISO format."""
     if values.kind == "datetime":
         return values.data
-    if values.kind == "empty":
+    if _all_missing(values):
         return np.full(len(values.data), "NaT", dtype="datetime64[us]")
     if values.kind != "text":
         raise TableError(

@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.training.fused import fused_epochs
+
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
@@ -43,11 +45,14 @@ def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
     return np.array([seed & _MASK for seed in seeds], dtype=np.uint64)
 
 
-def keys(seeds: NDArray[np.uint64], *parts: int) -> NDArray[np.int64]:
-    """Return a 64-bit key for each seed and what is to be drawn."""
+def keys(seeds: NDArray[np.uint64], *parts: int | range) -> NDArray[np.int64]:
+    """Return a 64-bit key for each seed and what is to be drawn; a range among `parts` gives a row for each of it."""
     values = _mix(seeds + np.uint64(_GOLDEN))
     for part in parts:
-        values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
+        if isinstance(part, range):
+            values = _mix(values + np.array([(each + 1) * _GOLDEN & _MASK for each in part], np.uint64)[:, None])
+        else:
+            values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
     return values.view(np.int64)
 
 
@@ -70,6 +75,9 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
     """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
     if device.type == "cpu":
         return _hashes_in_numpy(key_tensor(keys, device), n)
+    kernels = fused_epochs(device)
+    if kernels is not None:
+        return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # a module that may not be there
     counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
     values = counter + key_tensor(keys, device).unsqueeze(1)
     values.bitwise_xor_(_shift(values, 30)).mul_(_signed(_MIX[0]))

@@ -127,29 +127,29 @@ class Flight:
         """Fetch the epochs since the last question, write them down and report them; gives who is still active."""
         if not self._pending:
             return was_active
-        fetched = torch.stack(self._pending).cpu()
+        fetched = torch.stack(self._pending).tolist()  # plain lists: operations on short tensors cost more
         first = n_epochs - len(self._pending) + 1
         self._pending = []
+        still = was_active.tolist()
         for epoch, (train_loss, val_loss, active, *metric) in enumerate(fetched, start=first):
-            trained = was_active.nonzero().flatten().tolist()
+            trained = [i for i, was in enumerate(still) if was]
             positions = [self.alive[i] for i in trained]
-            losses = train_loss[trained].tolist()
-            val_losses = val_loss[trained].tolist() if lockstep.val is not None else []
-            metrics = metric[0][trained].tolist() if metric else []
+            losses = [train_loss[i] for i in trained]
+            val_losses = [val_loss[i] for i in trained] if lockstep.val is not None else []
+            metrics = [metric[0][i] for i in trained] if metric else []
             for i, position in enumerate(positions):
-                history = self.histories[position]
-                history.train_loss.append(losses[i])
+                self.histories[position].train_loss.append(losses[i])
                 if val_losses:
-                    history.val_loss.append(val_losses[i])
+                    self.histories[position].val_loss.append(val_losses[i])
                 if metrics:
-                    history.val_metric.append(metrics[i])
-            was_active = was_active & active.bool()
+                    self.histories[position].val_metric.append(metrics[i])
+            still = [was and bool(now) for was, now in zip(still, active, strict=True)]
             report = EpochReport(epoch, positions, losses, val_losses, metrics)
             answers = [hook.on_epoch_end(report) for hook in self.hooks] if positions else []
             if any(answers):
-                was_active = torch.zeros_like(was_active)
+                still = [False] * len(still)
                 lockstep.active.fill_(False)
-        return was_active
+        return torch.tensor(still)
 
     def _leave(self, lockstep: Lockstep, active: Tensor) -> None:
         """Put away the models that are done, and go on with the others."""

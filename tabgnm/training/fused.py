@@ -25,3 +25,27 @@ def fused_kernels(device: torch.device) -> ModuleType | None:
         _log.info("fused kernels are not available (%s: %s); using torch's own", type(error).__name__, error)
         return None
     return triton_kernels
+
+
+@functools.cache
+def fused_layers(device: torch.device) -> ModuleType | None:
+    """Return the module with kernels for whole layers, or None where they cannot be used."""
+    if fused_kernels(device) is None:
+        return None
+    try:
+        from tabgnm.training import triton_layers
+
+        triton_layers.self_check(device)
+    except Exception as error:  # an older Triton or GPU
+        _log.info("kernels for whole layers are not available (%s: %s)", type(error).__name__, error)
+        return None
+    return triton_layers
+
+
+def fused_epochs(device: torch.device) -> ModuleType | None:
+    """Return the module with kernels for what happens once in an epoch, or None where they cannot be used."""
+    if fused_kernels(device) is None:
+        return None
+    from tabgnm.training import triton_epochs
+
+    return triton_epochs

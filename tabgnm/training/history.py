@@ -55,5 +55,6 @@ class History:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
         """Read what `as_dict` gave."""
-        losses = {name: [math.nan if value is None else float(value) for value in values[name]] for name in _LISTS}
+        given = [name for name in _LISTS if name in values]  # older files have no metric
+        losses = {name: [math.nan if value is None else float(value) for value in values[name]] for name in given}
         return cls(best_epoch=int(values["best_epoch"]), status=values["status"], **losses)

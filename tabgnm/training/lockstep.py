@@ -18,16 +18,17 @@ from tabgnm.nn.message_passing import DropoutFactors, backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.fused import fused_kernels
+from tabgnm.training.fused import fused_epochs, fused_kernels, fused_layers
 from tabgnm.training.gated_weights import Gates
 from tabgnm.training.optimisers import Adam
-from tabgnm.training.plain_gpu_step import PlainGpuStep
+from tabgnm.training.plain_gpu_step import LayerGpuStep, PlainGpuStep
 from tabgnm.training.plain_step import PlainStep, is_plain, is_small
 from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.staging import Staging
 
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
+_EPOCHS_AHEAD = 64
 
 
 class Dropout:
@@ -74,11 +75,6 @@ class Dropout:
             return factors[0] if squeeze else factors
 
         return draw
-
-
-def _weighted_sum(per_row: Tensor, weights: Tensor) -> Tensor:
-    """Sum over each model's rows, (n,). 0 x infinity is NaN: what counts nothing must not be looked at."""
-    return torch.where(weights > 0, per_row * weights, 0.0).sum(dim=1)
 
 
 class BlockData(NamedTuple):
@@ -153,6 +149,7 @@ class Lockstep:
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
         self._staged_keys = Staging(self._keys)
+        self._epochs_ahead = range(0)
         self.adam.allocate_rates(self.epochs.n_steps)
         low = torch.bfloat16 if self.settings.precision == "bf16" else None
         self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
@@ -200,12 +197,16 @@ class Lockstep:
 
     def load_epoch(self, epoch: int) -> None:
         """Copy in what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
-        purposes: list[tuple[int, ...]] = [(counter_random.SHUFFLE, epoch)]
-        purposes += [(counter_random.DROPOUT, epoch, layer) for layer in range(self.dropout.n_streams)]
-        if self.gates is not None:
-            purposes.append((counter_random.GATES, epoch))
-        self._staged_keys.send(np.stack([counter_random.keys(self._seeds, *purpose) for purpose in purposes]))
-        self.adam.load_epoch(epoch, self.epochs.n_steps)
+        if epoch not in self._epochs_ahead:  # hashing the keys of many epochs costs as much as those of one
+            self._epochs_ahead = epochs = range(epoch, epoch + _EPOCHS_AHEAD)
+            purposes: list[tuple[int | range, ...]] = [(counter_random.SHUFFLE, epochs)]
+            purposes += [(counter_random.DROPOUT, epochs, layer) for layer in range(self.dropout.n_streams)]
+            if self.gates is not None:
+                purposes.append((counter_random.GATES, epochs))
+            keys = [counter_random.keys(self._seeds, *purpose) for purpose in purposes]
+            self._keys_ahead = np.stack(keys, axis=1)  # (epochs, streams, M)
+        self._staged_keys.send(self._keys_ahead[epoch - self._epochs_ahead.start])
+        self.adam.load_epoch(epoch)
 
     def begin_epoch(self) -> None:
         """Shuffle, and start the streams."""
@@ -238,12 +239,12 @@ class Lockstep:
         """Take the steps of a block, and add up the loss."""
         if self._plain is not None:
             self._take_plain_steps(self._plain, block, data)
-        else:
-            take = self._step if self._plain_gpu is None else self._fused_step
-            for step, rates in zip(block.steps, data.rates, strict=True):
-                take(step, data, rates)
+            return
+        take = self._step if self._plain_gpu is None else self._fused_step
+        for step, rates in zip(block.steps, data.rates, strict=True):
+            take(step, data, rates)
         n, n_positions = block.n_models, block.n_positions
-        self.train_loss[:n] += self._weighted_loss(self._outputs[:n, :n_positions], data.y, data.shares)
+        self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
 
     def _step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
@@ -269,35 +270,45 @@ class Lockstep:
         self.adam.step(n, step.index, rates)
 
     def _take_plain_steps(self, plain: PlainStep, block: Block, data: BlockData) -> None:
-        """Do what `_step` does, for a single model without variants."""
-        x, weights, outputs = data.x[0].numpy(), data.weights[0, :, None].numpy(), self._outputs[0].numpy()
-        targets = plain.targets(data.y[0])
+        """Do what `take_steps` does, for a single model without variants."""
+        plain.load(data.x[0], data.y[0], data.weights[0])
         with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
-            for step, rates in zip(block.steps, data.rates, strict=True):
-                rows = slice(step.start, step.start + step.n_rows)
-                dropout = self.dropout.factors(1, step.n_rows, squeeze=True)
-                plain.run(x[rows], targets[rows], weights[rows], outputs[rows], dropout)
-                self.adam.step(1, step.index, rates)
+            for step in block.steps:
+                plain.run(step.start, step.n_rows, self.dropout.factors(1, step.n_rows, squeeze=True))
+                self.adam.step(1, step.index, self._rates_of_steps[step.index])
+            self.train_loss += plain.train_loss(data.shares[0])
 
     def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         """Do what `_step` does, for models without variants on a GPU."""
-        assert self._plain_gpu is not None
         n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
-        x, y, weights = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows]
-        self._plain_gpu.run(x, y, weights, self._outputs[:n, rows], self.dropout.states())
+        read = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows], self._outputs[:n, rows]
+        if isinstance(self._plain_gpu, LayerGpuStep):
+            self._plain_gpu.run(*read, self.dropout.states(), rates)
+            return
+        assert self._plain_gpu is not None
+        self._plain_gpu.run(*read, self.dropout.states())
         self.adam.step(n, step.index, rates)
 
     def _make_plain_steps(self, n_models: int) -> None:
         """Prepare the faster ways for models without variants, where there is one."""
         shape, settings, device = self.shape, self.settings, self.flat.device
         self._plain: PlainStep | None = None
-        self._plain_gpu: PlainGpuStep | None = None
-        if not is_plain(shape) or self.gates is not None or self._low is not None:
+        self._plain_gpu: LayerGpuStep | PlainGpuStep | None = None
+        if not is_plain(shape) or self.gates is not None:
             return
         batch_size = self.epochs.batch_size
-        if n_models == 1 and device.type == "cpu" and is_small(shape, batch_size):
-            self._plain = PlainStep(shape, *self._step_views(1), settings.loss)
-        if self._fused is not None and settings.loss.name in self._fused.LOSS_KINDS:
+        if n_models == 1 and device.type == "cpu" and self._low is None and is_small(shape, batch_size):
+            self._plain = PlainStep(self.layout, self.flat[0], self.grad[0], settings.loss)
+            self._rates_of_steps = self.adam.rates.unbind()
+            if self._val_cache is not None and self._val_weights is not None:
+                x, y = self._val_cache
+                self._plain.load_validation(x[0], y[0], self._val_weights[0])
+        if self._fused is None or settings.loss.name not in self._fused.LOSS_KINDS:
+            return
+        layers = fused_layers(device)
+        if layers is not None and LayerGpuStep.can_do(layers, shape, self.adam):
+            self._plain_gpu = LayerGpuStep(layers, shape, self.adam, settings.loss, batch_size)
+        elif self._low is None:
             views = self.layout.padded_views(self.flat), self.layout.padded_views(self.grad)
             self._plain_gpu = PlainGpuStep(self._fused, shape, *views, settings.loss, batch_size)
 
@@ -336,52 +347,94 @@ class Lockstep:
     def end_epoch(self) -> None:
         """Validate, keep what is best so far, and note who is done. Models that are done are not looked at."""
         self.epoch += 1
-        self.active &= self._finite(self.train_loss)
         if self.val is not None:
             self._validate()
-            self.active &= self._finite(self.val_loss)
+        kernels = None if self._fused is None else fused_epochs(self.flat.device)
+        if kernels is not None:
+            kernels.keep_best(
+                self.train_loss,
+                None if self.val is None else self.val_loss,
+                self.epoch,
+                self.active,
+                self.diverged,
+                self.best_loss,
+                self.best_epoch,
+                self.waited,
+                self.flat,
+                self.best_flat,
+                self.settings.min_delta,
+                self.settings.patience,
+            )
+            return
+        finite = torch.isfinite(self.train_loss)
+        if self.val is not None:
+            finite &= torch.isfinite(self.val_loss)
+        self.diverged |= self.active & ~finite
+        self.active &= finite
+        if self.val is not None:
             better = self.active & (self.val_loss < self.best_loss - self.settings.min_delta)
-            self.best_loss.copy_(torch.where(better, self.val_loss, self.best_loss))
+            torch.where(better, self.val_loss, self.best_loss, out=self.best_loss)
         else:
             better = self.active.clone()
-        self.best_epoch.copy_(torch.where(better, self.epoch, self.best_epoch))
-        self.best_flat.copy_(torch.where(better.unsqueeze(1), self.flat, self.best_flat))
+        self.best_epoch.masked_fill_(better, self.epoch)
+        self._keep_best(better)
         self.waited.add_(1).masked_fill_(better, 0)
         if self.settings.patience is not None and self.val is not None:
             self.active &= self.waited < self.settings.patience
 
-    def _finite(self, losses: Tensor) -> Tensor:
-        finite = torch.isfinite(losses)
-        self.diverged |= self.active & ~finite
-        return finite
+    def _keep_best(self, better: Tensor) -> None:
+        """Copy the weights of the models that are better than before."""
+        if len(better) > 1 or better.device.type != "cpu":
+            torch.where(better.unsqueeze(1), self.flat, self.best_flat, out=self.best_flat)
+        elif better:  # what a single one on a CPU does can be asked without waiting for it
+            self.best_flat.copy_(self.flat)
 
-    def _weighted_loss(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        """Sum of weighted losses of each model's rows: (n,)."""
-        return _weighted_sum(self.settings.loss.per_row(outputs, y), weights)
-
-    def _weighted_metric(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        """Sum of weighted metrics of each model's rows: (n,)."""
+    def _add_losses(self, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
+        """Add the weighted losses of each model's rows to its entry of `total` (n,)."""
         loss = self.settings.loss
-        assert isinstance(loss, LossWithMetric)
-        return _weighted_sum(loss.metric_per_row(outputs, y), weights)
+        if self._fused is not None and loss.name in self._fused.LOSS_KINDS:
+            kernels = fused_epochs(self.flat.device)
+            assert kernels is not None
+            kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)
+            return
+        per_row = self.settings.loss.per_row(outputs, y) * weights
+        # 0 x infinity is NaN: what counts nothing must not be looked at
+        total += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _validate(self) -> None:
         assert self.val is not None
         assert self._val_weights is not None
+        if self._plain is not None and self._val_cache is not None:
+            with np.errstate(all="ignore"):
+                self.val_loss.fill_(self._plain.validation_loss())
+            if self.val_metric is not None:
+                outputs = self._plain.validation_outputs().unsqueeze(0)
+                self._add_metric(outputs, self._val_cache[1], self._val_weights, anew=True)
+            return
         n_rows = self.val.ids.shape[1]
         flat = self.flat if self.gates is None else self.gates.fixed(self.flat)
         parameters = self._mixed_views(flat, None if self._low is None else flat.to(self._low[0].dtype))
         self.val_loss.zero_()
-        if self.val_metric is not None:
-            self.val_metric.zero_()
         for first in range(0, n_rows, self._val_piece):
             weights = self._val_weights[:, first : first + self._val_piece]
             x, y = self._val_cache or self._gather_val(first)
-            output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
-            self.val_loss += self._weighted_loss(output, y, weights)
-            if self.val_metric is not None:
-                self.val_metric += self._weighted_metric(output, y, weights)
+            if isinstance(self._plain_gpu, LayerGpuStep):
+                output = self._plain_gpu.outputs(x)
+            else:
+                output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
+            self._add_losses(output, y, weights, self.val_loss)
+            self._add_metric(output, y, weights, anew=first == 0)
             del x, y, output
+
+    def _add_metric(self, outputs: Tensor, y: Tensor, weights: Tensor, *, anew: bool) -> None:
+        """Add the weighted metrics of validation rows, if they are asked for, to those of pieces before or to 0."""
+        loss = self.settings.loss
+        if self.val_metric is not None:
+            assert isinstance(loss, LossWithMetric)
+            if anew:
+                self.val_metric.zero_()
+            per_row = loss.metric_per_row(outputs, y) * weights
+            self.val_metric += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
     def _gather_val(self, first: int) -> tuple[Tensor, Tensor]:
         """Fetch a piece of the validation rows: x (M, L, m) and y (M, L, ...)."""

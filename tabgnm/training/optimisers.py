@@ -17,6 +17,7 @@ from tabgnm.training.staging import Staging
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
+_SMALLEST_RATE = 1e-30  # below, numbers that are divided by the rate overflow; no weight would move anyway
 
 # torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
 # operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
@@ -81,25 +82,34 @@ class Adam:
 
     def allocate_rates(self, n_steps: Sequence[int]) -> None:
         """Make room for the rates of an epoch, which stays where it is from then on."""
+        self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
         self._staged_rates = Staging(self.rates)
+        # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
+        pairs = np.stack([self._base_rates, np.asarray(n_steps, dtype=np.float64)])
+        self._kinds, self._kind_of = np.unique(pairs, axis=1, return_inverse=True)
+        self._kind_of = self._kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
+        self._constant_rates = np.repeat(self._kinds[:1], max(n_steps), axis=0)
 
-    def load_epoch(self, epoch: int, n_steps: Sequence[int]) -> None:
+    def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
         settings = self.settings
-        own_steps = np.asarray(n_steps, dtype=np.float64)
-        done = epoch * own_steps + np.arange(max(n_steps))[:, None]  # (steps, M), before each step
-        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-        rate = self._base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
-        self._host_rates, self._host_steps = rate, done + 1
+        base_rates, own_steps = self._kinds
+        done = epoch * own_steps + self._steps_before  # (steps, kinds), before each step
+        rate = self._constant_rates
+        if settings.schedule != "constant" or settings.warmup:
+            progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+            rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        self._host_rates, self._host_steps = rate[:, self._kind_of], (done + 1)[:, self._kind_of]
         if self._plain:
             return
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
-        # A rate of 0 divides by infinity, so that not even a weight of 0 moves.
-        moves = rate > 0
+        # With a rate of 0 the step divides by infinity, so that not even a weight of 0 moves.
+        moves = rate >= _SMALLEST_RATE
         inverse = np.divide(correction_1, rate, out=np.full_like(rate, np.inf), where=moves)
-        scale = np.where(moves, inverse, 0.0) / np.sqrt(correction_2)
-        self._staged_rates.send(np.stack([scale, settings.eps * inverse, rate], axis=1))
+        scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
+        table = [scale, settings.eps * inverse, np.where(moves, rate, 0.0)]
+        self._staged_rates.send(np.stack(table, axis=1)[:, :, self._kind_of])
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

@@ -63,9 +63,10 @@ class FleetSettings:
         Scale a model's gradient down to this norm where it is longer.
     rate_factors : mapping from str to float, default={}
         Learning-rate factors for parameters by the beginning of their name, e.g. {"bias": 0.1, "weight_1": 2.0}; the
-        longest beginning that fits counts.
+        longest beginning that fits counts. Those of learned embeddings all begin with "embed_".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
-        Arithmetic. "tf32" and "bf16" speed up matrix products on a GPU; weights stay in float32.
+        Arithmetic. "tf32" and "bf16" speed up matrix products on a GPU; weights, and learned embeddings as a whole,
+        stay in float32.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", ..., or "auto" for a GPU where there is one.
     metric : bool, default=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -25,10 +26,9 @@ class Staging:
 
     def send(self, values: NDArray[Any]) -> None:
         """Copy `values` to the device; they may be overwritten at once."""
-        given = torch.from_numpy(values).view(self.target.shape)
         if not self._slots:
-            self.target.copy_(given)
+            np.copyto(self.target.numpy(), values.reshape(self.target.shape), casting="same_kind")
             return
-        slot = self._slots[self._next].copy_(given)
+        slot = self._slots[self._next].copy_(torch.from_numpy(values).view(self.target.shape))
         self._next = (self._next + 1) % _N_SLOTS
         self.target.copy_(slot, non_blocking=True)

@@ -29,55 +29,61 @@ _STREAM_STEP = tl.constexpr(1442695040888963407)
 
 
 @triton.jit
-def _load(pointer, model, there: tl.constexpr):
-    """Load a number of a model, or 0 where nobody has one."""
-    return tl.load(pointer + model) if there else 0.0
-
-
-@triton.jit
-def _adam(
-    weight, grad, moment_ptr, square_ptr, mask, scale, offset, rate, l2, l1, decay, threshold, factor,
-    BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+def adam(
+    weight, grad, moment, square, inside, factor_ptr, model,
+    rates_ptr, rates_stride, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr, HAS_L2: tl.constexpr, HAS_L1: tl.constexpr, HAS_DECAY: tl.constexpr,
+    HAS_THRESHOLD: tl.constexpr, HAS_FACTORS: tl.constexpr,
 ):  # fmt: skip
-    """Step weights with their gradients, and the moments behind the pointers; gives the new weights."""
-    grad += l2 * weight
-    grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
-    weight *= 1 - rate * decay * factor
-    moment = tl.load(moment_ptr, mask=mask, other=0.0)
-    square = tl.load(square_ptr, mask=mask, other=0.0)
+    """Step weights of a model with their gradients; gives the new weights and moments.
+
+    Quotient and root are those that may be off by a unit in the last place: nothing depends on that, and the exact ones
+    take as long as the memory does.
+    """
+    if HAS_L2:
+        grad += tl.load(l2_ptr + model) * weight
+    if HAS_L1:
+        l1 = tl.load(l1_ptr + model)
+        grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
     moment += (1 - BETA_1) * (grad - moment)
     square = square * BETA_2 + (1 - BETA_2) * grad * grad
-    tl.store(moment_ptr, moment, mask=mask)
-    tl.store(square_ptr, square, mask=mask)
-    weight -= factor * tl.div_rn(moment, tl.sqrt_rn(square) * scale + offset)
-    limit = rate * threshold * factor
-    return weight - tl.maximum(tl.minimum(weight, limit), -limit)
+    scale, offset = tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model)
+    change = moment / (tl.sqrt(square) * scale + offset)
+    rate = tl.load(rates_ptr + 2 * rates_stride + model)
+    if HAS_FACTORS:
+        factor = tl.load(factor_ptr, mask=inside, other=1.0)
+        change *= factor
+        rate *= factor
+    if HAS_DECAY:
+        weight *= 1 - rate * tl.load(decay_ptr + model)
+    weight -= change
+    if HAS_THRESHOLD:
+        limit = rate * tl.load(threshold_ptr + model)
+        weight -= tl.maximum(tl.minimum(weight, limit), -limit)
+    return weight, moment, square
 
 
 @triton.jit(do_not_specialize=["rates_stride"])
 def _adam_kernel(
     flat_ptr, grad_ptr, moment_ptr, square_ptr, rates_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr, factors_ptr,
-    n_columns, n_edges, stride, rates_stride,
-    BETA_1: tl.constexpr, BETA_2: tl.constexpr,
-    HAS_L2: tl.constexpr, HAS_L1: tl.constexpr, HAS_DECAY: tl.constexpr,
+    first, last, stride, rates_stride,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr, HAS_L2: tl.constexpr, HAS_L1: tl.constexpr, HAS_DECAY: tl.constexpr,
     HAS_THRESHOLD: tl.constexpr, HAS_FACTORS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     model = tl.program_id(1).to(tl.int64)
-    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < n_columns
-    edge = (columns < n_edges).to(tl.float32)  # penalties act on edges only
+    columns = first + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < last
     places = model * stride + columns
-    factor = tl.load(factors_ptr + columns, mask=inside, other=1.0) if HAS_FACTORS else 1.0
-    weight = _adam(
+    weight, moment, square = adam(
         tl.load(flat_ptr + places, mask=inside, other=0.0), tl.load(grad_ptr + places, mask=inside, other=0.0),
-        moment_ptr + places, square_ptr + places, inside,
-        tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model),
-        tl.load(rates_ptr + 2 * rates_stride + model),
-        edge * _load(l2_ptr, model, HAS_L2), edge * _load(l1_ptr, model, HAS_L1),
-        edge * _load(decay_ptr, model, HAS_DECAY), edge * _load(threshold_ptr, model, HAS_THRESHOLD), factor,
-        BETA_1, BETA_2,
+        tl.load(moment_ptr + places, mask=inside, other=0.0), tl.load(square_ptr + places, mask=inside, other=0.0),
+        inside, factors_ptr + columns, model,
+        rates_ptr, rates_stride, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+        BETA_1, BETA_2, HAS_L2, HAS_L1, HAS_DECAY, HAS_THRESHOLD, HAS_FACTORS,
     )  # fmt: skip
     tl.store(flat_ptr + places, weight, mask=inside)
+    tl.store(moment_ptr + places, moment, mask=inside)
+    tl.store(square_ptr + places, square, mask=inside)
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -119,16 +125,26 @@ def adam_step(
     """One step of the first models, as many as `flat` (n, P) has; `rates` (3, M, 1) are those of the step."""
     n_models, n_columns = flat.shape
     none = flat  # a pointer for what is not there; the kernel does not follow it
-    _adam_kernel[(triton.cdiv(n_columns, _ADAM_BLOCK), n_models)](
-        flat, grad, moment, square, rates,
-        none if l2 is None else l2, none if l1 is None else l1,
-        none if decay is None else decay, none if threshold is None else threshold,
-        none if factors is None else factors,
-        n_columns, n_edges, flat.stride(0), rates.stride(0),
-        BETA_1=betas[0], BETA_2=betas[1],
-        HAS_L2=l2 is not None, HAS_L1=l1 is not None, HAS_DECAY=decay is not None,
-        HAS_THRESHOLD=threshold is not None, HAS_FACTORS=factors is not None, BLOCK=_ADAM_BLOCK,
-    )  # fmt: skip
+    # Penalties act on edges only, which come first; most networks have nothing else.
+    for first, last, penalties in ((0, n_edges, True), (n_edges, n_columns, False)):
+        if first == last:
+            continue
+        own = [each if penalties else None for each in (l2, l1, decay, threshold)]
+        _adam_kernel[(triton.cdiv(last - first, _ADAM_BLOCK), n_models)](
+            flat, grad, moment, square, rates, *(none if each is None else each for each in own),
+            none if factors is None else factors, first, last, flat.stride(0), rates.stride(0),
+            BETA_1=betas[0], BETA_2=betas[1],
+            HAS_L2=own[0] is not None, HAS_L1=own[1] is not None, HAS_DECAY=own[2] is not None,
+            HAS_THRESHOLD=own[3] is not None, HAS_FACTORS=factors is not None, BLOCK=_ADAM_BLOCK,
+        )  # fmt: skip
+
+
+@triton.jit
+def stream_numbers(places, inside):
+    """Advance the streams behind the pointers and give their numbers."""
+    numbers = tl.load(places, mask=inside, other=0) * _STREAM_FACTOR + _STREAM_STEP
+    tl.store(places, numbers, mask=inside)
+    return numbers
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -148,9 +164,7 @@ def _activate_kernel(
     if DROPOUT:
         real = (rows < n_rows)[:, None] & (columns < n_nodes)[None, :]
         streams = stream_ptr + model * stream_model + rows[:, None] * n_nodes + columns[None, :]
-        numbers = tl.load(streams, mask=real, other=0) * _STREAM_FACTOR + _STREAM_STEP
-        tl.store(streams, numbers, mask=real)
-        kept = numbers >= tl.load(threshold_ptr + model)
+        kept = stream_numbers(streams, real) >= tl.load(threshold_ptr + model)
         state = tl.where(kept, state * tl.load(scale_ptr + model), 0.0)
     tl.store(places, state, mask=inside)
 
@@ -204,6 +218,37 @@ def deactivate(grad: Tensor, state: Tensor, grad_bias: Tensor, scales: Tensor | 
     )  # fmt: skip
 
 
+@triton.jit
+def loss_slope(
+    output, target_ptr, target_row, weight_ptr, setting, rows, columns, n_rows, n_outputs, KIND: tl.constexpr
+):  # fmt: skip
+    """Weighted gradient of the loss by outputs (rows, columns) of a model; 0 where there is no row or output."""
+    row_inside, column_inside = rows < n_rows, columns < n_outputs
+    inside = row_inside[:, None] & column_inside[None, :]
+    if KIND == 0:
+        target = tl.load(target_ptr + rows * target_row, mask=row_inside, other=0)
+        shifted = tl.where(column_inside[None, :], output, float("-inf"))
+        shifted -= tl.max(shifted, axis=1)[:, None]
+        powers = tl.exp(shifted)
+        gradient = tl.div_rn(powers, tl.sum(powers, axis=1)[:, None] + tl.zeros_like(powers))
+        hit = columns[None, :] == target[:, None]
+        gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
+    else:
+        target = tl.load(target_ptr + rows[:, None] * target_row + columns[None, :], mask=inside, other=0.0)
+        gradient = output - target
+        if KIND == 1:
+            gradient = 2 * gradient
+        elif KIND == 2:
+            gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
+        elif KIND == 3:
+            sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
+            gradient = sign + (0.5 - setting)
+        else:
+            gradient = tl.sigmoid(output) - target
+    weight = tl.load(weight_ptr + rows, mask=row_inside, other=0.0)
+    return tl.where(inside, gradient * weight[:, None], 0.0)
+
+
 @triton.jit(do_not_specialize=["n_rows", "n_outputs", "bias_model", "grad_bias_model", "setting"])
 def _loss_kernel(
     output_ptr, target_ptr, weight_ptr, kept_ptr, grad_ptr, bias_ptr, grad_bias_ptr, setting, n_rows, n_outputs,
@@ -220,34 +265,14 @@ def _loss_kernel(
     total = tl.zeros((COLUMNS,), dtype=tl.float32)
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
-        row_inside = rows < n_rows
-        inside = row_inside[:, None] & column_inside[None, :]
+        inside = (rows < n_rows)[:, None] & column_inside[None, :]
         places = output_ptr + model * output_model + rows[:, None] * output_row + columns[None, :]
         output = tl.load(places, mask=inside, other=0.0) + bias[None, :]
         tl.store(kept_ptr + model * kept_model + rows[:, None] * kept_row + columns[None, :], output, mask=inside)
-        if KIND == 0:
-            target = tl.load(target_ptr + model * target_model + rows * target_row, mask=row_inside, other=0)
-            shifted = tl.where(column_inside[None, :], output, float("-inf"))
-            shifted -= tl.max(shifted, axis=1)[:, None]
-            powers = tl.exp(shifted)
-            gradient = tl.div_rn(powers, tl.sum(powers, axis=1)[:, None] + tl.zeros_like(powers))
-            hit = columns[None, :] == target[:, None]
-            gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
-        else:
-            where = target_ptr + model * target_model + rows[:, None] * target_row + columns[None, :]
-            target = tl.load(where, mask=inside, other=0.0)
-            gradient = output - target
-            if KIND == 1:
-                gradient = 2 * gradient
-            elif KIND == 2:
-                gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
-            elif KIND == 3:
-                sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
-                gradient = sign + (0.5 - setting)
-            else:
-                gradient = tl.sigmoid(output) - target
-        weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
-        gradient = tl.where(inside, gradient * weight[:, None], 0.0)
+        gradient = loss_slope(
+            output, target_ptr + model * target_model, target_row, weight_ptr + model * weight_model, setting,
+            rows, columns, n_rows, n_outputs, KIND,
+        )  # fmt: skip
         tl.store(grad_ptr + model * grad_model + rows[:, None] * grad_row + columns[None, :], gradient, mask=inside)
         total += tl.sum(gradient, axis=0)
     if BIAS:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
+from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 
 # Small and quick; what the checks ask does not depend on the size.
 QUICK: dict[str, Any] = {"n_members": 2, "max_epochs": 30, "learning_rate": 0.01, "batch_size": 16, "random_state": 0}
@@ -14,6 +14,7 @@ ESTIMATORS = [
     GNMRegressor(n_nodes=120, n_layers=2, **QUICK),
     MLPClassifier(hidden=(32,), **QUICK),
     MLPRegressor(hidden=(32,), **QUICK),
+    FleetSearchCV(MLPClassifier(hidden=(32,), **QUICK), {"dropout": [0.0]}, cv=KFold(2)),
 ]
 
 _WEIGHTS = (
@@ -24,16 +25,6 @@ EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": _WEIGHTS,
     "check_sample_weight_equivalence_on_sparse_data": _WEIGHTS,
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # networks are so small here that a second thread only costs time
-    yield
-    torch.set_num_threads(before)
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabgnm.nn import binary_cross_entropy, cross_entropy, mean_squared_error
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss, Pinball, SquaredError
+from tabgnm.nn.losses import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Huber,
+    JointCrossEntropy,
+    Loss,
+    LossWithMetric,
+    Pinball,
+    SquaredError,
+)
 from tests.nn.strategies import seeds
 
 LOSSES: list[Loss] = [
@@ -46,6 +55,41 @@ def test_the_gradient_is_autograds(loss: Loss, seed: int, c: int, stacked: bool)
     per_row.sum().backward()
     torch.testing.assert_close(loss.gradient(outputs.detach(), targets), outputs.grad, rtol=1e-12, atol=1e-12)
     loss.check(c, targets[0] if stacked else targets)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), seeds, st.booleans(), st.sampled_from([0.0, 0.2]))
+def test_joint_cross_entropy_is_the_sum_over_its_targets(
+    sizes: list[int], seed: int, stacked: bool, smoothing: float
+) -> None:
+    torch.manual_seed(seed)
+    rows = (3, 6) if stacked else (6,)
+    loss, one = JointCrossEntropy(tuple(sizes), smoothing), CrossEntropy(smoothing)
+    outputs = (2 * torch.randn(*rows, sum(sizes), dtype=torch.float64)).requires_grad_()
+    targets = torch.stack([torch.randint(size, rows) for size in sizes], dim=-1)
+    parts = [(part, targets[..., g]) for g, part in enumerate(outputs.split(sizes, dim=-1))]
+    close = torch.testing.assert_close
+    per_row = loss.per_row(outputs, targets)
+    close(per_row, sum(one.per_row(*part) for part in parts), rtol=1e-12, atol=1e-12)
+    per_row.sum().backward()
+    close(loss.gradient(outputs.detach(), targets), outputs.grad, rtol=1e-12, atol=1e-12)
+    right = torch.stack([part.argmax(dim=-1) == own for part, own in parts]).double().mean(dim=0)
+    close(loss.metric_per_row(outputs, targets), right)
+    loss.check(sum(sizes), targets[0] if stacked else targets)
+
+
+def test_metrics_are_what_people_read() -> None:
+    outputs = torch.tensor([[1.0, 2.0], [3.0, 0.0], [-1.0, -2.0]])
+    classes, bits = torch.tensor([1, 1, 0]), torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]])
+    assert CrossEntropy(0.1).metric_per_row(outputs, classes).tolist() == [1, 0, 1]
+    assert BinaryCrossEntropy().metric_per_row(outputs, bits).tolist() == [1, 0.5, 0.5]
+    assert JointCrossEntropy((1, 1)).metric_per_row(outputs, torch.zeros(3, 2).long()).tolist() == [1, 1, 1]
+    for loss in (SquaredError(), Huber(0.1), Pinball(0.9)):
+        assert loss.metric_per_row(outputs, torch.zeros(3, 2)).tolist() == [2.5, 4.5, 2.5]
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 2))], ids=repr)
+def test_every_loss_has_a_metric(loss: Loss) -> None:
+    assert isinstance(loss, LossWithMetric)
 
 
 def test_values_are_torchs() -> None:
@@ -95,6 +139,10 @@ def test_extreme_logits_stay_finite() -> None:
         (SquaredError(), torch.full((2, 3), torch.nan), "NaN or infinity"),
         (BinaryCrossEntropy(), torch.full((2, 3), 2.0), r"outside \[0, 1\]"),
         (Huber(), torch.zeros(2, 3, dtype=torch.int64), "floating point"),
+        (JointCrossEntropy((2, 2)), torch.zeros(2, 2).long(), r"3 outputs cannot learn sizes=\(2, 2\); expected 4"),
+        (JointCrossEntropy((2, 1)), torch.zeros(2, 3).long(), r"int64 class numbers of shape \(rows, 2\)"),
+        (JointCrossEntropy((2, 1)), torch.zeros(2, 2), "expected int64"),
+        (JointCrossEntropy((2, 1)), torch.tensor([[1, 0], [1, 1]]), r"column 1 .* lies in \[0, 1\]; .* from 0 to 0"),
     ],
 )
 def test_targets_a_loss_cannot_use_are_refused(loss: Loss, targets: torch.Tensor, message: str) -> None:
@@ -107,6 +155,9 @@ def test_settings_a_loss_cannot_have_are_refused() -> None:
         (lambda: Huber(0.0), "delta=0.0 is not positive"),
         (lambda: Pinball(1.0), "quantile=1.0 is outside"),
         (lambda: CrossEntropy(1.0), "label_smoothing=1.0 is outside"),
+        (lambda: JointCrossEntropy((3,), 1.0), "label_smoothing=1.0 is outside"),
+        (lambda: JointCrossEntropy(()), r"sizes=\(\) are no groups"),
+        (lambda: JointCrossEntropy((3, 0)), r"sizes\[1\]=0 is too small"),
     ]:
         with pytest.raises(ValueError, match=message):
             make()

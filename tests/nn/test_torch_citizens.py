@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from tabgnm.nn import GNM, MLP, AsyncMLP, mlp_graph
+from tabgnm.nn import GNM, MLP, AsyncMLP, EmbeddedNetwork, GNMShape, InputEmbedding, mlp_graph
 
 VARIANTS: dict[str, Callable[[], nn.Module]] = {
     "gnm": lambda: GNM(4, 3, n_nodes=20, n_layers=3),
     "mlp": lambda: MLP(4, 3, (8, 8)),
+    "embedded": lambda: EmbeddedNetwork(InputEmbedding(1, 3), GNMShape(16, 3, n_nodes=40, n_layers=3)),
     "async": lambda: AsyncMLP(mlp_graph([4, 6, 3])),
     "residual": lambda: GNM(4, 3, n_nodes=20, n_layers=3, combine="residual"),
     "gated": lambda: GNM(4, 3, n_nodes=20, n_layers=3, combine="gated", activation="mish"),

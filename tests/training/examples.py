@@ -135,7 +135,7 @@ def assert_same(actual: TrainedModel, expected: TrainedModel, tolerance: float =
     assert actual.parameters.keys() == expected.parameters.keys()
     for name, value in expected.parameters.items():
         torch.testing.assert_close(actual.parameters[name], value, **near, msg=lambda m, n=name: f"{n}: {m}")
-    for which in ("train_loss", "val_loss"):
+    for which in ("train_loss", "val_loss", "val_metric"):
         losses = (torch.tensor(getattr(model.history, which), dtype=torch.float64) for model in (actual, expected))
         torch.testing.assert_close(*losses, **near, msg=lambda m, n=which: f"{n}: {m}")
 

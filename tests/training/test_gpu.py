@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel, counter_random
 from tabgnm.training.fused import fused_kernels
 from tests.training.examples import (
     BASE,
     CPU,
+    EMBEDDED,
     EVERYTHING,
     LOSSES,
     PERCEPTRON,
@@ -35,6 +37,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
+ALL: dict[str, Shape] = {**SHAPES, **EMBEDDED}
 OPTIONS: dict[str, dict[str, Any]] = {
     "adam": {},
     "adamw": {"optimiser": "adamw"},
@@ -54,7 +57,7 @@ def train_twice(shape: Shape, members: list[Member], settings: FleetSettings, **
     assert_all_same(train(shape, members, on_gpu(settings), **how), train(shape, members, settings, **how), 1e-8)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("l0", [0.0, 1e-3])
 @pytest.mark.parametrize("n_models", [1, 8])
 def test_models_are_those_of_the_cpu(shape: Shape, l0: float, n_models: int) -> None:
@@ -68,9 +71,38 @@ def test_so_they_are_with_every_optimiser(option: str, l0: float) -> None:
         train_twice(shape, different_members(5, l0=l0), settings_for(max_epochs=12, **OPTIONS[option]))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
 def test_so_they_are_with_every_loss(loss: Loss) -> None:
     train_twice(BASE, different_members(5), settings_for(loss, max_epochs=12))
+
+
+@pytest.mark.parametrize("batch_size", [3, 64])
+@pytest.mark.parametrize("shape", EMBEDDED.values(), ids=EMBEDDED)
+def test_steps_with_embeddings_are_captured(shape: Shape, batch_size: int, caplog: pytest.LogCaptureFixture) -> None:
+    train_twice(shape, different_members(5), settings_for(max_epochs=5, batch_size=batch_size, metric=True))
+    assert not any("could not capture" in record.getMessage() for record in caplog.records)
+
+
+def test_gradients_of_embeddings_are_those_of_torch_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape in EMBEDDED.values():
+        settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, rate_factors={"embed_": 0.5}))
+        with monkeypatch.context() as patch:
+            assert_fused_is_plain(patch, shape, different_members(5, val=False), settings)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
+def test_metrics_are_those_of_the_cpu(loss: Loss) -> None:
+    train_twice(BASE, different_members(5), settings_for(loss, max_epochs=12, patience=3, metric=True))
+
+
+@pytest.mark.parametrize("shape", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_model_starts_where_it_is_told_to(shape: Shape, precision: str) -> None:
+    settings = on_gpu(settings_for(max_epochs=3, precision=precision))
+    starts = train(shape, [Member(seed=seed) for seed in range(3)], settings)
+    members = [Member(start=model.parameters, learning_rate=0.0) for model in starts]
+    for model, again in zip(starts, train(shape, members, settings), strict=True):
+        assert torch.equal(weights_of(again), weights_of(model))
 
 
 @pytest.mark.parametrize(("n_inputs", "n_outputs", "n_nodes"), [(1, 1, 3), (5, 1, 13), (17, 9, 60)])
@@ -129,7 +161,7 @@ def test_a_huge_value_is_noticed_and_harms_only_who_reads_it(precision: str) -> 
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16", "float64"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("l0", [0.0, 1e-3])
 def test_the_same_seed_twice_is_bit_equal(shape: Shape, precision: str, l0: float) -> None:
     members, settings = different_members(5, l0=l0), on_gpu(settings_for(max_epochs=12, precision=precision))
@@ -153,7 +185,7 @@ def test_chunks_change_little_in_single_precision_and_nothing_in_double(chunk_si
     )
 
 
-@pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["base", "everything"])
+@pytest.mark.parametrize("shape", [BASE, EVERYTHING, *EMBEDDED.values()], ids=["base", "everything", *EMBEDDED])
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_faster_arithmetic_trains_to_a_similar_loss(shape: Shape, precision: str) -> None:
     members = [
@@ -271,17 +303,16 @@ def test_running_out_of_gpu_memory_halves_the_chunk(caplog: pytest.LogCaptureFix
     members = [Member(seed=seed) for seed in range(n_models)]
     settings = on_gpu(settings_for(max_epochs=1, precision="float32"))
     whole: list[TrainedModel] = train(shape, members, settings)
+    gc.collect()
     torch.cuda.empty_cache()
     # Room for the weights of three models: each holds six numbers per weight, at 4 bytes.
     n_weights = sum(math.prod(size) for size in shape.parameter_shapes().values())
-    ballast = torch.empty(
-        max(0, torch.cuda.mem_get_info()[0] - 3 * 6 * 4 * n_weights), dtype=torch.uint8, device="cuda"
-    )
+    allowed = torch.cuda.memory_reserved() + 3 * 6 * 4 * n_weights
+    torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.mem_get_info()[1])
     try:
         models = train(shape, members, settings, chunk_size=n_models)
     finally:
-        del ballast
-        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(1.0)
     assert any("out of GPU memory" in record.getMessage() for record in caplog.records)
     for one, other in zip(models, whole, strict=True):
         torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-3, atol=1e-3)

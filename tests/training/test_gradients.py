@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tabgnm.nn import GNMShape, hard_concrete
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss, SquaredError
 from tabgnm.nn.message_passing import DropoutFactors, backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member, counter_random
@@ -191,31 +192,71 @@ def test_the_step_in_numpy_is_message_passing(
     shape: Shape, loss: Loss, seed: int, batches: list[int], with_dropout: bool
 ) -> None:
     torch.manual_seed(seed)
-    parameters = {name: torch.randn(size, dtype=torch.float64) / 2 for name, size in shape.parameter_shapes().items()}
-    gradients, expected = ({name: torch.full_like(p, torch.nan) for name, p in parameters.items()} for _ in range(2))
-    plain = PlainStep(shape, parameters, gradients, loss)
+    layout = FlatLayout(shape)
+    flat = torch.randn(layout.n_flat, dtype=torch.float64) / 2
+    grad, expected = (torch.full_like(flat, torch.nan) for _ in range(2))
+    parameters = layout.views(flat)
+    plain = PlainStep(layout, flat, grad, loss)
     for n_rows in batches:  # its buffers are used again
         table = table_for(loss, n_rows, shape=shape, seed=seed)
-        weights, outputs = torch.rand(n_rows, 1, dtype=torch.float64), torch.zeros(n_rows, shape.n_outputs).double()
+        weights = torch.rand(n_rows, dtype=torch.float64)
         factors: dict[int, Tensor] = {}
 
         def dropout(layer: int, activated: Tensor, factors: dict[int, Tensor] = factors) -> Tensor:
             return factors.setdefault(layer, torch.bernoulli(torch.full_like(activated, 0.7)) / 0.7)
 
         drop = dropout if with_dropout else None
-        plain.run(table.x.numpy(), plain.targets(table.y), weights.numpy(), outputs.numpy(), drop)
+        plain.load(table.x, table.y, weights)
+        plain.run(0, n_rows, drop)
         trace = forward(shape, parameters, table.x, drop, keep=True)
-        backward(shape, parameters, trace, loss.gradient(trace.output, table.y) * weights, expected)
-        torch.testing.assert_close(outputs, trace.output, rtol=1e-12, atol=1e-12)
-        for name, value in expected.items():
-            torch.testing.assert_close(gradients[name], value, rtol=1e-12, atol=1e-12)
+        grad_output = loss.gradient(trace.output, table.y) * weights.unsqueeze(1)
+        backward(shape, parameters, trace, grad_output, layout.views(expected))
+        torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
+        per_row = loss.per_row(trace.output, table.y)
+        assert plain.train_loss(weights) == pytest.approx(float(per_row @ weights), rel=1e-12, abs=1e-12)
+        plain.load_validation(table.x, table.y, weights)
+        per_row = loss.per_row(forward(shape, parameters, table.x).output, table.y)
+        assert plain.validation_loss() == pytest.approx(float(per_row @ weights), rel=1e-12, abs=1e-12)
+
+
+@given(plain_shapes(), st.sampled_from(LOSSES), seeds, st.lists(st.integers(1, 4), min_size=2, max_size=4))
+@settings(max_examples=50)
+def test_steps_in_numpy_take_their_rows_from_the_block(shape: Shape, loss: Loss, seed: int, batches: list[int]) -> None:
+    layout = FlatLayout(shape)
+    flat = layout.first_weights([seed], CPU, torch.float64)[0]
+    grad, expected = torch.zeros_like(flat), torch.zeros_like(flat)
+    table = table_for(loss, sum(batches), n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
+    weights = torch.rand(sum(batches), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    in_block, alone = PlainStep(layout, flat, grad, loss), PlainStep(layout, flat, expected, loss)
+    in_block.load(table.x, table.y, weights)
+    start, total = 0, 0.0
+    for n_rows in batches:
+        rows = slice(start, start + n_rows)
+        in_block.run(start, n_rows, None)
+        alone.load(table.x[rows], table.y[rows], weights[rows])
+        alone.run(0, n_rows, None)
+        torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
+        total += alone.train_loss(weights[rows])
+        start += n_rows
+    assert in_block.train_loss(weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
+
+
+def test_rows_that_count_nothing_are_not_looked_at_in_numpy() -> None:
+    layout = FlatLayout(GNMShape(1, 1, 3, 1))
+    flat = torch.tensor([1e30, 0.0])
+    plain = PlainStep(layout, flat, torch.zeros(2), SquaredError())
+    weights = torch.tensor([1.0, 0.0])
+    plain.load(torch.tensor([[0.0], [1.0]]), torch.zeros(2, 1), weights)
+    with np.errstate(all="ignore"):
+        plain.run(0, 2, None)
+        assert plain.train_loss(weights) == 0.0  # the loss of the second row is infinite
 
 
 def test_extreme_logits_give_finite_gradients_in_numpy() -> None:
-    shape = GNMShape(1, 2, 4, 1)
-    parameters = {"weight_1": torch.tensor([[1e4, -1e4]]), "bias_1": torch.zeros(2)}
-    gradients = {name: torch.zeros_like(value) for name, value in parameters.items()}
-    plain = PlainStep(shape, parameters, gradients, CrossEntropy())
-    x, y = torch.ones(2, 1), torch.tensor([0, 1])
-    plain.run(x.numpy(), plain.targets(y), torch.ones(2, 1).numpy(), torch.zeros(2, 2).numpy(), None)
-    assert gradients["bias_1"].tolist() == [1.0, -1.0]
+    layout = FlatLayout(GNMShape(1, 2, 4, 1))
+    grad = torch.zeros(4)
+    plain = PlainStep(layout, torch.tensor([1e4, -1e4, 0.0, 0.0]), grad, CrossEntropy())
+    plain.load(torch.ones(2, 1), torch.tensor([0, 1]), torch.ones(2))
+    plain.run(0, 2, None)
+    assert layout.views(grad)["bias_1"].tolist() == [1.0, -1.0]
+    assert plain.train_loss(torch.tensor([0.0, 1.0])) == 2e4

@@ -46,6 +46,13 @@ def test_the_histories_of_a_fleet_survive_json_exactly() -> None:
             assert History.from_dict(json.loads(as_json(model.history))) == model.history
 
 
+def test_a_history_from_before_there_was_a_metric_can_be_read() -> None:
+    history = History([1.0], [2.0], 1)
+    values = history.as_dict()
+    del values["val_metric"]
+    assert History.from_dict(values) == history
+
+
 def test_the_best_validation_loss_is_that_of_the_best_epoch() -> None:
     assert History([3.0, 2.0, 1.0], [0.5, 0.2, 0.9], 2).best_val_loss == 0.2
     assert math.isnan(History([3.0, 2.0], [], 2).best_val_loss)

@@ -1,0 +1,102 @@
+"""Parameters of estimators and histories as JSON has them, and back."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import numpy as np
+
+from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm.training.history import Status
+
+_DEEPEST = 6
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def plain(name: str, value: Any, depth: int = 0) -> Any:
+    """Return a parameter as JSON has it; {"pairs": ...} stands for a dict, {"list": ...} and {"tuple": ...} for those.
+
+    A generator of random numbers becomes None: where it stands is not a setting, and a model that is fitted again
+    draws anew.
+    """
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if depth > _DEEPEST:
+        raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be written; use plain values")
+    if isinstance(value, Mapping):
+        return {"pairs": [[plain(name, key, depth + 1), plain(name, own, depth + 1)] for key, own in value.items()]}
+    if isinstance(value, tuple | list | np.ndarray):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [plain(name, own, depth + 1) for own in value]}
+    if value is None or isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    raise ModelFileError(
+        f"{name}={shown(value)} of type {type(value).__name__} cannot be written; use set_params({name}=...) with "
+        "finite numbers, strings, booleans, None, or lists, tuples and dicts of them"
+    )
+
+
+def parameter(name: str, value: Any, depth: int = 0) -> Any:
+    """Read what `plain` gave."""
+    if value is None or isinstance(value, bool | str | int | float):
+        return value
+    if depth <= _DEEPEST and isinstance(value, dict) and len(value) == 1:
+        ((kind, values),) = value.items()
+        if isinstance(values, list):
+            if kind == "pairs" and all(isinstance(pair, list) and len(pair) == 2 for pair in values):
+                keys = [parameter(name, key, depth + 1) for key, _ in values]
+                pairs = dict(zip(keys, (parameter(name, own, depth + 1) for _, own in values), strict=True))
+                if len(pairs) == len(values):
+                    return pairs
+            elif kind in ("list", "tuple"):
+                members = [parameter(name, own, depth + 1) for own in values]
+                return members if kind == "list" else tuple(members)
+    raise ModelFileError(f"its parameter {shown(name)} is {shown(value)}; expected a plain value")
+
+
+def plain_history(history: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the history of a member as JSON has it; None stays None, other numbers that are not finite are named."""
+    return {
+        name: [_plain_number(own) for own in value] if isinstance(value, list) else value
+        for name, value in history.items()
+    }
+
+
+def _plain_number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def history(values: Any, metric_name: str) -> dict[str, Any]:
+    """Read what `plain_history` gave."""
+    lists = ("train_loss", "val_loss", f"val_{metric_name}")
+    if not isinstance(values, dict) or set(values) != {*lists, "best_epoch", "status"}:
+        raise ModelFileError(f"a history is {shown(values)}; expected {', '.join(lists)}, best_epoch and status")
+    best, status = values["best_epoch"], values["status"]
+    if type(best) is not int or not 0 <= best < 2**31:
+        raise ModelFileError(f"the best epoch of a history is {shown(best)}; expected a number from 0 on")
+    if not isinstance(status, str) or status not in get_args(Status):
+        raise ModelFileError(f"the status of a history is {shown(status)}; expected one of {get_args(Status)}")
+    return {name: _numbers(name, value) if name in lists else value for name, value in values.items()}
+
+
+def _numbers(name: str, values: Any) -> list[float | None]:
+    if not isinstance(values, list):
+        raise ModelFileError(f"{name} in a history is {shown(values)}; expected a list of numbers")
+    return [_number(name, value) for value in values]
+
+
+def _number(name: str, value: Any) -> float | None:
+    if value is None or type(value) is float:
+        return value
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    raise ModelFileError(f"{name} in a history holds {shown(value)}; expected numbers")

@@ -1,0 +1,76 @@
+"""JSON that nobody vouches for: bounded in memory and depth, without duplicate keys, NaN or infinity."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from tabgnm.modelfile.errors import ModelFileError, shown
+
+# Bytes of memory that values take at most, for each character that announces one: "[]," is three characters of text,
+# but a list of 56 bytes and a place in another list.
+_COST = {b",": 80, b"[": 96, b"{": 96, b":": 120}
+_COST_OF_TEXT = 4  # one character outside of the basic plane makes all of a string that wide
+LARGEST_COST = 96 * 2**20
+_LONGEST_NUMBER = 400  # the time to read an integer grows with the square of its length
+
+
+def dumps(value: Any) -> bytes:
+    """Return a value as JSON in ASCII, the same bytes every time."""
+    try:
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"this model cannot be written: {error}; use plain numbers and strings") from None
+
+
+def check_cost(text: bytes) -> None:
+    """Refuse a text whose values could take too much memory, before any of them is made."""
+    cost = _COST_OF_TEXT * len(text) + sum(each * text.count(sign) for sign, each in _COST.items())
+    if cost > LARGEST_COST:
+        raise ModelFileError(
+            f"its description could take {cost // 2**20} MiB of memory; expected at most {LARGEST_COST // 2**20}"
+        )
+
+
+def loads(text: bytes) -> Any:
+    """Read JSON, or raise `ModelFileError`."""
+    check_cost(text)
+    try:
+        return json.loads(
+            text.decode("ascii"),
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_constant,
+        )
+    except RecursionError:
+        raise ModelFileError("its description is nested too deeply; it is damaged") from None
+    except UnicodeDecodeError:
+        raise ModelFileError("its description has characters outside of ASCII; it is damaged") from None
+    except json.JSONDecodeError as error:
+        raise ModelFileError(f"its description is no JSON ({error.msg} at {error.pos}); it is damaged") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ModelFileError("its description names something twice; it is damaged")
+    return values
+
+
+def _integer(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise ModelFileError(f"a number of {len(text)} digits is too long; expected at most {_LONGEST_NUMBER}")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    number = float(text) if len(text) <= _LONGEST_NUMBER else math.inf
+    if not math.isfinite(number):
+        raise ModelFileError(f"the number {shown(text)} is too large or too long")
+    return number
+
+
+def _constant(text: str) -> float:
+    raise ModelFileError(f"{text} is no number of a model file")

@@ -1,0 +1,232 @@
+"""FleetSearchCV gives what scikit-learn's searches give, trained as fleets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification, make_regression
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    RandomizedSearchCV,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier
+from tabgnm.training import FleetPlan
+
+GRID = {"learning_rate": [0.02, 0.002], "dropout": [0.0, 0.2], "n_nodes": [40, 44]}
+
+
+def small(**changes: Any) -> GNMClassifier:
+    settings: dict[str, Any] = {"n_members": 2, "n_nodes": 40, "n_layers": 2, "max_epochs": 4, "random_state": 0}
+    return GNMClassifier(**(settings | changes))
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    x, y = make_classification(120, n_features=6, n_informative=4, n_classes=3, random_state=0)
+    return x, y
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Some fits fail, and scores that are not numbers are warned of too."""
+    with pytest.warns(FitFailedWarning, match="fits failed"), pytest.warns(UserWarning, match="non-finite"):
+        yield
+
+
+def same_results(ours: Any, theirs: Any, tolerance: float) -> None:
+    assert set(ours.cv_results_) == set(theirs.cv_results_)
+    for name, values in theirs.cv_results_.items():
+        if "score" in name and "time" not in name and not name.startswith("rank"):
+            np.testing.assert_allclose(ours.cv_results_[name], values, atol=tolerance, err_msg=name)
+        elif name.startswith(("param", "rank")):
+            assert list(ours.cv_results_[name]) == list(values), name
+
+
+def test_results_are_those_of_grid_search_to_1e8_in_float64(rows: Any) -> None:
+    scoring = ["accuracy", "neg_log_loss"]  # a loss shows differences that labels hide
+    arguments: dict[str, Any] = {"cv": 3, "scoring": scoring, "refit": "neg_log_loss", "return_train_score": True}
+    estimator = small(precision="float64")
+    theirs = GridSearchCV(estimator, GRID, **arguments).fit(*rows)
+    ours = FleetSearchCV(estimator, GRID, **arguments).fit(*rows)
+    same_results(ours, theirs, 1e-8)
+    assert ours.best_params_ == theirs.best_params_ and ours.best_index_ == theirs.best_index_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-8)
+    np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
+
+
+def test_results_are_those_of_grid_search_to_1e3_in_float32(rows: Any) -> None:
+    estimator = MLPClassifier(n_members=1, hidden=(16,), max_epochs=10, numeric_embedding=None, random_state=1)
+    grid = {"learning_rate": [0.02, 0.002], "dropout": [0.0, 0.2]}
+    theirs = GridSearchCV(estimator, grid, cv=4, scoring="neg_log_loss").fit(*rows)
+    ours = FleetSearchCV(estimator, grid, cv=4, scoring="neg_log_loss").fit(*rows)
+    same_results(ours, theirs, 1e-3)
+    assert ours.best_params_ == theirs.best_params_
+
+
+def test_a_regressor_is_searched_as_well() -> None:
+    x, y = make_regression(90, n_features=4, noise=1.0, random_state=0)
+    estimator = GNMRegressor(n_members=1, n_nodes=40, n_layers=2, max_epochs=4, precision="float64", random_state=0)
+    grid = {"loss": ["mse", "huber"], "scaling": ["standard", "quantile"], "numeric_embedding": [None, "piecewise"]}
+    theirs = GridSearchCV(estimator, grid, cv=3).fit(x, y)
+    ours = FleetSearchCV(estimator, grid, cv=3).fit(x, y)
+    same_results(ours, theirs, 1e-8)
+
+
+def test_candidates_drawn_at_random_are_those_of_randomized_search(rows: Any) -> None:
+    distributions = {"learning_rate": loguniform(1e-3, 1e-1), "dropout": [0.0, 0.1, 0.2]}
+    theirs = RandomizedSearchCV(small(precision="float64"), distributions, n_iter=5, cv=2, random_state=3).fit(*rows)
+    ours = FleetSearchCV(small(precision="float64"), distributions, n_iter=5, cv=2, random_state=3).fit(*rows)
+    same_results(ours, theirs, 1e-8)
+
+
+def test_all_candidates_and_folds_of_a_shape_are_one_fleet(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    run_fleet = FleetPlan.run_fleet
+
+    def counted(self: Any, fleet: Any, **arguments: Any) -> Any:
+        sizes.append(len(fleet.jobs))
+        assert len({job.member.table for job in self.jobs}) == 3  # a table per fold, not per candidate
+        return run_fleet(self, fleet, **arguments)
+
+    monkeypatch.setattr(FleetPlan, "run_fleet", counted)
+    FleetSearchCV(small(), GRID, cv=3, refit=False).fit(*rows)
+    assert sizes == [4 * 3 * 2, 4 * 3 * 2]  # candidates x folds x members for each number of nodes
+
+
+def test_groups_and_sample_weights_reach_splitter_estimator_and_scorer(rows: Any) -> None:
+    x, y = rows
+    random = np.random.default_rng(0)
+    groups, weights = random.integers(0, 6, len(y)), random.uniform(0.1, 2, len(y))
+    arguments: dict[str, Any] = {"cv": GroupKFold(3)}
+    grid = {"learning_rate": [0.02, 0.002]}
+    theirs = GridSearchCV(small(precision="float64"), grid, **arguments)
+    ours = FleetSearchCV(small(precision="float64"), grid, **arguments)
+    for search in (theirs, ours):
+        search.fit(x, y, groups=groups, sample_weight=weights)
+    same_results(ours, theirs, 1e-8)
+
+
+def test_metadata_is_routed(rows: Any) -> None:
+    x, y = rows
+    weights = np.random.default_rng(0).uniform(0.1, 2, len(y))
+    with sklearn.config_context(enable_metadata_routing=True):
+        estimator = small(precision="float64").set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        grid = {"dropout": [0.0, 0.2]}
+        theirs = GridSearchCV(estimator, grid, cv=2).fit(x, y, sample_weight=weights)
+        ours = FleetSearchCV(estimator, grid, cv=2).fit(x, y, sample_weight=weights)
+    same_results(ours, theirs, 1e-8)
+
+
+def test_a_pipeline_that_ends_with_an_estimator_is_searched(rows: Any) -> None:
+    pipeline = make_pipeline(StandardScaler(), small(precision="float64", scaling="none"))
+    grid = {"gnmclassifier__learning_rate": [0.02, 0.002], "standardscaler__with_mean": [True, False]}
+    theirs = GridSearchCV(pipeline, grid, cv=2).fit(*rows)
+    ours = FleetSearchCV(pipeline, grid, cv=2).fit(*rows)
+    same_results(ours, theirs, 1e-8)
+    np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
+
+
+def test_a_candidate_that_cannot_be_fitted_gets_the_error_score(rows: Any) -> None:
+    grid = {"n_nodes": [5, 40]}  # five nodes are fewer than there are inputs
+    with pytest.warns(FitFailedWarning, match="n_nodes=5 is too small"):
+        search = FleetSearchCV(small(), grid, cv=2, error_score=-1.0).fit(*rows)
+    assert search.cv_results_["mean_test_score"][0] == -1 and search.best_params_ == {"n_nodes": 40}
+    with failing():
+        search = FleetSearchCV(small(), grid, cv=2, scoring=["accuracy", "f1_macro"], refit="accuracy").fit(*rows)
+    assert np.isnan(search.cv_results_["mean_test_accuracy"][0])
+    with pytest.raises(ValueError, match="n_nodes=5 is too small"):
+        FleetSearchCV(small(), grid, cv=2, error_score="raise").fit(*rows)
+    with pytest.raises(ValueError, match="All the 2 fits failed"):
+        FleetSearchCV(small(), {"n_nodes": [5]}, cv=2).fit(*rows)
+
+
+def test_a_candidate_that_diverges_gets_the_error_score(rows: Any) -> None:
+    grid = {"learning_rate": [0.01, 1e30]}
+    with failing():
+        search = FleetSearchCV(small(schedule="constant"), grid, cv=2).fit(*rows)
+    assert np.isnan(search.cv_results_["mean_test_score"][1]) and search.best_params_ == {"learning_rate": 0.01}
+
+
+def test_refit_takes_a_name_a_callable_or_nothing(rows: Any) -> None:
+    grid = {"learning_rate": [0.02, 0.002]}
+    last = FleetSearchCV(small(), grid, cv=2, refit=lambda results: 1).fit(*rows)
+    assert last.best_params_ == {"learning_rate": 0.002} and not hasattr(last, "best_score_")
+    none = FleetSearchCV(small(), grid, cv=2, refit=False).fit(*rows)
+    assert not hasattr(none, "best_estimator_") and none.best_index_ in (0, 1)
+    with pytest.raises(ValueError, match="refit"):
+        FleetSearchCV(small(), grid, cv=2, scoring=["accuracy", "f1_macro"]).fit(*rows)
+
+
+def test_a_callable_may_give_several_scores(rows: Any) -> None:
+    def scores(estimator: Any, x: Any, y: Any) -> dict[str, float]:
+        return {"right": estimator.score(x, y), "wrong": 1 - estimator.score(x, y)}
+
+    search = FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=2, scoring=scores, refit="right").fit(*rows)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_right"] + search.cv_results_["mean_test_wrong"], [1.0, 1.0]
+    )
+
+
+@pytest.mark.parametrize(
+    "cv", [2, StratifiedKFold(2, shuffle=True, random_state=0), ShuffleSplit(2, random_state=0)], ids=repr
+)
+def test_splitters_of_all_kinds(rows: Any, cv: Any) -> None:
+    search = FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=cv, n_jobs=2).fit(*rows)
+    assert search.n_splits_ == 2 and search.cv_results_["mean_test_score"].shape == (2,)
+
+
+def test_tables_of_every_library_are_searched() -> None:
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = load_iris(as_frame=True).frame
+    frame["kind"] = np.where(frame["sepal width (cm)"] > 3, "wide", "narrow")
+    x, y = frame.drop(columns="target"), frame["target"]
+    scores = [
+        FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=2).fit(table, y).cv_results_["mean_test_score"]
+        for table in (x, pl.from_pandas(x))
+    ]
+    np.testing.assert_array_equal(*scores)
+    assert isinstance(x, pd.DataFrame)
+
+
+def test_a_search_is_an_estimator_itself(rows: Any) -> None:
+    x, y = rows
+    search = FleetSearchCV(small(), {"learning_rate": [0.02, 0.002]}, cv=2)
+    assert cross_val_score(clone(search), x, y, cv=2).shape == (2,)
+    fitted = search.fit(x, y)
+    assert fitted.n_features_in_ == 6 and list(fitted.classes_) == [0, 1, 2]
+    assert fitted.score(x, y) == accuracy_score(y, fitted.predict(x))
+    assert fitted.predict_proba(x).shape == (120, 3) and fitted.decision_function(x).shape == (120, 3)
+
+
+def test_what_cannot_be_searched_is_said(rows: Any) -> None:
+    with pytest.raises(TypeError, match=r"estimator is a LogisticRegression; expected one of tabgnm's.*GridSearchCV"):
+        FleetSearchCV(LogisticRegression(), {"C": [1]}).fit(*rows)
+    with pytest.raises(ValueError, match="distribution for 'learning_rate'; say how many candidates with n_iter"):
+        FleetSearchCV(small(), {"learning_rate": loguniform(1e-3, 1e-1)}).fit(*rows)
+    with pytest.raises(ValueError, match="warm_start=True"):
+        FleetSearchCV(small(warm_start=True), {"dropout": [0.0]}).fit(*rows)
+    with pytest.raises(ValueError, match="Invalid parameter 'nodes'"):
+        FleetSearchCV(small(), {"nodes": [50]}, cv=2).fit(*rows)
+    with pytest.raises(ValueError, match=r"param_grid.*no candidates"):
+        FleetSearchCV(small(), [], cv=2).fit(*rows)
+
+
+def test_a_scorer_object_is_kept(rows: Any) -> None:
+    scorer = make_scorer(accuracy_score)
+    search = FleetSearchCV(small(), {"dropout": [0.0]}, cv=2, scoring=scorer).fit(*rows)
+    assert search.scorer_ is scorer

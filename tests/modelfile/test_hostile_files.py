@@ -1,0 +1,468 @@
+"""Files made by someone who knows the format and makes every checksum right.
+
+Each is refused with a `ModelFileError`, quickly and in little memory.
+"""
+
+import copy
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tabgnm
+from tabgnm.modelfile import ModelFileError, container
+from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
+from tests.modelfile.examples import (
+    content,
+    deflated,
+    forged,
+    frame,
+    framed,
+    measured,
+    mlp_regressor,
+    numbers,
+    parts,
+    raw_parts,
+    safetensors_file,
+)
+
+MOST_SECONDS = 5.0
+MOST_MEGABYTES = 200
+
+Schema = dict[str, Any]
+Change = Callable[[Schema], None]
+
+
+def edited(case: str, change: Change) -> bytes:
+    schema, arrays = parts(content(case))
+    schema = copy.deepcopy(schema)
+    change(schema)
+    return forged(schema, arrays)
+
+
+def put(path: str, value: Any) -> Change:
+    """Return a change of the value at a path such as "encoder.columns.0.name"."""
+
+    def change(schema: Schema) -> None:
+        *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        place: Any = schema
+        for step in way:
+            place = place[step]
+        place[last] = value
+
+    return change
+
+
+def dropped(key: str) -> Change:
+    return lambda schema: schema.pop(key)
+
+
+def retexted(change: Callable[[str], str]) -> bytes:
+    """Return a file whose schema is a text that no JSON program would write."""
+    text, weights = raw_parts(content("no names"))
+    return framed(change(text.decode()).encode(), weights)
+
+
+def with_value(text: str) -> bytes:
+    """Return a file with this text as the value of `verbose`."""
+    return retexted(lambda schema: schema.replace('"verbose":0', f'"verbose":{text}'))
+
+
+def rearranged(change: Callable[[dict[str, np.ndarray]], None], case: str = "no names") -> bytes:
+    schema, arrays = parts(content(case))
+    change(arrays)
+    return forged(schema, arrays)
+
+
+def array(name: str, value: np.ndarray) -> Callable[[dict[str, np.ndarray]], None]:
+    return lambda arrays: arrays.__setitem__(name, value)
+
+
+def reheaded(change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """Return a file whose weights have another safetensors header."""
+    text, weights = raw_parts(content("no names"))
+    (length,) = struct.unpack("<Q", weights[:8])
+    header = json.loads(weights[8 : 8 + length])
+    changed = change(header)
+    return forged(json.loads(text), safetensors_file(header if changed is None else changed, weights[8 + length :]))
+
+
+def weights_of(raw: bytes) -> bytes:
+    return forged(parts(content("no names"))[0], raw)
+
+
+def zip_with(change: Callable[[bytearray], None]) -> bytes:
+    data = bytearray(content("no names"))
+    change(data)
+    return bytes(data)
+
+
+def rezipped(method: int) -> bytes:
+    """Return the same entries in an archive of another kind."""
+    text, weights = raw_parts(content("no names"))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("schema.json", text)
+        archive.writestr("weights.safetensors", weights)
+    return file.getvalue()
+
+
+def lzma_bomb() -> bytes:
+    """Return an LZMA entry that asks for a dictionary of 4 GB."""
+    data = bytearray(rezipped(zipfile.ZIP_LZMA))
+    properties = data.index(b"schema.json") + len("schema.json") + 4
+    data[properties + 1 : properties + 5] = b"\xff\xff\xff\xff"
+    return bytes(data)
+
+
+def bomb(claimed: int | None = None) -> bytes:
+    """Return a schema of a gigabyte in a few megabytes."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    mega = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)  # stands for itself, so it can be repeated
+    packed = mega * 1024 + packer.flush()
+    entry = container._Entry("schema.json", 8, 0, len(packed), 2**30 if claimed is None else claimed)
+    return entry.local_header() + packed
+
+
+def appended_to_deflated() -> bytes:
+    text, weights = raw_parts(content("no names"))
+    packed = deflated(text) + b"hidden"
+    first = container._Entry("schema.json", 8, zlib.crc32(text), len(packed), len(text))
+    second = container._Entry("weights.safetensors", 0, zlib.crc32(weights), len(weights), len(weights))
+    return first.local_header() + packed + second.local_header() + weights + container._directory(first, second)
+
+
+def set_bytes(start: int, value: bytes) -> Callable[[bytearray], None]:
+    return lambda data: data.__setitem__(slice(start, start + len(value) or None), value)
+
+
+def many_strings(length: int) -> list[str]:
+    return [f"{i:x}".rjust(length, "0") for i in range(8 * 2**20 // (length + 4))]
+
+
+def levels_bomb(schema: Schema) -> None:
+    """A column whose levels all repeat a long name."""
+    column = next(column for column in schema["encoder"]["columns"] if column["encoding"] == "one-hot")
+    column["name"] = "x" * 2**20
+    column["levels"] = many_strings(8)[:200_000]
+
+
+def level_twice(levels: list[str]) -> None:
+    levels[1] = levels[0]
+
+
+COLUMN, CITY = "encoder.columns.0", "encoder.columns.5"
+CLASSES = "targets.classes.0"
+
+ATTACKS: dict[str, Callable[[], bytes]] = {
+    # zip
+    "a bomb": bomb,
+    "a bomb that claims to be small": lambda: bomb(1000),
+    "an LZMA bomb": lzma_bomb,
+    "packed by bzip2": lambda: rezipped(zipfile.ZIP_BZIP2),
+    "not packed": lambda: rezipped(zipfile.ZIP_STORED),
+    "encrypted": lambda: zip_with(set_bytes(6, b"\1\0")),
+    "sizes after the data": lambda: zip_with(set_bytes(6, b"\10\0")),
+    "names in UTF-8": lambda: zip_with(set_bytes(6, b"\0\10")),
+    "an absurd packed size": lambda: zip_with(set_bytes(18, b"\xff\xff\xff\xff")),
+    "an absurd size": lambda: zip_with(set_bytes(22, b"\xff\xff\xff\xff")),
+    "an absurd length of a name": lambda: zip_with(set_bytes(26, b"\xff\xff")),
+    "an extra field": lambda: zip_with(set_bytes(28, b"\4\0")),
+    "an entry in a folder": lambda: content("no names").replace(b"schema.json", b"../../a.jsn"),
+    "a comment": lambda: zip_with(lambda data: data.__setitem__(slice(-2, None), b"\5\0hello")),
+    "another number of entries": lambda: zip_with(set_bytes(-14, b"\3")),
+    "a directory that points elsewhere": lambda: zip_with(set_bytes(-6, b"\0\0\0\0")),
+    "entries that overlap": lambda: zip_with(lambda data: data.__setitem__(slice(-22 - 19 - 4, -22 - 19), b"\0\0\0\0")),
+    "another name in the directory": lambda: zip_with(set_bytes(-22 - 19, b"x")),
+    "data after the packed schema": appended_to_deflated,
+    # JSON
+    "no object": lambda: retexted(lambda _: "[]"),
+    "no JSON": lambda: retexted(lambda text: text[:-1]),
+    "two objects": lambda: retexted(lambda text: text + text),
+    "another format": lambda: edited("no names", put("format", "pickle")),
+    "deep nesting": lambda: with_value("[" * 100_000 + "]" * 100_000),
+    "deeper nesting": lambda: retexted(lambda _: "[" * 8_000_000),
+    "a nested parameter": lambda: with_value('{"list":[' * 200 + "]}" * 200),
+    "a duplicate key": lambda: with_value('0,"verbose":1'),
+    "a duplicate key at the top": lambda: retexted(lambda text: text[:-1] + ',"version":1}'),
+    "NaN": lambda: with_value("NaN"),
+    "infinity": lambda: with_value("-Infinity"),
+    "a number beyond float64": lambda: with_value("1e999"),
+    "a number of a million digits": lambda: with_value("9" * 10**6),
+    "a fraction of a million digits": lambda: with_value("0." + "9" * 10**6),
+    "not ASCII": lambda: with_value('"ü"'),
+    "a schema that is too long": lambda: with_value(" " * 9 * 2**20 + "0"),
+    "millions of lists": lambda: with_value('{"list":[' + "[]," * 2_700_000 + "[]]}"),
+    "millions of objects": lambda: with_value('{"list":[' + "{}," * 2_700_000 + "{}]}"),
+    "millions of strings": lambda: with_value('{"list":' + json.dumps(many_strings(4)) + "}"),
+    "millions of numbers": lambda: with_value('{"list":[' + "1.5," * 2_000_000 + "0]}"),
+    "millions of keys": lambda: with_value(json.dumps({f"{i:x}": 0 for i in range(500_000)})),
+    # The estimator and its parameters
+    "another estimator": lambda: edited("no names", put("estimator", "Pipeline")),
+    "an estimator of another kind": lambda: edited("no names", put("estimator", "GNMRegressor")),
+    "an MLP that is a GNM": lambda: edited("no names", put("estimator", "MLPClassifier")),
+    "an estimator by path": lambda: edited("no names", put("estimator", "os.system")),
+    "an estimator that is a list": lambda: edited("no names", put("estimator", ["GNMClassifier"])),
+    "an unknown parameter": lambda: edited("no names", put("parameters.fitted_", 1)),
+    "a dunder parameter": lambda: edited("no names", put("parameters.__class__", "x")),
+    "parameters that are a list": lambda: edited("no names", put("parameters", [])),
+    "a parameter that is an object": lambda: edited("no names", put("parameters.l1", {"py/object": "os.system"})),
+    "a parameter with unhashable keys": lambda: edited(
+        "no names", put("parameters.l1", {"pairs": [[{"list": []}, 1]]})
+    ),
+    "a parameter with a key twice": lambda: edited("no names", put("parameters.l1", {"pairs": [["a", 1], ["a", 2]]})),
+    "pairs of three": lambda: edited("no names", put("parameters.l1", {"pairs": [[1, 2, 3]]})),
+    "a device that is none": lambda: edited("no names", put("parameters.device", "x" * 10**6)),
+    "a device that is a number": lambda: edited("no names", put("parameters.device", 3)),
+    "a missing entry": lambda: edited("no names", dropped("seeds")),
+    "an extra entry": lambda: edited("no names", put("extra", 1)),
+    "a version of tabgnm that is a novel": lambda: edited("no names", put("tabgnm", "x" * 10**6)),
+    # Numbers
+    "no seeds": lambda: edited("no names", put("seeds", [])),
+    "a negative seed": lambda: edited("no names", put("seeds.0", -1)),
+    "a huge seed": lambda: edited("no names", put("seeds.0", 2**64)),
+    "a seed that is a bool": lambda: edited("no names", put("seeds.0", True)),
+    "a seed that is a float": lambda: edited("no names", put("seeds.0", 1.0)),
+    "too many seeds": lambda: edited("no names", put("seeds", [1, 2, 3])),
+    "millions of seeds": lambda: edited("no names", put("seeds", [1] * 1_000_000)),
+    "calls below 1": lambda: edited("no names", put("n_calls", 0)),
+    "calls beyond counting": lambda: edited("no names", put("n_calls", 10**30)),
+    "has_names that is a string": lambda: edited("no names", put("has_names", "yes")),
+    "histories of others": lambda: edited("no names", put("histories", [{}, {}])),
+    "histories of numbers": lambda: edited("no names", put("histories", [1, 2])),
+    "too few histories": lambda: edited("no names", put("histories", [])),
+    "a loss that is a string": lambda: edited("no names", put("histories.0.train_loss", ["x"])),
+    "a loss that is an int": lambda: edited("no names", put("histories.0.train_loss.0", 1)),
+    "a loss that is no list": lambda: edited("no names", put("histories.0.train_loss", 1.5)),
+    "a best epoch before the first": lambda: edited("no names", put("histories.0.best_epoch", -1)),
+    "a status of its own": lambda: edited("no names", put("histories.0.status", "great")),
+    "a metric of regressors": lambda: edited("no names", put("histories.0.val_r2", [])),
+    # Shapes
+    "a shape that is a list": lambda: edited("no names", put("shape", [1])),
+    "no layers": lambda: edited("no names", put("shape.n_layers", 0)),
+    "a billion layers": lambda: edited("no names", put("shape.n_layers", 10**9)),
+    "a billion tied layers": lambda: edited("variant: tied", put("shape.n_layers", 10**9)),
+    "layers that are a float": lambda: edited("no names", put("shape.n_layers", 2.0)),
+    "10^30 nodes": lambda: edited("no names", put("shape.n_nodes", 10**30)),
+    "one node more": lambda: edited("no names", put("shape.n_nodes", 45)),
+    "negative nodes": lambda: edited("no names", put("shape.n_nodes", -5)),
+    "more inputs": lambda: edited("no names", put("shape.n_inputs", 4)),
+    "more outputs": lambda: edited("no names", put("shape.n_outputs", 2)),
+    "an activation by path": lambda: edited("no names", put("shape.activation", "os.system")),
+    "an activation that is a list": lambda: edited("no names", put("shape.activation", [])),
+    "an activation of megabytes": lambda: edited("no names", put("shape.activation", "x" * 5_000_000)),
+    "a variant that is a string": lambda: edited("no names", put("shape.tied", "no")),
+    "a setting of its own": lambda: edited("no names", put("shape.extra", 1)),
+    "plans of its own": lambda: edited("no names", put("shape._plans", [])),
+    "hidden layers of an MLP that is none": lambda: edited("loss: mse, 1 outputs", put("shape.hidden", "55")),
+    "a million hidden layers": lambda: edited("loss: mse, 1 outputs", put("shape.hidden", [1] * 1_000_000)),
+    "another hidden layer": lambda: edited("loss: mse, 1 outputs", put("shape.hidden", [5, 5])),
+    "a hidden layer of width 0": lambda: edited("loss: mse, 1 outputs", put("shape.hidden", [0])),
+    # Targets
+    "a kind of its own": lambda: edited("no names", put("targets.kind", "many")),
+    "a kind that is a list": lambda: edited("no names", put("targets.kind", ["binary"])),
+    "three classes of two": lambda: edited("no names", put(CLASSES, {"dtype": "<i8", "values": [1, 2, 3]})),
+    "classes that are no list": lambda: edited("no names", put("targets.classes", 5)),
+    "the same class twice": lambda: edited("no names", put(f"{CLASSES}.values", [1, 1])),
+    "classes out of order": lambda: edited("no names", put(f"{CLASSES}.values", [2, 1])),
+    "no classes": lambda: edited("no names", put(f"{CLASSES}.values", [])),
+    "classes of another type": lambda: edited("no names", put(f"{CLASSES}.values", ["a", "b"])),
+    "bools as ints": lambda: edited("no names", put(f"{CLASSES}.values", [False, True])),
+    "classes of several types": lambda: edited("no names", put(CLASSES, {"dtype": "|O", "values": ["a", 1]})),
+    "a label that does not fit": lambda: edited("no names", put(CLASSES, {"dtype": "|u1", "values": [1, 300]})),
+    "labels of void": lambda: edited("no names", put(f"{CLASSES}.dtype", "|V1000000000")),
+    "labels of gigabytes": lambda: edited("no names", put(CLASSES, {"dtype": "<U100000000", "values": ["a", "b"]})),
+    "many labels of kilobytes": lambda: edited(
+        "labels: three classes", put(CLASSES, {"dtype": "<U4000", "values": sorted(many_strings(5)[:200_000])})
+    ),
+    "wide labels of many targets": lambda: edited(
+        "labels: several targets", put("targets.classes", [{"dtype": "<U3000000", "values": ["a", "b"]}] * 100)
+    ),
+    "a long name of many parts": lambda: edited("periodic", put("encoder.columns.6.name", "x" * 4_000_000)),
+    "labels of records": lambda: edited("no names", put(f"{CLASSES}.dtype", "i4,i4")),
+    "labels of a dict": lambda: edited("no names", put(f"{CLASSES}.dtype", {"names": ["a"], "formats": ["i4"]})),
+    "labels of a path": lambda: edited("no names", put(f"{CLASSES}.dtype", "numpy.int64")),
+    "labels of complex numbers": lambda: edited("no names", put(f"{CLASSES}.dtype", "<c16")),
+    "NaT": lambda: edited("labels: one class", put(CLASSES, {"dtype": "<M8[ns]", "values": [-(2**63)]})),
+    "a date of its own unit": lambda: edited("labels: one class", put(CLASSES, {"dtype": "<M8[eons]", "values": [1]})),
+    "smoothing that is a string": lambda: edited("no names", put("targets.label_smoothing", "0.1")),
+    "smoothing beyond 1": lambda: edited("no names", put("targets.label_smoothing", 1.5)),
+    "smoothing of several targets": lambda: edited("labels: several targets", put("targets.label_smoothing", 0.1)),
+    "labels of multilabel targets": lambda: edited("labels: multilabel", put(f"{CLASSES}.values", [0, 2])),
+    "a loss of its own": lambda: edited("loss: mse, 1 outputs", put("targets.loss", "os.system")),
+    "a quantile beyond 1": lambda: edited("loss: quantile, 1 outputs", put("targets.loss_setting", 2.0)),
+    "a delta below 0": lambda: edited("loss: huber, 1 outputs", put("targets.loss_setting", -1.0)),
+    "a variance of 0": lambda: edited("loss: mse, 1 outputs", put("targets.variance", 0)),
+    "a variance that is a string": lambda: edited("loss: mse, 1 outputs", put("targets.variance", "1")),
+    "one target that is two": lambda: edited("loss: mse, 2 outputs", put("targets.one_dimensional", True)),
+    # Columns
+    "no columns": lambda: edited("periodic", put("encoder.columns", [])),
+    "a column twice": lambda: edited("periodic", put(f"{COLUMN}.name", "count")),
+    "a column without a name": lambda: edited("periodic", put(f"{COLUMN}.name", None)),
+    "a column that is a category and none": lambda: edited("periodic", put(f"{COLUMN}.kind", "category")),
+    "another column less": lambda: edited("periodic", lambda schema: schema["encoder"]["columns"].pop()),
+    "a level more": lambda: edited("periodic", lambda schema: schema["encoder"]["columns"][5]["levels"].append("z")),
+    "a level less": lambda: edited("periodic", lambda schema: schema["encoder"]["columns"][5]["levels"].pop()),
+    "a level twice": lambda: edited("periodic", lambda schema: level_twice(schema["encoder"]["columns"][5]["levels"])),
+    "a level that is a number": lambda: edited("periodic", put(f"{CITY}.levels.0", 1)),
+    "a rare level more": lambda: edited("periodic", put(f"{CITY}.rare", True)),
+    "an embedding that is none": lambda: edited("periodic", put(f"{CITY}.encoding", "one-hot")),
+    "levels by the million": lambda: edited("periodic", put(f"{CITY}.levels", many_strings(6)[:600_000])),
+    "levels of no weights": lambda: edited(
+        "periodic",
+        lambda schema: schema["encoder"]["columns"][5].update(
+            encoding="indicator", indicator=True, levels=many_strings(6)[:600_000]
+        ),
+    ),
+    "levels with a name that is repeated": lambda: edited("periodic", levels_bomb),
+    "settings of its own": lambda: edited("periodic", put("encoder.settings.extra", 1)),
+    "larger embeddings": lambda: edited("periodic", put("encoder.settings.level_dim", 3)),
+    "huge embeddings": lambda: edited("periodic", put("encoder.settings.n_basis", 10**15)),
+    "another embedding": lambda: edited("periodic", put("encoder.settings.numeric_embedding", "piecewise")),
+    "no embedding": lambda: edited("periodic", put("encoder.settings.numeric_embedding", None)),
+    "an encoder of a newer format": lambda: edited("periodic", put("encoder.format", 2)),
+    # Arrays
+    "a weight that is NaN": lambda: rearranged(array("networks/bias_1", np.full((2, 43), np.nan, dtype=np.float32))),
+    "a weight that is infinite": lambda: rearranged(
+        array("networks/bias_1", np.full((2, 43), np.inf, dtype=np.float32))
+    ),
+    "weights of two types": lambda: rearranged(array("networks/bias_1", np.zeros((2, 43)))),
+    "weights of ints": lambda: rearranged(
+        lambda a: a.update({n: v.astype(np.int64) for n, v in a.items() if "net" in n})
+    ),
+    "weights of float16": lambda: rearranged(
+        lambda a: a.update({n: v.astype(np.float16) for n, v in a.items() if "net" in n})
+    ),
+    "weights that are bools": lambda: rearranged(array("networks/bias_1", np.zeros((2, 43), dtype=bool))),
+    "weights of another shape": lambda: rearranged(array("networks/bias_1", np.zeros((2, 42), dtype=np.float32))),
+    "weights of no members": lambda: rearranged(array("networks/bias_1", np.zeros((0, 43), dtype=np.float32))),
+    "weights of more dimensions": lambda: rearranged(array("networks/bias_1", np.zeros((2, 43, 1), dtype=np.float32))),
+    "a missing weight": lambda: rearranged(lambda arrays: arrays.pop("networks/bias_1")),
+    "a weight too many": lambda: rearranged(array("networks/bias_3", np.zeros((2, 1), dtype=np.float32))),
+    "an array of unknown use": lambda: rearranged(array("extra", np.zeros(3))),
+    "an array of targets too many": lambda: rearranged(array("targets/scale", np.zeros(1))),
+    "importances of others": lambda: rearranged(array("importances", np.zeros(4))),
+    "importances that are NaN": lambda: rearranged(array("importances", np.full(3, np.nan))),
+    "importances in float32": lambda: rearranged(array("importances", np.zeros(3, dtype=np.float32))),
+    "no importances": lambda: rearranged(lambda arrays: arrays.pop("importances")),
+    "a method beyond the last": lambda: rearranged(array("encoder/number_method", np.full(3, 9, dtype=np.uint8))),
+    "a scale of 0": lambda: rearranged(array("encoder/number_scale", np.zeros(3))),
+    "knots that fall": lambda: rearranged(
+        lambda arrays: arrays["encoder/knots"].sort() or arrays["encoder/knots"][::-1].sort()
+    ),
+    "knots by the wrong count": lambda: rearranged(lambda arrays: arrays["encoder/knot_counts"].__setitem__(0, 2**62)),
+    "a target scale of 0": lambda: rearranged(array("targets/scale", np.zeros(1)), "loss: mse, 1 outputs"),
+    "a negative target scale": lambda: rearranged(array("targets/scale", -np.ones(1)), "loss: mse, 1 outputs"),
+    "a target center that is NaN": lambda: rearranged(
+        array("targets/center", np.full(1, np.nan)), "loss: mse, 1 outputs"
+    ),
+    "a target center that is an int": lambda: rearranged(
+        array("targets/center", np.zeros(1, dtype=np.int64)), "loss: mse, 1 outputs"
+    ),
+    "centers of more targets": lambda: rearranged(array("targets/center", np.zeros(2)), "loss: mse, 1 outputs"),
+    # safetensors
+    "no weights": lambda: weights_of(b""),
+    "weights of seven bytes": lambda: weights_of(b"\0" * 7),
+    "an absurd header length": lambda: weights_of(b"\xff" * 8),
+    "a header beyond the file": lambda: weights_of(struct.pack("<Q", 1000) + b"{}"),
+    "a header that is a list": lambda: reheaded(lambda _: []),
+    "a header that is no JSON": lambda: reheaded(lambda _: b"{"),
+    "metadata": lambda: reheaded(put("__metadata__", {"format": "pt"})),
+    "bf16": lambda: reheaded(put("networks/bias_1.dtype", "BF16")),
+    "a type that is a list": lambda: reheaded(put("networks/bias_1.dtype", ["F32"])),
+    "a negative size": lambda: reheaded(put("networks/bias_1.shape", [-2, -43])),
+    "sizes that overflow": lambda: reheaded(put("networks/bias_1.shape", [2**62, 4, 2**62])),
+    "sizes of zero": lambda: reheaded(put("networks/bias_1.shape", [0, 2**62])),
+    "sizes that are floats": lambda: reheaded(put("networks/bias_1.shape", [2.0, 43.0])),
+    "a thousand dimensions": lambda: reheaded(put("networks/bias_1.shape", [1] * 1000)),
+    "offsets that overlap": lambda: reheaded(put("networks/bias_1.data_offsets", [0, 344])),
+    "offsets beyond the end": lambda: reheaded(put("networks/bias_1.data_offsets", [10**9, 10**9 + 344])),
+    "offsets that run back": lambda: reheaded(put("networks/bias_1.data_offsets", [344, 0])),
+    "offsets that are negative": lambda: reheaded(put("networks/bias_1.data_offsets", [-344, 0])),
+    "a hole": lambda: weights_of(raw_parts(content("no names"))[1] + b"\0"),
+    "a tensor twice": lambda: reheaded(
+        lambda header: (
+            json.dumps(header)[:-1].encode() + b',"networks/bias_1":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
+        )
+    ),
+    "a million tensors": lambda: reheaded(
+        lambda header: header | {f"{i}": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for i in range(30_000)}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ATTACKS)
+def test_a_hostile_file_is_refused_quickly_and_in_little_memory(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.tabgnm"
+    path.write_bytes(ATTACKS[case]())
+    with measured() as cost, pytest.raises(ModelFileError) as caught:
+        tabgnm.load(path)
+    assert cost.seconds < MOST_SECONDS and cost.megabytes < MOST_MEGABYTES
+    message = str(caught.value)
+    assert message.startswith(repr(str(path))) and len(message) < 1500
+
+
+def levels_without_weights() -> bytes:
+    """Return a file with a column of which only matters whether it is missing, and with many levels in it."""
+    X = [[float(row), "a" if row % 3 else None] for row in range(30)]
+    schema, arrays = parts(to_bytes(mlp_regressor(X, np.arange(30.0))))
+    put("encoder.columns.1.levels", many_strings(6)[:700_000])(schema)
+    return forged(schema, arrays)
+
+
+HEAVY: dict[str, Callable[[], bytes]] = {
+    "wide characters": lambda: with_value('{"list":[' + '"\\ud83d\\ude00",' * 450_000 + "0]}"),
+    "one wide string": lambda: with_value('"' + "x" * 8_000_000 + '\\ud83d\\ude00"'),
+    "numbers": lambda: with_value('{"list":[' + "1.5," * 1_000_000 + "0]}"),
+    "pairs": lambda: with_value('{"pairs":[' + ",".join(f"[{i},0]" for i in range(150_000)) + "]}"),
+    "levels": levels_without_weights,
+    "epochs": lambda: edited("no names", put("histories.0.train_loss", [0.5] * 900_000)),
+}
+
+
+@pytest.mark.parametrize("case", HEAVY)
+def test_the_heaviest_file_that_is_not_refused_takes_little_memory_too(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "heavy.tabgnm"
+    path.write_bytes(HEAVY[case]())
+    with measured() as cost:
+        model = tabgnm.load(path)
+    assert cost.seconds < MOST_SECONDS and cost.megabytes < MOST_MEGABYTES
+    assert len(model.predict(numbers()[:, : model.n_features_in_])) == len(numbers())
+
+
+def test_the_forger_makes_files_that_load_where_nothing_is_changed() -> None:
+    """Otherwise every refusal above would prove nothing."""
+    for case in ("no names", "periodic", "loss: mse, 1 outputs", "labels: several targets", "variant: tied"):
+        for data in (edited(case, lambda _: None), rearranged(lambda _: None, case)):
+            from_bytes(data)
+    from_bytes(reheaded(lambda _: None))
+    from_bytes(retexted(lambda text: text))
+    from_bytes(with_value("3"))
+    from_bytes(with_value('{"list":[{"tuple":[1,"x",null]},{"pairs":[["a",1.5]]}]}'))
+
+
+def test_no_part_of_loading_can_execute_what_a_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+    import pickle
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("something was executed")
+
+    path = tmp_path / "model.tabgnm"
+    path.write_bytes(content("periodic"))
+    for module, name in (
+        (pickle, "loads"),
+        (pickle, "load"),
+        (pickle, "Unpickler"),
+        (builtins, "eval"),
+        (builtins, "exec"),
+    ):
+        monkeypatch.setattr(module, name, refuse)
+    assert len(tabgnm.load(path).predict(frame())) == len(numbers())
