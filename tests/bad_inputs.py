@@ -521,6 +521,7 @@ VALIDATION = [
     Row("X_val without rows", lambda: mlp().fit(X, Y, X_val=X[:0], y_val=Y[:0]), error(ValueError, "0 sample(s)")),
     Row("y_val with a new label", lambda: mlp().fit(X, Y, X_val=X, y_val=Y + 1), error(ValueError, "y_val holds classes that were not there before: 2", "expected some of [0, 1]")),
     Row("y_val with another number of columns", lambda: mlpr().fit(X, T, X_val=X, y_val=np.column_stack([T, T])), error(ValueError, "y_val has", "(48, 2)")),
+    Row("a constant y, but not y_val", lambda: mlpr().fit(X, np.zeros(N), X_val=X, y_val=T * 1e9).predict(X), holds(lambda p: np.abs(p).max() < 5)),
     Row("NaN in y_val", lambda: mlpr().fit(X, T, X_val=X, y_val=T * np.nan), error(ValueError, "Input y_val contains NaN")),
     Row("infinity in X_val", lambda: mlp().fit(X, Y, X_val=with_cell(np.inf), y_val=Y), error(ValueError, "infinity", "'x1'")),
     Row("X_val has new categories", lambda: mlp().fit(F, Y, X_val=F.assign(colour="mauve"), y_val=Y).predict_proba(F), holds(valid)),

@@ -212,8 +212,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             if len(rows) < raw.n_rows:
                 classes = self._labels_of_all_rows(targets_given) if classes is None else classes
                 kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
-        # A target that is constant in the first rows of a stream may vary later.
-        may_vary = one_epoch or bool(self.warm_start)
+        # A target that is constant in these rows may vary in those to come.
+        may_vary = one_epoch or bool(self.warm_start) or y_val is not None
         if going_on is None:
             targets = self._make_targets(targets_given, weights, classes, may_vary=may_vary)
         else:

@@ -15,7 +15,8 @@ from torch import Tensor
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import ClassifierParameters
-from tabgnm.estimators.targets import ClassTargets, Targets, as_target_array
+from tabgnm.estimators.target_arrays import as_target_array
+from tabgnm.estimators.targets import ClassTargets, Targets
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

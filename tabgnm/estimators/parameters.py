@@ -171,7 +171,8 @@ class TrainingParameters:
     device : str, default="auto"
         "cpu", "cuda", or "auto" for a GPU where there is one.
     warm_start : bool, default=False
-        `fit` goes on from the weights it has, with the columns and classes of the first call.
+        `fit` goes on from the weights it has, with the columns and classes of the first call. How it is trained may
+        change; what the weights were made for (the network, the members, how columns are encoded) may not.
     random_state : int, RandomState or None, default=None
         Of first weights, validation rows, shuffling and dropout: an int gives the same model every time.
     verbose : int, default=0
@@ -254,7 +255,7 @@ class ClassifierParameters:
     """What it learns.
 
     class_weight : dict, "balanced", list or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn; "balanced" is not for `partial_fit`.
     label_smoothing : float, default=0.0
         How much of a label is spread over all classes.
     """

@@ -15,7 +15,8 @@ from torch import Tensor
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import RegressorParameters
-from tabgnm.estimators.targets import NumberTargets, Targets, as_target_array, regression_loss
+from tabgnm.estimators.target_arrays import as_target_array
+from tabgnm.estimators.targets import NumberTargets, Targets, regression_loss
 from tabgnm.nn.losses import Loss
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import pytest
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.parameters import FREE_PARAMETERS
-from tests.estimators.examples import gnm, gnmr, mlp, mlpr, numbers
+from tests.estimators.examples import frame, gnm, gnmr, mlp, mlpr, numbers
 
 CLASSES = [GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor]
 X, Y, T = numbers()
+F = frame()
 
 
 def documented(cls: Any) -> dict[str, str]:
@@ -145,4 +146,15 @@ def test_an_option_is_never_ignored_in_silence() -> None:
         {"learning_rate": 0.01}, {"batch_size": 7}, {"class_weight": {0: 2.0}}, {"label_smoothing": 0.2}, {"n_members": 3},
     ):  # fmt: skip
         found = gnm(**({"n_nodes": 60 if "column_kinds" in changed else 40} | changed)).fit(X, Y).predict_proba(X)
+        assert abs(found - plain).max() > 1e-9, changed
+    plain = mlp(max_epochs=20, learning_rate=0.1).fit(F, Y).predict_proba(F)
+    for changed in (
+        {"max_one_hot": 0},
+        {"level_dim": 2},
+        {"min_level_count": 9},
+        {"patience": 1},
+        {"max_epochs": 2},
+        {"hidden": (8, 8)},
+    ):
+        found = mlp(**({"max_epochs": 20, "learning_rate": 0.1} | changed)).fit(F, Y).predict_proba(F)
         assert abs(found - plain).max() > 1e-9, changed

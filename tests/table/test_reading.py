@@ -96,7 +96,7 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
     "list column": (
         pl.DataFrame({"a": [[1], [2]]}),
         TypeError,
-        r"column 'a' has the type List\(Int64\), .* kinds=\{'a': 'ignore'\}",
+        r"column 'a' has the type List\(Int64\), .* column_kinds=\{'a': 'ignore'\}",
     ),
     "struct column": (pl.DataFrame({"a": [{"b": 1}]}), TypeError, "column 'a' has the type Struct"),
     "binary column": (pa.table({"a": [b"x"]}), TypeError, "column 'a' has the type Binary"),

@@ -1,0 +1,126 @@
+"""Targets as users have them, in whatever container, as NumPy arrays without gaps."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from tabgnm.table.cells import is_missing
+
+Array = NDArray[Any]
+
+
+def as_target_array(y: Any, name: str = "y") -> Array:
+    """Return targets as a NumPy array of one or two dimensions, without gaps, whatever they came as.
+
+    Objects that all are booleans, integers or real numbers become an array of these.
+    """
+    if y is None:
+        raise ValueError(f"requires y to be passed, but the target {name} is None")
+    array: Array = check_array(
+        _as_array(y), ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1
+    )
+    if array.ndim > 2:
+        raise ValueError(f"{name} has {array.ndim} dimensions; expected (rows,) or (rows, outputs)")
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}: no column; expected (rows,) or (rows, outputs)")
+    missing = _missing(array)
+    if missing.any():
+        raise ValueError(f"Input {name} contains NaN, in row {first_row(missing)}: a target is missing; drop such rows")
+    array = np.asarray(array) if array.dtype.kind != "O" else _without_objects(array, name)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = first_row(~np.isfinite(array))
+        raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
+    return array
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
+def _as_array(y: Any) -> Any:
+    if sparse.issparse(y):
+        return y.toarray()
+    if hasattr(y, "collect"):  # a lazy frame
+        y = y.collect()
+    if isinstance(y, np.ma.MaskedArray):
+        cells = y.data.astype(object)
+        cells[np.ma.getmaskarray(y)] = None
+        return cells if np.ma.getmaskarray(y).any() else y.data
+    if isinstance(y, list | tuple) and any(map(_has_text, y)):
+        return np.array(y, dtype=object)  # NumPy alone would make strings of the numbers beside them
+    if hasattr(y, "to_pylist") and hasattr(y, "type"):  # pyarrow, whose arrays have categories and gaps
+        plain = not y.null_count and "dictionary" not in str(y.type)
+        return y.to_numpy(zero_copy_only=False) if plain else _objects(y)
+    if hasattr(y, "to_pylist") and hasattr(y, "columns"):  # pyarrow's Table
+        return np.column_stack([_as_array(column) for column in y.columns])
+    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas and polars
+        return y.to_numpy()
+    return y
+
+
+def _objects(y: Any) -> Array:
+    cells = np.empty(len(y), dtype=object)
+    cells[:] = y.to_pylist()
+    return cells
+
+
+def _has_text(label: Any) -> bool:
+    return isinstance(label, str) or (isinstance(label, list | tuple) and any(isinstance(part, str) for part in label))
+
+
+def _without_objects(y: Array, name: str) -> Array:
+    """Return an array of numbers for objects that all are numbers of one kind."""
+    kinds = set(map(type, y.ravel()))
+    if kinds == {str}:
+        return y
+    containers = sorted(kind.__name__ for kind in kinds if issubclass(kind, _CONTAINERS))
+    if containers:
+        raise TypeError(
+            f"{name} holds values of the type {', '.join(containers)}; expected a label or a number in each row, or as "
+            "many in each row as there are outputs"
+        )
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return y.astype(bool)
+    if any(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return y
+    if all(issubclass(kind, numbers.Integral) for kind in kinds):
+        try:
+            return y.astype(np.int64)
+        except OverflowError:
+            return y
+    return y.astype(np.float64) if all(issubclass(kind, numbers.Real) for kind in kinds) else y
+
+
+def _missing(y: Array) -> Array:
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype.kind in "Mm":
+        return np.isnat(y)
+    if y.dtype.kind != "O":
+        return np.zeros(y.shape, dtype=bool)
+    return np.array([is_missing(value) for value in y.ravel()], dtype=bool).reshape(y.shape)
+
+
+def first_row(marked: Array) -> int:
+    """Return the first row in which anything is marked."""
+    return int(np.argmax(marked.reshape(len(marked), -1).any(axis=1)))
+
+
+def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
+    """Return the distinct labels in order, and the number of each row's label."""
+    kinds = sorted({type(value).__name__ for value in y.ravel()}) if y.dtype.kind == "O" else []
+    try:
+        if "bool" in kinds and len(kinds) > 1:  # True and 1 would be one label
+            raise TypeError
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        said = f"of several types ({', '.join(kinds)})" if len(kinds) > 1 else f"of the type {kinds[0]}"
+        raise TypeError(
+            f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
+        ) from None
+    return classes, codes.reshape(-1)
