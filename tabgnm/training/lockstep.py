@@ -376,7 +376,7 @@ class Lockstep:
             torch.where(better, self.val_loss, self.best_loss, out=self.best_loss)
         else:
             better = self.active.clone()
-        self.best_epoch.masked_fill_(better, self.epoch)
+        torch.where(better, self.epoch, self.best_epoch, out=self.best_epoch)  # masked_fill_ would wait for a GPU
         self._keep_best(better)
         self.waited.add_(1).masked_fill_(better, 0)
         if self.settings.patience is not None and self.val is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,8 @@ def test_so_they_are_with_every_loss(loss: Loss) -> None:
 @pytest.mark.parametrize("batch_size", [3, 64])
 @pytest.mark.parametrize("shape", EMBEDDED.values(), ids=EMBEDDED)
 def test_steps_with_embeddings_are_captured(shape: Shape, batch_size: int, caplog: pytest.LogCaptureFixture) -> None:
-    train_twice(shape, different_members(5), settings_for(max_epochs=5, batch_size=batch_size, metric=True))
+    # With a larger eps steps do not amplify the rounding of gradients that are almost 0.
+    train_twice(shape, different_members(5), settings_for(max_epochs=5, batch_size=batch_size, metric=True, eps=1e-3))
     assert not any("could not capture" in record.getMessage() for record in caplog.records)
 
 
@@ -302,12 +302,13 @@ def test_running_out_of_gpu_memory_halves_the_chunk(caplog: pytest.LogCaptureFix
     n_models = 6
     members = [Member(seed=seed) for seed in range(n_models)]
     settings = on_gpu(settings_for(max_epochs=1, precision="float32"))
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     whole: list[TrainedModel] = train(shape, members, settings)
+    needed = torch.cuda.max_memory_allocated() - before
     gc.collect()
     torch.cuda.empty_cache()
-    # Room for the weights of three models: each holds six numbers per weight, at 4 bytes.
-    n_weights = sum(math.prod(size) for size in shape.parameter_shapes().values())
-    allowed = torch.cuda.memory_reserved() + 3 * 6 * 4 * n_weights
+    allowed = max(torch.cuda.memory_reserved(), torch.cuda.memory_allocated() + 0.6 * needed)
     torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.mem_get_info()[1])
     try:
         models = train(shape, members, settings, chunk_size=n_models)
