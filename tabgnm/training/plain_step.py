@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 # Rows x weights of a step from which on torch's matrix products, with all its threads, make up for its overhead.
-_LARGEST_STEP = 8_000_000
+_LARGEST_STEP = 4_000_000
 
 
 def is_plain(shape: Shape) -> bool:
