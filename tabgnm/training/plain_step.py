@@ -27,8 +27,9 @@ from tabgnm.training.flat_weights import FlatLayout
 if TYPE_CHECKING:
     Array = NDArray[Any]
 
-# Rows x weights of a step from which on torch's matrix products, with all its threads, make up for its overhead.
-_LARGEST_STEP = 4_000_000
+# Rows x weights of a step from which on torch's matrix products, with all its threads, make up for its overhead. On two
+# cores they are even at 6 million while little else runs; if more does, torch's threads wait for each other.
+_LARGEST_STEP = 8_000_000
 
 
 def is_plain(shape: Shape) -> bool:
