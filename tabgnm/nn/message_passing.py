@@ -73,6 +73,8 @@ def forward(
     """
     if isinstance(shape, EmbeddedShape):
         return _embedded_forward(shape, parameters, x, dropout, keep)
+    if dropout is None and not keep and shape.has_no_variant:
+        return _short_forward(shape, parameters, x)
     function = get_activation(shape.activation)
     n_layers, persistent, combine = shape.n_layers, shape.persistent_outputs, shape.combine
     # Only gates look at z again. A slice of a product is left alone: autograd copies all of it to change a part.
@@ -117,6 +119,22 @@ def forward(
             trace.layers.append(here)
         sources = _source_blocks(shape, x, state, outputs)
     trace.output = outputs if persistent else state
+    return trace
+
+
+def _short_forward(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], x: Tensor) -> Trace:
+    """Do what `forward` does where there is no variant and nothing to record.
+
+    In a small network the bookkeeping of the long way takes as long as its products.
+    """
+    function, n_layers = get_activation(shape.activation), shape.n_layers
+    activate = function.in_place or function.forward
+    trace, state = Trace(), x
+    for layer in range(1, n_layers + 1):
+        state = _affine([state], [parameters[f"weight_{layer}"]], parameters[f"bias_{layer}"])
+        if layer < n_layers:
+            state = activate(state)
+    trace.output = state
     return trace
 
 

@@ -63,6 +63,7 @@ class MLPShape:
     persistent_outputs = False
     tied = False
     learn_initial = False
+    has_no_variant = True
     embedding: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -158,6 +159,7 @@ class GNMShape:
     tied: bool = False
     learn_initial: bool = False
     _plans: tuple[LayerPlan, ...] = field(init=False, repr=False, compare=False)
+    has_no_variant: bool = field(init=False, repr=False, compare=False)
 
     embedding: ClassVar[None] = None
 
@@ -171,6 +173,8 @@ class GNMShape:
         _one_of("combine", self.combine, COMBINES)
         # Worked out once: a forward pass of a small network takes no longer than asking for this every time.
         object.__setattr__(self, "_plans", tuple(self._plan(k) for k in range(1, self.n_layers + 1)))
+        variants = self.combine != "none" or self.clamp_inputs or self.persistent_outputs or self.tied
+        object.__setattr__(self, "has_no_variant", not (variants or self.learn_initial))
         for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name}={getattr(self, name)!r} is not a bool; use True or False")

@@ -31,6 +31,10 @@ _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows ar
 _EPOCHS_AHEAD = 64
 
 
+# What a single model keeps account of in NumPy, in the order in which `_note_one` takes it.
+_NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
+
+
 class Dropout:
     """Factors of dropout for M models with a rate each, from streams of their own."""
 
@@ -300,6 +304,7 @@ class Lockstep:
         if n_models == 1 and device.type == "cpu" and self._low is None and is_small(shape, batch_size):
             self._plain = PlainStep(self.layout, self.flat[0], self.grad[0], settings.loss)
             self._rates_of_steps = self.adam.rates.unbind()
+            self._notes = [getattr(self, name).numpy() for name in _NOTES]
             if self._val_cache is not None and self._val_weights is not None:
                 x, y = self._val_cache
                 self._plain.load_validation(x[0], y[0], self._val_weights[0])
@@ -349,6 +354,9 @@ class Lockstep:
         self.epoch += 1
         if self.val is not None:
             self._validate()
+        if self._plain is not None:
+            self._note_one()
+            return
         kernels = None if self._fused is None else fused_epochs(self.flat.device)
         if kernels is not None:
             kernels.keep_best(
@@ -377,17 +385,28 @@ class Lockstep:
         else:
             better = self.active.clone()
         torch.where(better, self.epoch, self.best_epoch, out=self.best_epoch)  # masked_fill_ would wait for a GPU
-        self._keep_best(better)
+        torch.where(better.unsqueeze(1), self.flat, self.best_flat, out=self.best_flat)
         self.waited.add_(1).masked_fill_(better, 0)
         if self.settings.patience is not None and self.val is not None:
             self.active &= self.waited < self.settings.patience
 
-    def _keep_best(self, better: Tensor) -> None:
-        """Copy the weights of the models that are better than before."""
-        if len(better) > 1 or better.device.type != "cpu":
-            torch.where(better.unsqueeze(1), self.flat, self.best_flat, out=self.best_flat)
-        elif better:  # what a single one on a CPU does can be asked without waiting for it
+    def _note_one(self) -> None:
+        """Do the rest of `end_epoch` for a single model in NumPy, where looking at a number costs next to nothing."""
+        active, diverged, best_loss, best_epoch, waited, train_loss, val_loss = self._notes
+        validated, patience = self.val is not None, self.settings.patience
+        finite = np.isfinite(train_loss[0]) and (not validated or np.isfinite(val_loss[0]))
+        diverged[0] |= active[0] and not finite
+        better = active[0] and finite
+        active[0] = better
+        if validated:
+            better = better and val_loss[0] < best_loss[0] - self.settings.min_delta
+        waited[0] += 1
+        if better:
+            best_loss[0] = val_loss[0] if validated else best_loss[0]
+            best_epoch[0], waited[0] = int(self.epoch), 0
             self.best_flat.copy_(self.flat)
+        if patience is not None and validated:
+            active[0] &= waited[0] < patience
 
     def _add_losses(self, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
         """Add the weighted losses of each model's rows to its entry of `total` (n,)."""

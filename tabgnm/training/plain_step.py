@@ -34,11 +34,7 @@ _LARGEST_STEP = 8_000_000
 
 def is_plain(shape: Shape) -> bool:
     """Whether a shape has no variants, so that its steps can be taken by code made for this case."""
-    if isinstance(shape, EmbeddedShape):
-        return False
-    variants = shape.combine != "none" or shape.clamp_inputs or shape.persistent_outputs
-    variants = variants or shape.tied or shape.learn_initial
-    return not variants and shape.activation == "relu"
+    return not isinstance(shape, EmbeddedShape) and shape.has_no_variant and shape.activation == "relu"
 
 
 def is_small(shape: Shape, batch_size: int) -> bool:
