@@ -19,6 +19,7 @@ BENCHMARKS = {
     "gnm-vs-mlp": "benchmarks.gnm_vs_mlp",
     "growth": "benchmarks.growth",
     "precision": "benchmarks.precision",
+    "estimators": "benchmarks.estimator_speed",
     "search": "benchmarks.search_speed",
 }
 
