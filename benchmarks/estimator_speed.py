@@ -1,4 +1,4 @@
-"""What users wait for: encoding a table, one row's prediction, many rows' prediction, and the fit of a default model."""
+"""What users wait for: encoding a table, predictions of one row and of many, and the fit of a default model."""
 
 from __future__ import annotations
 
