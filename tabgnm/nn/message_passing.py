@@ -127,15 +127,29 @@ def _short_forward(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor],
 
     In a small network the bookkeeping of the long way takes as long as its products.
     """
-    function, n_layers = get_activation(shape.activation), shape.n_layers
+    function = get_activation(shape.activation)
     activate = function.in_place or function.forward
-    trace, state = Trace(), x
-    for layer in range(1, n_layers + 1):
-        state = _affine([state], [parameters[f"weight_{layer}"]], parameters[f"bias_{layer}"])
-        if layer < n_layers:
-            state = activate(state)
+    trace, state, hidden = Trace(), x, False
+    matrices = x.is_cpu and x.dim() == 2 and not torch.compiler.is_compiling()
+    for weight, bias in shape.layer_names:
+        sources = activate(state) if hidden else state
+        if matrices:
+            state = _add_bias(torch.mm(sources, parameters[weight]), parameters[bias])
+        else:
+            state = _affine([sources], [parameters[weight]], parameters[bias])
+        hidden = True
     trace.output = state
     return trace
+
+
+def _add_bias(product: Tensor, bias: Tensor) -> Tensor:
+    """Add in place where that can be done: it takes a tenth less of a small pass with two threads."""
+    if product.dtype is bias.dtype:
+        try:
+            return product.add_(bias)
+        except RuntimeError:  # under vmap, where only the bias may be batched
+            pass
+    return product + bias
 
 
 def backward(

@@ -77,6 +77,8 @@ class Network(nn.Module):
         for name in self._names:
             given = own.get(name)
             parameters[name] = getattr(self, name) if given is None else given
+        if not self._gated:
+            return parameters
         for name in self._gated:
             log_alpha = getattr(self, f"log_alpha_{name}")
             if random_gates:
@@ -99,6 +101,19 @@ class Network(nn.Module):
         return output if x.dim() == 2 else output.reshape(*x.shape[:-1], self.shape.n_outputs)
 
     def _run(self, x: Tensor) -> Trace:
+        # The usual case first: in a small network every question takes time that can be measured.
+        if isinstance(x, Tensor) and x.dim() == 2 and x.shape[1] == self.shape.n_inputs and x.is_floating_point():
+            rows = x
+        else:
+            rows = self._checked(x)
+        parameters = self.effective_parameters(random_gates=self.training)
+        dropout = (
+            (lambda _, activated: self._dropout_factors(activated)) if self.training and self.dropout > 0 else None
+        )
+        return forward(self.shape, parameters, rows, dropout)
+
+    def _checked(self, x: Tensor) -> Tensor:
+        """Return `x` as (rows, m), or say what is wrong with it."""
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor: pass torch.as_tensor(x)")
         if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
@@ -108,12 +123,7 @@ class Network(nn.Module):
             )
         if not x.is_floating_point():
             raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers: pass x.float()")
-        rows = x if x.dim() == 2 else x.reshape(-1, self.shape.n_inputs)
-        parameters = self.effective_parameters(random_gates=self.training)
-        dropout = (
-            (lambda _, activated: self._dropout_factors(activated)) if self.training and self.dropout > 0 else None
-        )
-        return forward(self.shape, parameters, rows, dropout)
+        return x.reshape(-1, self.shape.n_inputs)
 
     def _dropout_factors(self, activated: Tensor) -> Tensor:
         return F.dropout(torch.ones_like(activated), self.dropout)

@@ -86,6 +86,11 @@ class MLPShape:
         return len(self.hidden) + 1
 
     @property
+    def layer_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of the weights and the bias of each layer."""
+        return tuple((f"weight_{layer}", f"bias_{layer}") for layer in range(1, self.n_layers + 1))
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """Widths from the inputs to the outputs."""
         return (self.n_inputs, *self.hidden, self.n_outputs)
@@ -160,6 +165,7 @@ class GNMShape:
     learn_initial: bool = False
     _plans: tuple[LayerPlan, ...] = field(init=False, repr=False, compare=False)
     has_no_variant: bool = field(init=False, repr=False, compare=False)
+    layer_names: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
 
     embedding: ClassVar[None] = None
 
@@ -173,6 +179,7 @@ class GNMShape:
         _one_of("combine", self.combine, COMBINES)
         # Worked out once: a forward pass of a small network takes no longer than asking for this every time.
         object.__setattr__(self, "_plans", tuple(self._plan(k) for k in range(1, self.n_layers + 1)))
+        object.__setattr__(self, "layer_names", tuple((plan.weight, plan.bias) for plan in self._plans))
         variants = self.combine != "none" or self.clamp_inputs or self.persistent_outputs or self.tied
         object.__setattr__(self, "has_no_variant", not (variants or self.learn_initial))
         for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"):
