@@ -25,6 +25,7 @@ _LAZY = {
     "MLPRegressor": "tabgnm.estimators",
     "estimators": "tabgnm.estimators",
     "load": "tabgnm.modelfile",
+    "datasets": "tabgnm.datasets",
     "nn": "tabgnm.nn",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
@@ -34,6 +35,7 @@ __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
     from tabgnm import estimators as estimators
+    from tabgnm import datasets as datasets
     from tabgnm import nn as nn
     from tabgnm import table as table
     from tabgnm import training as training

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from tabgnm import __version__
 from tabgnm._extras import MissingExtraError
+from tabgnm.cli.datasets import datasets_app
 
 app = typer.Typer(
     name="tabgnm",
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.add_typer(datasets_app)
 
 
 def main() -> None:

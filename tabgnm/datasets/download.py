@@ -1,0 +1,124 @@
+"""Downloading an archive: whole or not at all, tried again when the network fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from tabgnm.datasets.errors import DatasetUnavailableError
+from tabgnm.datasets.spec import Archive
+
+RETRIES = 3
+TIMEOUT_SECONDS = 30.0  # without a single byte, that is; a slow download may take as long as it takes
+CHUNK_BYTES = 2**16
+TRY_AGAIN = (408, 429)  # "request timeout" and "too many requests": not the request's fault
+
+# Called with the number of bytes that have come, and with their number in all where the server tells it.
+OnBytes: TypeAlias = Callable[[int, int | None], None]
+
+
+class _Refused(Exception):
+    """The server answered, and will not give the file; asking again is of no use."""
+
+
+def download(
+    archive: Archive,
+    path: Path,
+    *,
+    place: Path,
+    on_bytes: OnBytes | None = None,
+    retries: int = RETRIES,
+    timeout: float = TIMEOUT_SECONDS,
+) -> None:
+    """Download an archive.
+
+    Parameters
+    ----------
+    archive : Archive
+        What to download, and its checksum where it is known.
+    path : pathlib.Path
+        Where to put it. Nothing is there until the download is complete and its checksum right.
+    place : pathlib.Path
+        Where the error tells the user to put the file.
+    on_bytes : callable, optional
+        Called with the number of bytes that have come and their number in all (None if unknown), again and again.
+    retries : int, default=3
+        How often to try again after a connection that broke, a time-out or a wrong checksum.
+    timeout : float, default=30.0
+        Seconds to wait for the next bytes.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        When it did not succeed; the message says which file to put where instead.
+    """
+    import pooch
+    import requests
+
+    store = pooch.create(
+        path=path.parent,
+        base_url="",
+        registry={path.name: archive.sha256},
+        urls={path.name: archive.url},
+        retry_if_failed=retries,
+    )
+    try:
+        with _quiet(pooch.get_logger()):
+            store.fetch(path.name, downloader=lambda url, to, _: _receive(url, Path(to), timeout, on_bytes))
+    except (requests.RequestException, _Refused, ValueError, OSError) as error:
+        raise DatasetUnavailableError(
+            f"{archive.url} could not be downloaded ({_reason(error)}). "
+            f"To go on without the network, save that file as {place}"
+        ) from error
+
+
+def _receive(url: str, to: Path, timeout: float, on_bytes: OnBytes | None) -> None:
+    """Write what a URL gives to a file.
+
+    pooch's own downloader leaves the connection open when it fails, and takes a body that ends early for whole with
+    older versions of urllib3.
+    """
+    import requests
+
+    headers = {"Accept-Encoding": "identity"}  # so that bytes can be counted
+    with requests.get(url, stream=True, timeout=timeout, headers=headers) as response, to.open("wb") as file:
+        if 400 <= response.status_code < 500 and response.status_code not in TRY_AGAIN:
+            raise _Refused(f"{response.status_code} {response.reason}")
+        response.raise_for_status()
+        announced = response.headers.get("Content-Length", "")
+        total = int(announced) if announced.isdecimal() else None
+        received = 0
+        for chunk in response.iter_content(CHUNK_BYTES):
+            file.write(chunk)
+            received += len(chunk)
+            if on_bytes is not None:
+                on_bytes(received, total)
+        if total is not None and received != total:
+            raise requests.ConnectionError(f"the connection ended after {received:,} of {total:,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    """Say why, in the words of the innermost error where requests and urllib3 have put theirs around it."""
+    import requests
+
+    if isinstance(error, requests.Timeout):
+        return "the server did not answer in time"
+    innermost: BaseException = error
+    if isinstance(error, requests.ConnectionError):
+        while (inner := innermost.__cause__ or innermost.__context__) is not None:
+            innermost = inner
+    return str(innermost)
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Keep pooch from announcing every file on the terminal."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,171 @@
+"""The text formats that tables are published in, read into columns.
+
+Rows are converted block by block, so that a large file costs the memory of its numbers, not of its text.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.datasets.errors import DatasetContentError
+
+Kind = Literal["number", "integer", "category"]
+# Column name -> its values: float64 with NaN for missing numbers, int64, or text objects with NaN for missing ones.
+Columns: TypeAlias = dict[str, NDArray[Any]]
+
+MISSING = frozenset({"", "?"})
+BLOCK_ROWS = 20_000
+QUOTED_OR_WORD = re.compile(r'"([^"]*)"|(\S+)')
+ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+(?:'([^']*)'|"([^"]*)"|(\S+))""", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """A table with one row per line and a separator between the cells.
+
+    Parameters
+    ----------
+    columns : tuple of str, optional
+        The names of the columns; None where the first line of the file has them.
+    separator : str, optional
+        The character between two cells; None for any run of blanks and tabs.
+    comment : str, optional
+        Lines that begin with this are no rows.
+    """
+
+    columns: tuple[str, ...] | None = None
+    separator: str | None = ","
+    comment: str | None = None
+
+    def table(self, lines: Iterable[str]) -> tuple[tuple[str, ...], Iterator[list[str]]]:
+        """Return the names of the columns and an iterator over the rows."""
+        rows = (row for row in self._split(self._data_lines(lines)) if row)
+        if self.columns is not None:
+            return self.columns, rows
+        return tuple(name.strip() for name in next(rows, [])), rows
+
+    def _data_lines(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            if line.strip() and not (self.comment and line.startswith(self.comment)):
+                yield line
+
+    def _split(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        if self.separator is not None:
+            return csv.reader(lines, delimiter=self.separator, skipinitialspace=True)
+        return ([quoted or word for quoted, word in QUOTED_OR_WORD.findall(line)] for line in lines)
+
+
+@dataclass(frozen=True)
+class Arff:
+    """The attribute-relation file format of Weka, in its dense form."""
+
+    def table(self, lines: Iterable[str]) -> tuple[tuple[str, ...], Iterator[list[str]]]:
+        """Return the names of the attributes and an iterator over the rows."""
+        remaining = iter(lines)
+        names: list[str] = []
+        for line in remaining:
+            if line.strip().lower() == "@data":
+                break
+            if attribute := ARFF_ATTRIBUTE.match(line.strip()):
+                names.append(next(name for name in attribute.groups() if name is not None))
+        return Delimited(tuple(names), comment="%").table(remaining)
+
+
+def read_columns(
+    text: Iterable[str], file_format: Delimited | Arff, kinds: Mapping[str, Kind], *, where: str, max_rows: int | None
+) -> Columns:
+    """Read the wanted columns of a table.
+
+    Parameters
+    ----------
+    text : iterable of str
+        The lines of the file.
+    file_format : Delimited or Arff
+        How the file is written.
+    kinds : mapping
+        The wanted columns with their kinds; other columns of the file are passed over.
+    where : str
+        What errors call the file.
+    max_rows : int, optional
+        Stop after so many rows.
+
+    Returns
+    -------
+    dict
+        The wanted columns, in the order of `kinds`.
+
+    Raises
+    ------
+    DatasetContentError
+        When a wanted column is missing, a row has too few or too many cells, or a cell is not of its kind.
+
+    Examples
+    --------
+    >>> read_columns(["a;b", "1;x", "?;y"], Delimited(separator=";"), {"a": "number"}, where="t.csv", max_rows=None)
+    {'a': array([ 1., nan])}
+    """
+    names, rows = file_format.table(text)
+    absent = [name for name in kinds if name not in names]
+    if absent:
+        raise DatasetContentError(f"{where} has no column {absent[0]!r}; its columns are {', '.join(names) or 'none'}")
+    position = {name: names.index(name) for name in kinds}
+    blocks: list[list[NDArray[Any]]] = []
+    n_rows = 0
+    rows = islice(rows, max_rows)
+    while block := _next_block(rows, where):
+        for offset, row in enumerate(block):
+            if len(row) != len(names):
+                raise DatasetContentError(
+                    f"row {n_rows + offset + 1} of {where} has {len(row)} cells instead of {len(names)}; "
+                    "the file is damaged or of another version"
+                )
+        cells = list(zip(*block, strict=True))
+        blocks.append(
+            [_values(cells[position[name]], kind, f"column {name!r} of {where}") for name, kind in kinds.items()]
+        )
+        n_rows += len(block)
+    if not blocks:
+        raise DatasetContentError(f"{where} has no rows; the file is damaged")
+    return {name: np.concatenate(parts) for name, parts in zip(kinds, zip(*blocks, strict=True), strict=True)}
+
+
+def _next_block(rows: Iterator[list[str]], where: str) -> list[list[str]]:
+    try:
+        return list(islice(rows, BLOCK_ROWS))
+    except csv.Error as error:
+        raise DatasetContentError(f"{where} is not a table: {error}; the file is damaged") from error
+
+
+def _values(cells: Sequence[str], kind: Kind, where: str) -> NDArray[Any]:
+    if kind == "category":
+        texts = [cell.strip() for cell in cells]
+        return np.array([np.nan if text in MISSING else text for text in texts], dtype=object)
+    numbers = _numbers(cells, where)
+    if kind == "number":
+        return numbers
+    if not np.array_equal(numbers, np.floor(numbers)):  # also when one is missing: NaN equals nothing
+        wrong = next(cell for cell, number in zip(cells, numbers, strict=True) if number != np.floor(number))
+        raise DatasetContentError(f"{where} holds {wrong!r}, which is not an integer")
+    return numbers.astype(np.int64)
+
+
+def _numbers(cells: Sequence[str], where: str) -> NDArray[np.float64]:
+    try:
+        return np.array(cells, dtype=np.float64)  # fast, where none is missing
+    except ValueError:
+        numbers = np.full(len(cells), np.nan)
+        for row, cell in enumerate(cells):
+            if cell.strip() not in MISSING:
+                try:
+                    numbers[row] = float(cell)
+                except ValueError:
+                    raise DatasetContentError(f"{where} holds {cell!r}, which is not a number") from None
+        return numbers

@@ -1,0 +1,180 @@
+"""From a data set's name to its columns: out of the cache, or else out of the original archive."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tabgnm.datasets.archives import open_member
+from tabgnm.datasets.cache import (
+    ARCHIVES,
+    DATA_VARIABLE,
+    MANIFEST,
+    CachedFile,
+    data_folder,
+    find_cached,
+    read_cached,
+    write_cached,
+)
+from tabgnm.datasets.content import Checked, check_content
+from tabgnm.datasets.download import OnBytes, download
+from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
+from tabgnm.datasets.formats import Columns, read_columns
+from tabgnm.datasets.registry import dataset_info
+from tabgnm.datasets.spec import Archive, DatasetSpec
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns of a data set, the file they come from, and how far they were checked; None without a file."""
+
+    columns: Columns
+    path: Path | None = None
+    checked: Checked | None = None
+
+
+def fetch_dataset(
+    name: str,
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    verify: bool = True,
+    on_bytes: OnBytes | None = None,
+) -> Path | None:
+    """Make sure that a data set is in the cache, downloading it if need be.
+
+    Parameters
+    ----------
+    name : str
+        One of `dataset_names`.
+    data_home : path-like, optional
+        The cache; by default the environment variable ``TABGNM_DATA``, and without it the user's cache folder.
+    verify : bool, default=True
+        Whether the rows have to be the expected ones.
+    on_bytes : callable, optional
+        Called during a download with the number of bytes that have come and their number in all (None if unknown).
+
+    Returns
+    -------
+    pathlib.Path or None
+        The file in the cache; None for a data set that is generated or comes with scikit-learn.
+
+    Examples
+    --------
+    >>> fetch_dataset("xor") is None
+    True
+    """
+    spec = dataset_info(name)
+    if not isinstance(spec.source, Archive):
+        return None
+    return complete_rows(spec, spec.source, data_folder(data_home), verify=verify, on_bytes=on_bytes).path
+
+
+def availability(spec: DatasetSpec, folder: Path) -> str:
+    """Say in a few words whether a data set is at hand, without reading its rows."""
+    if not isinstance(spec.source, Archive):
+        return spec.source.origin
+    cached = find_cached(folder, spec.name)
+    sample = find_cached(folder, f"{spec.name}_sample") if spec.may_be_sampled else None
+    if cached is not None and spec.may_be_sampled and (cached.n_samples or spec.n_samples) < spec.n_samples:
+        cached, sample = None, cached
+    if cached is not None:
+        return "cached"
+    if sample is not None:
+        return f"sample ({sample.n_samples:,})" if sample.n_samples else "sample"
+    return "archive" if (folder / ARCHIVES / spec.source.file).is_file() else "to download"
+
+
+def complete_rows(
+    spec: DatasetSpec, archive: Archive, folder: Path, *, verify: bool, on_bytes: OnBytes | None = None
+) -> Rows:
+    """Return all rows of a data set: cached ones, or else those of the original archive, which are cached then."""
+    cached = find_cached(folder, spec.name)
+    if cached is not None:
+        columns = read_cached(spec, cached, verify=verify)
+        n_rows = len(columns[spec.target])
+        if spec.may_be_sampled and n_rows < spec.n_samples:
+            raise DatasetContentError(
+                f"{cached.path} holds {n_rows:,} rows, a sample of the {spec.n_samples:,} of {spec.title}; use it "
+                f'with variant="sample", or give another folder as data_home= to get all rows'
+            )
+        return Rows(columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing")
+    with _original(archive, folder, on_bytes) as (original, where):
+        columns = parse_archive(spec, archive, original, where, verify=verify)
+        checked = check_content(spec, columns, where) if verify else "nothing"
+        return Rows(columns, write_cached(spec, columns, folder), checked)
+
+
+def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> Rows:
+    """Return the sample of a data set that the cache holds."""
+    for key in (f"{spec.name}_sample", spec.name):
+        cached = find_cached(folder, key)
+        if cached is not None:
+            columns = read_cached(spec, cached, verify=verify)
+            n_rows = len(columns[spec.target])
+            if n_rows < spec.n_samples:
+                return Rows(columns, cached.path, _check_sample(n_rows, cached) if verify else "nothing")
+    raise DatasetUnavailableError(
+        f"there is no sample of {spec.title} in {folder}; put one there as {spec.name}_sample.csv.gz, "
+        f'with the columns {", ".join(spec.columns[:3])}, ..., {spec.columns[-1]}, or use variant="clean"'
+    )
+
+
+def _check_sample(n_rows: int, cached: CachedFile) -> Checked:
+    if cached.n_samples is not None and cached.n_samples != n_rows:
+        raise DatasetContentError(
+            f"{cached.path} has {n_rows:,} rows, but {cached.path.parent / MANIFEST} says {cached.n_samples:,}"
+        )
+    return "counts"
+
+
+def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *, verify: bool) -> Columns:
+    """Read the columns of a data set out of its original archive, which errors call `where`."""
+    if verify and archive.sha256 is not None:
+        import pooch
+
+        actual = pooch.file_hash(str(path))
+        if actual != archive.sha256:
+            raise DatasetContentError(
+                f"{where} is not the archive of {spec.title}: its SHA-256 is {actual}, expected {archive.sha256}; "
+                f"replace it by {archive.url}, or remove it to have it downloaded"
+            )
+    kinds = dict(archive.raw) if archive.raw is not None else spec.kinds()
+    # A data set of which the paper uses a part is read no further than that.
+    max_rows = spec.n_samples if spec.n_samples_original is not None else None
+    parts = []
+    for member in archive.members:
+        with open_member(path, member, where) as text:
+            inside = f"{member!r} in {where}"
+            parts.append(read_columns(text, archive.format, kinds, where=inside, max_rows=max_rows))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in kinds}
+    return archive.derive(columns) if archive.derive is not None else columns
+
+
+@contextmanager
+def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Iterator[tuple[Path, str]]:
+    """Give the archive and what errors call it: the one that the user has put there, or a download.
+
+    A download goes into a folder of its own, so that two processes that want the same one do not meet, and is removed
+    once it is parsed.
+    """
+    place = folder / ARCHIVES / archive.file
+    if place.is_file():
+        yield place, str(place)
+        return
+    with ExitStack() as stack:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            own = stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-"))
+        except OSError as error:
+            raise DatasetUnavailableError(
+                f"there is no folder to download {archive.url} to ({error}); give a folder that can be written, "
+                f"as data_home= or in the environment variable {DATA_VARIABLE}"
+            ) from error
+        download(archive, Path(own) / archive.file, place=place, on_bytes=on_bytes)
+        yield Path(own) / archive.file, archive.url

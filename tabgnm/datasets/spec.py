@@ -1,0 +1,168 @@
+"""What is known about a data set before any of its rows is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.datasets.formats import Arff, Columns, Delimited, Kind
+
+Task = Literal["classification", "regression"]
+TASKS: tuple[Task, ...] = ("classification", "regression")
+Variant = Literal["clean", "paper", "sample"]
+DEFAULT_VARIANT: Variant = "clean"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The original archive of a data set, and how to read it.
+
+    Parameters
+    ----------
+    url : str
+        Where the archive is.
+    file : str
+        The name it has in the cache, with the suffix of its kind (``.zip`` or ``.tgz``).
+    members : tuple of str
+        The files in it that hold the rows, read one after another. A member may also be compressed
+        (``.Z`` or ``.gz``) and may be in an archive within the archive.
+    format : Delimited or Arff
+        How the members are written.
+    sha256 : str, optional
+        The checksum of the archive, where one is published. UCI publishes none, so what is checked for its data
+        sets is the parsed content (`DatasetSpec.content_sha256`).
+    raw : tuple of (str, kind) pairs, optional
+        The columns to read, with their kinds, where they are not yet those of the data set; `derive` makes these.
+    derive : callable, optional
+        Makes the columns of the data set from the columns that were read.
+    """
+
+    url: str
+    file: str
+    members: tuple[str, ...]
+    format: Delimited | Arff
+    sha256: str | None = None
+    raw: tuple[tuple[str, Kind], ...] | None = None
+    derive: Callable[[Columns], Columns] | None = None
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A data set that needs no file: it is generated, or comes with scikit-learn.
+
+    Parameters
+    ----------
+    origin : str
+        Where it comes from, for people: ``"generated"`` or ``"scikit-learn"``.
+    make : callable
+        Takes the variant and returns the features, shape (n_samples, n_features), and the target.
+    """
+
+    origin: str
+    make: Callable[[Variant], tuple[NDArray[np.float64], NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """A data set: what it is called, what it holds, where it comes from, and who is to be cited.
+
+    Parameters
+    ----------
+    name : str
+        What `load_dataset` calls it.
+    title : str
+        What people call it.
+    task : {"classification", "regression"}
+        How the paper uses it.
+    target : str
+        The column to predict.
+    columns : tuple of str
+        All columns of the cached table, in order: features, identifiers, leaking columns and the target.
+    n_samples : int
+        Number of rows of the clean and of the paper's variant.
+    description : str
+        One or two sentences on what a row is and what is predicted.
+    licence, citation : str
+        The terms of use, and the work to cite.
+    source : Archive or Computed
+        Where the rows come from.
+    n_classes : int, optional
+        Number of classes; None for regression.
+    integer_labels : bool, default=False
+        Whether the class labels are integers rather than text.
+    categorical : tuple of str, default=()
+        The features that are categories; all others are numbers.
+    identifiers : tuple of str, default=()
+        Columns that number the rows and are never features.
+    leaking : tuple of str, default=()
+        Columns from which the target is computed: features of the paper's variant, left out of the clean one.
+    n_missing : int, default=0
+        Number of missing cells.
+    uci_id : int, optional
+        The number of the data set in the UCI repository.
+    n_samples_original : int, optional
+        Number of rows of the original where the paper uses a part of it.
+    may_be_sampled : bool, default=False
+        Whether a cache may hold a sample of the rows in place of all; such a sample is loaded by
+        ``variant="sample"`` only.
+    content_sha256 : str, optional
+        Checksum of the parsed values (`tabgnm.datasets.content.content_checksum`); None where it is not known.
+    notes : str, default=""
+        What a careful reader of results should know.
+    in_tables : bool, default=True
+        Whether the data set is one of the 21 of the paper's tables.
+    """
+
+    name: str
+    title: str
+    task: Task
+    target: str
+    columns: tuple[str, ...]
+    n_samples: int
+    description: str
+    licence: str
+    citation: str
+    source: Archive | Computed
+    n_classes: int | None = None
+    integer_labels: bool = False
+    categorical: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    leaking: tuple[str, ...] = ()
+    n_missing: int = 0
+    uci_id: int | None = None
+    n_samples_original: int | None = None
+    may_be_sampled: bool = False
+    content_sha256: str | None = None
+    notes: str = ""
+    in_tables: bool = True
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The variants that `load_dataset` takes for this data set."""
+        return ("clean", "paper", "sample") if self.may_be_sampled else ("clean", "paper")
+
+    @property
+    def n_rows_published(self) -> int:
+        """Number of rows of the original data set, of which the paper may use a part."""
+        return self.n_samples_original or self.n_samples
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the clean variant."""
+        return len(self.feature_names("clean"))
+
+    def feature_names(self, variant: Variant = DEFAULT_VARIANT) -> tuple[str, ...]:
+        """Return the features of a variant, in the order of the columns."""
+        left_out = {self.target, *self.identifiers, *(() if variant == "paper" else self.leaking)}
+        return tuple(name for name in self.columns if name not in left_out)
+
+    def kinds(self) -> dict[str, Kind]:
+        """Return every column of the cached table with the kind of its values."""
+        kinds: dict[str, Kind] = {name: "category" if name in self.categorical else "number" for name in self.columns}
+        if self.task == "classification":
+            kinds[self.target] = "integer" if self.integer_labels else "category"
+        return kinds

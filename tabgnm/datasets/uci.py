@@ -1,0 +1,19 @@
+"""What the data sets of the UCI Machine Learning Repository have in common."""
+
+from __future__ import annotations
+
+from tabgnm.datasets.formats import Arff, Delimited
+from tabgnm.datasets.spec import Archive
+
+CC_BY = "CC BY 4.0"
+ROOT = "https://archive.ics.uci.edu/static/public"
+
+
+def uci_archive(uci_id: int, slug: str, members: tuple[str, ...], file_format: Delimited | Arff) -> Archive:
+    """Return the archive of a data set of the repository; in the cache it has the name it has there."""
+    return Archive(url=f"{ROOT}/{uci_id}/{slug}.zip", file=f"{slug}.zip", members=members, format=file_format)
+
+
+def uci_citation(authors: str, year: int, title: str, doi: str) -> str:
+    """Return the citation that the repository asks for."""
+    return f"{authors} ({year}). {title} [Dataset]. UCI Machine Learning Repository. https://doi.org/10.24432/{doi}"
