@@ -34,8 +34,8 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
-    from tabgnm import estimators as estimators
     from tabgnm import datasets as datasets
+    from tabgnm import estimators as estimators
     from tabgnm import nn as nn
     from tabgnm import table as table
     from tabgnm import training as training
