@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -88,7 +89,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Source:
-    """Which data: the name of a data set, its variant, and a digest of its content."""
+    """Which data: the name of a data set, its variant, a digest of its content, and what a network needs to know."""
 
     name: str
     variant: str
@@ -97,7 +98,7 @@ class Source:
     n_rows: int
     n_inputs: int  # encoded
     n_outputs: int
-    note: str = ""  # a sample in place of all rows is named in every table
+    note: str = ""  # a leak, or a sample in place of all rows, is named in every table
 
 
 def trainings() -> list[Training]:
@@ -166,11 +167,20 @@ class Unit:
         return len(self.folds) * len(trainings())
 
     @property
+    def n_steps(self) -> int:
+        """Steps of the optimiser, of all models together."""
+        rows = self.source.n_rows * (1 - 1 / self.setting.n_folds) * (1 - VALIDATION_SHARE)
+        return max(1, math.ceil(rows / BATCH_SIZE)) * self.setting.max_epochs * self.n_models
+
+    @property
     def cost(self) -> float:
         """Multiply-adds of the training, for ordering and estimates."""
         shape = self.body.shape(self.source.n_inputs, self.source.n_outputs)
-        rows = self.source.n_rows * (1 - 1 / self.setting.n_folds)
-        return 3.0 * shape.n_effective_parameters() * rows * self.setting.max_epochs * self.n_models
+        return 3.0 * shape.n_effective_parameters() * BATCH_SIZE * self.n_steps
+
+    def members(self) -> list[tuple[Training, int]]:
+        """What each model of the fleet is, in order."""
+        return [(training, fold) for fold in self.folds for training in trainings()]
 
     def key(self, training: Training, fold: int) -> str:
         """Digest of everything that determines one result."""
@@ -184,20 +194,19 @@ class Unit:
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def keys(self) -> list[str]:
+    def result_keys(self) -> list[str]:
         """Keys of all results of the fleet."""
         return [self.key(training, fold) for training, fold in self.members()]
 
-    def members(self) -> list[tuple[Training, int]]:
-        """What each model of the fleet is, in order."""
-        return [(training, fold) for fold in self.folds for training in trainings()]
+    def without(self, keys: Collection[str]) -> Unit | None:
+        """Return the fleet of the folds that have a result outside `keys`; None if there is none."""
+        left = [fold for fold in self.folds if any(self.key(own, fold) not in keys for own in trainings())]
+        return replace(self, folds=tuple(left)) if left else None
 
-    @property
-    def name(self) -> str:
-        """Digest of the unit as a whole, for claims."""
-        return hashlib.sha256("".join(self.keys()).encode()).hexdigest()
+    def __str__(self) -> str:
+        return f"{self.source.name} ({self.source.variant}) {self.body}, {len(self.folds)} folds"
 
 
-def units(source: Source, setting: Setting, models: tuple[Model, ...], only_folds: tuple[int, ...]) -> list[Unit]:
+def units(source: Source, setting: Setting, models: Sequence[Model], only_folds: tuple[int, ...]) -> list[Unit]:
     """All fleets of a data set."""
     return [Unit(source, setting, body, only_folds) for model in models for body in bodies(source, model)[0]]

@@ -1,23 +1,26 @@
-"""Run the protocol: plan what is missing, claim it, train it, store it; and read the store again."""
+"""Run the protocol: plan what is missing, claim it, train it, store it."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tabgnm.datasets import dataset_names
+from tabgnm.datasets import dataset_info, dataset_names
+from tabgnm.datasets.cache import data_folder
+from tabgnm.datasets.retrieval import availability
 from tabgnm.paper import data as paper_data
-from tabgnm.paper.engines import Engine, run_units
-from tabgnm.paper.protocol import MODELS, Model, Setting, Skipped, Unit, bodies, units
+from tabgnm.paper.engines import Engine, WorkerLostError
+from tabgnm.paper.protocol import MODELS, Model, Setting, Skipped, Source, Unit, bodies, units
 from tabgnm.paper.store import ResultStore
 
 _log = logging.getLogger("tabgnm.paper")
 
-# Data sets of the paper's tables, as (name, variant): the two with a leak in both forms.
-LEAKY = ("electrical_grid", "bike_sharing")
+_ATTEMPTS = 5  # in a row, after workers that died
+_WAIT_SECONDS = 1.0  # for other processes on the same store
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Plan:
     """What there is to do: fleets, the parts of the grid that are left out, and data sets that are not there."""
 
     units: list[Unit]
+    sources: list[Source]
     skipped: dict[str, list[Skipped]]
     missing: dict[str, str]
 
@@ -33,37 +37,49 @@ class Plan:
         """Trainings."""
         return sum(unit.n_models for unit in self.units)
 
-    @property
-    def cost(self) -> float:
-        """Multiply-adds."""
-        return sum(unit.cost for unit in self.units)
+    def result_keys(self) -> list[str]:
+        """Keys of all results."""
+        return [key for unit in self.units for key in unit.result_keys()]
 
     def shard(self, number: int, of: int) -> Plan:
         """Return one of `of` parts of about the same cost: fleets are dealt out, the largest first."""
         if not 1 <= number <= of:
             raise ValueError(f"shard {number}/{of} does not exist; expected 1/{of} to {of}/{of}")
-        loads, parts = [0.0] * of, [[] for _ in range(of)]  # type: ignore[var-annotated]
-        for unit in sorted(self.units, key=lambda unit: (-unit.cost, unit.name)):
+        loads = [0.0] * of
+        own = []
+        for unit in sorted(self.units, key=lambda unit: (-unit.cost, unit.result_keys()[0])):
             lightest = loads.index(min(loads))
             loads[lightest] += unit.cost
-            parts[lightest].append(unit)
-        return Plan(parts[number - 1], self.skipped, self.missing)
+            if lightest == number - 1:
+                own.append(unit)
+        return replace(self, units=own)
 
 
-def all_data_sets() -> list[tuple[str, str]]:
-    """Names and variants of all data sets of the tables."""
+def data_sets(only: Sequence[str] = (), data_home: str | None = None) -> list[tuple[str, str]]:
+    """Names and variants of the data sets of tables 1 and 2, or of those named.
+
+    All in the paper's variant; the two with a leak in the clean one as well; and one of which the folder has only
+    a sample, as the sample, which every table calls so.
+    """
+    known = [name for name in dataset_names() if dataset_info(name).in_tables]
+    for name in only:
+        if name not in known:
+            dataset_info(name)  # says what is close, if it is no data set at all
+            raise ValueError(f"{name!r} is not in the paper's tables; use some of {', '.join(known)}")
     pairs = []
-    for name in dataset_names():
-        if name == "xor":
-            continue  # of the sparse experiment
-        pairs.append((name, "clean"))
-        if name in LEAKY:
-            pairs.append((name, "paper"))
+    for name in known:
+        if only and name not in only:
+            continue
+        spec = dataset_info(name)
+        sampled = spec.may_be_sampled and availability(spec, data_folder(data_home)).startswith("sample")
+        pairs.append((name, "sample" if sampled else "paper"))
+        if spec.leaking:
+            pairs.append((name, "clean"))
     return pairs
 
 
 def plan(
-    data_sets: Sequence[tuple[str, str]],
+    names: Sequence[tuple[str, str]],
     setting: Setting,
     *,
     models: Sequence[Model] = MODELS,
@@ -76,26 +92,33 @@ def plan(
     if outside or not wanted:
         raise ValueError(f"folds {outside or '[]'} do not exist; expected some of 0 to {setting.n_folds - 1}")
     found: list[Unit] = []
+    sources: list[Source] = []
     skipped: dict[str, list[Skipped]] = {}
     missing: dict[str, str] = {}
-    for name, variant in data_sets:
-        label = name if variant == "clean" else f"{name} ({variant})"
+    for name, variant in names:
         try:
             source = paper_data.load(name, variant, data_home).source
         except (OSError, ValueError, RuntimeError) as error:
-            missing[label] = str(error)
+            missing[f"{name} ({variant})"] = str(error)
             continue
-        found += units(source, setting, tuple(models), wanted)
+        sources.append(source)
+        found += units(source, setting, models, wanted)
         left_out = [own for model in models for own in bodies(source, model)[1]]
         if left_out:
-            skipped[label] = left_out
+            skipped[f"{name} ({variant})"] = left_out
     found.sort(key=lambda unit: -unit.cost)
-    return Plan(found, skipped, missing)
+    return Plan(found, sources, skipped, missing)
+
+
+def missing_units(store: ResultStore, wanted: Sequence[Unit]) -> list[Unit]:
+    """Fleets of what is not in the store."""
+    left = (unit.without(store.done(unit.result_keys())) for unit in wanted)
+    return [unit for unit in left if unit is not None]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: fleets and multiply-adds done of all, and seconds since it began."""
+    """How far a run is: trainings and multiply-adds done of all, and seconds since it began."""
 
     done: int
     total: int
@@ -107,93 +130,62 @@ class Progress:
     def seconds_left(self) -> float:
         """Estimate from the work done so far in this run; NaN before anything was done."""
         if self.cost_done == 0:
-            return float("nan")
+            return math.nan
         return self.seconds * (self.cost_total - self.cost_done) / self.cost_done
-
-
-def missing_units(store: ResultStore, wanted: Sequence[Unit]) -> list[Unit]:
-    """Fleets whose results are not all in the store."""
-    return [unit for unit in wanted if len(store.done(unit.keys())) < unit.n_models]
 
 
 def run(
     wanted: Plan,
     store: ResultStore,
+    engine: Engine | None = None,
     *,
-    engine: Engine = "local",
-    n_jobs: int = 1,
-    address: str | None = None,
-    data_home: str | None = None,
-    device: str = "auto",
-    verbose: int = 0,
     progress: Callable[[Progress], Any] | None = None,
 ) -> None:
     """Train what is missing. Other processes on the same store may do a part of it; this one waits for them."""
+    engine = engine or Engine()
     began = time.monotonic()
     todo = missing_units(store, wanted.units)
-    total, cost_total = len(todo), sum(unit.cost for unit in todo)
-    by_key = {unit.keys()[0]: unit for unit in todo}
-    done, cost_done = 0, 0.0
+    cost_of = {key: unit.cost / unit.n_models for unit in todo for key in unit.result_keys()}
+    left = set(cost_of)
 
     def report() -> None:
         if progress is not None:
-            progress(Progress(done, total, cost_done, cost_total, time.monotonic() - began))
+            cost_left = sum(cost_of[key] for key in left)
+            total = sum(cost_of.values())
+            progress(
+                Progress(len(cost_of) - len(left), len(cost_of), total - cost_left, total, time.monotonic() - began)
+            )
 
     report()
+    lost_in_a_row = 0
     with store.renewing():
         while todo:
-            claimed: list[Unit] = []
+            claimed = False
             try:
-                for results in run_units(
-                    _claimed(store, todo, claimed) if engine == "local" and n_jobs == 1 else _all(store, todo, claimed),
-                    engine=engine,
-                    n_jobs=n_jobs,
-                    address=address,
-                    data_home=data_home,
-                    device=device,
-                    verbose=verbose,
-                    remaining=lambda: missing_units(store, claimed),
-                ):
+                for results in engine.run(_claimed(store, todo)):
                     store.add(results)
-                    unit = by_key[results[0].key]
-                    store.release(unit.name)
-                    done, cost_done = done + 1, cost_done + unit.cost
+                    claimed, lost_in_a_row = True, 0
+                    left.difference_update(result.key for result in results)
                     report()
+            except WorkerLostError as error:
+                lost_in_a_row += 1
+                if lost_in_a_row == _ATTEMPTS:
+                    raise
+                claimed = True
+                _log.warning("%s; going on with what is left", error)
             finally:
-                for unit in claimed:
-                    store.release(unit.name)
-            before = len(todo)
+                store.release()
             todo = missing_units(store, todo)
-            if todo and len(todo) == before and not claimed:
-                time.sleep(1.0)  # others are at it
-        done, cost_done = total, cost_total
-        report()
+            left.intersection_update(key for unit in todo for key in unit.result_keys())
+            report()
+            if todo and not claimed:
+                time.sleep(_WAIT_SECONDS)  # others are at it
 
 
-class _claimed(Sequence[Unit]):  # noqa: N801
-    """Units that are claimed one by one, when their turn comes."""
-
-    def __init__(self, store: ResultStore, todo: Sequence[Unit], claimed: list[Unit]) -> None:
-        self._store, self._todo, self._own = store, todo, claimed
-
-    def __len__(self) -> int:
-        return len(self._todo)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._todo[index]
-
-    def __iter__(self) -> Iterator[Unit]:
-        for unit in self._todo:
-            if not self._store.claim(unit.name):
-                continue
-            if not missing_units(self._store, [unit]):  # another process was faster
-                self._store.release(unit.name)
-                continue
-            self._own.append(unit)
-            yield unit
-
-
-def _all(store: ResultStore, todo: Sequence[Unit], claimed: list[Unit]) -> list[Unit]:
-    """Units that are claimed at once, for workers that take them in any order."""
-    own = list(_claimed(store, todo, claimed))
-    return own
+def _claimed(store: ResultStore, todo: Sequence[Unit]) -> Iterator[Unit]:
+    """Claim what is free of each unit when its turn comes, and give it out."""
+    for unit in todo:
+        keys = unit.result_keys()
+        free = unit.without(set(keys) - store.claim(keys))
+        if free is not None:
+            yield free

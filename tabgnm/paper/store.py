@@ -7,14 +7,15 @@ whose process is gone, or that was not renewed for a while, can be taken over.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,14 @@ CLAIM_SECONDS = 120.0  # a claim that was not renewed for so long is nobody's
 RENEW_SECONDS = 20.0
 _WAIT_SECONDS = 60.0  # for another process that is writing
 
+_TABLES = {"results", "records", "claims"}
 _COLUMNS = [field.name for field in fields(Result)]
 _TYPES = {"int": "INTEGER", "float": "REAL", "float | None": "REAL", "str": "TEXT"}
+
+
+def _order(result: Result) -> tuple[Any, ...]:
+    """By what a result is, so that tables do not depend on when it was made."""
+    return tuple(getattr(result, field.name) for field in fields(Result)[1:11])
 
 
 class StoreError(RuntimeError):
@@ -64,7 +71,11 @@ class ResultStore:
             self._connection = sqlite3.connect(
                 self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
 
     def _prepare(self) -> None:
         connection = self._connection
@@ -75,8 +86,12 @@ class ResultStore:
                 f"knows {SCHEMA_VERSION}); use that one, or another file"
             )
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and not {"results", "claims"} <= tables:
+        if tables and not tables >= _TABLES:
             raise StoreError(f"{str(self.path)!r} is an SQLite file, but no store of results; use another file")
+        # Better now than after hours of training: what is damaged is not written to.
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {verdict}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         if not tables:
@@ -86,14 +101,14 @@ class ResultStore:
             )
             with self._transaction():
                 connection.execute(f"CREATE TABLE IF NOT EXISTS results ({columns}) WITHOUT ROWID")
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS claims (unit TEXT PRIMARY KEY, owner TEXT NOT NULL, renewed REAL NOT NULL)"
-                )
+                connection.execute("CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, content TEXT)")
+                connection.execute("CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT, renewed REAL)")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
 
     def __enter__(self) -> ResultStore:
         return self
@@ -104,53 +119,81 @@ class ResultStore:
     # Results
 
     def add(self, results: Sequence[Result]) -> None:
-        """Write the results of a fleet: all of them or, if something fails, none."""
+        """Write the results of a fleet, and give up its claims: all of it or, if something fails, nothing."""
         places = ", ".join("?" for _ in _COLUMNS)
         rows = [tuple(getattr(result, name) for name in _COLUMNS) for result in results]
         with self._explained(), self._transaction():
             self._connection.executemany(
                 f"INSERT OR IGNORE INTO results ({', '.join(_COLUMNS)}) VALUES ({places})", rows
             )
+            self._connection.executemany("DELETE FROM claims WHERE key = ?", [(result.key,) for result in results])
 
-    def done(self, keys: Sequence[str]) -> set[str]:
+    def results(self, keys: Iterable[str] | None = None) -> list[Result]:
+        """Those with these keys that are there, or all; ordered by what they are."""
+        names = ", ".join(_COLUMNS)
+        with self._explained(), self._lock:
+            if keys is None:
+                rows = self._connection.execute(f"SELECT {names} FROM results").fetchall()
+            else:
+                rows = self._rows_of(f"SELECT {names} FROM results WHERE key IN", list(keys))
+        return sorted((Result(*row) for row in rows), key=_order)
+
+    def done(self, keys: Iterable[str]) -> set[str]:
         """Which of these results are there."""
-        found: set[str] = set()
         with self._explained(), self._lock:
-            for first in range(0, len(keys), 500):  # SQLite allows only so many values in a statement
-                some = list(keys[first : first + 500])
-                places = ", ".join("?" for _ in some)
-                query = f"SELECT key FROM results WHERE key IN ({places})"
-                found.update(row[0] for row in self._connection.execute(query, some))
-        return found
+            return {row[0] for row in self._rows_of("SELECT key FROM results WHERE key IN", list(keys))}
 
-    def results(self, **conditions: Any) -> list[Result]:
-        """All results with these values, ordered by what they are."""
-        unknown = sorted(set(conditions) - set(_COLUMNS))
-        if unknown:
-            raise ValueError(f"results have no {unknown}; expected some of {_COLUMNS}")
-        where = " AND ".join(f"{name} = ?" for name in conditions)
-        order = "dataset, variant, scaling, model, width, n_layers, dropout, learning_rate, fold"
-        query = f"SELECT {', '.join(_COLUMNS)} FROM results {'WHERE ' + where if where else ''} ORDER BY {order}"
+    def _rows_of(self, query: str, keys: list[str]) -> list[Any]:
+        rows: list[Any] = []
+        for first in range(0, len(keys), 500):  # SQLite allows only so many values in a statement
+            some = keys[first : first + 500]
+            rows += self._connection.execute(f"{query} ({', '.join('?' for _ in some)})", some).fetchall()
+        return rows
+
+    def merge(self, path: str | os.PathLike[str]) -> int:
+        """Take over all results and records of another store; gives how many results are new."""
+        with ResultStore(path) as other:
+            rows = other.results()
+            with other._explained(), other._lock:
+                records = other._connection.execute("SELECT key, content FROM records").fetchall()
+        new = len(rows) - len(self.done(result.key for result in rows))
+        self.add(rows)
+        with self._explained(), self._transaction():
+            self._connection.executemany("INSERT OR IGNORE INTO records VALUES (?, ?)", records)
+        return new
+
+    # Records: results of another form than a row, such as the losses of all epochs
+
+    def record(self, key: str) -> Any:
+        """Return what was kept under a key, or None."""
         with self._explained(), self._lock:
-            return [Result(*row) for row in self._connection.execute(query, list(conditions.values()))]
+            row = self._connection.execute("SELECT content FROM records WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def keep(self, key: str, content: Any) -> None:
+        """Keep something that JSON can write."""
+        with self._explained(), self._transaction():
+            self._connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (key, json.dumps(content)))
 
     # Claims
 
-    def claim(self, unit: str) -> bool:
-        """Try to make a unit of work this process's own; False if another one has it."""
+    def claim(self, keys: Sequence[str]) -> set[str]:
+        """Make work this process's own; gives the keys that are neither done nor another living process's."""
         with self._explained(), self._transaction():
-            row = self._connection.execute("SELECT owner, renewed FROM claims WHERE unit = ?", (unit,)).fetchone()
-            if row is not None and row[0] != self.owner and not _abandoned(*row):
-                return False
-            self._connection.execute(
-                "INSERT OR REPLACE INTO claims (unit, owner, renewed) VALUES (?, ?, ?)", (unit, self.owner, time.time())
+            taken = {row[0] for row in self._rows_of("SELECT key FROM results WHERE key IN", list(keys))}
+            claims = self._rows_of("SELECT key, owner, renewed FROM claims WHERE key IN", list(keys))
+            taken |= {key for key, owner, renewed in claims if owner != self.owner and not _abandoned(owner, renewed)}
+            free = set(keys) - taken
+            now = time.time()
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(key, self.owner, now) for key in sorted(free)]
             )
-        return True
+        return free
 
-    def release(self, unit: str) -> None:
-        """Give a unit back, done or not."""
+    def release(self) -> None:
+        """Give back all that this process claimed and has not done."""
         with self._explained(), self._lock:
-            self._connection.execute("DELETE FROM claims WHERE unit = ? AND owner = ?", (unit, self.owner))
+            self._connection.execute("DELETE FROM claims WHERE owner = ?", (self.owner,))
 
     def renew(self) -> None:
         """Say that this process is still at work on what it claimed."""
@@ -164,10 +207,8 @@ class ResultStore:
 
         def renew() -> None:
             while not ended.wait(RENEW_SECONDS):
-                try:
+                with suppress(sqlite3.Error):  # the next turn, or the next write, will show whether it lasts
                     self.renew()
-                except sqlite3.Error:  # the next turn, or the next write, will show whether it lasts
-                    continue
 
         thread = threading.Thread(target=renew, daemon=True, name="tabgnm-claims")
         thread.start()
@@ -186,11 +227,12 @@ class ResultStore:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                    with suppress(sqlite3.Error):  # the first error is the one to tell
+                        self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -211,7 +253,9 @@ def _explanation(error: str, path: Path) -> str:
     if "locked" in error or "busy" in error:
         return f"another process has kept the store {name} locked for {_WAIT_SECONDS:.0f} s; end it and try again"
     if "malformed" in error or "not a database" in error:
-        return f"the store {name} is damaged or no SQLite file; move it away, or recover it with `sqlite3 FILE .recover`"
+        return (
+            f"the store {name} is damaged or no SQLite file; move it away, or recover it with `sqlite3 FILE .recover`"
+        )
     return f"the store {name} cannot be used"
 
 
@@ -220,7 +264,7 @@ def _abandoned(owner: str, renewed: float) -> bool:
     if time.time() - renewed > CLAIM_SECONDS:
         return True
     host, pid, _ = owner.rsplit(":", 2)
-    if host != socket.gethostname():
+    if host != socket.gethostname() or os.name == "nt":  # asking for a process is not possible on Windows
         return False
     try:
         os.kill(int(pid), 0)

@@ -10,35 +10,28 @@ from typing import Any
 import numpy as np
 from scipy.stats import wilcoxon
 
+from tabgnm.paper.protocol import MODELS, Source
 from tabgnm.paper.published import Published, published
 from tabgnm.paper.work import Result
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one data set: the selected configuration of each fold on its test rows."""
+    """One model on one data set: the selected training of each fold, on the fold's test rows."""
 
     dataset: str
     variant: str
-    scaling: str
-    model: str
+    note: str
     task: str
-    n_folds: int
-    n_configurations: int  # the most that any fold chose from
+    model: str
+    folds: tuple[int, ...]
+    n_configurations: tuple[int, int]  # the fewest and the most that a fold chose from
     mean1: float
     std1: float
     mean2: float
     std2: float
     fold_values: tuple[float, ...]  # of the first measure
-    note: str
-    paper: Published | None
-
-    @property
-    def comparable(self) -> bool:
-        """Whether the published number is of the same data: leaky sets in the paper's variant only, no samples."""
-        from tabgnm.paper.run import LEAKY
-
-        return not self.note and (self.dataset not in LEAKY or self.variant == "paper")
+    paper: Published | None  # None where the paper's numbers are of other data
 
     @property
     def difference(self) -> float | None:
@@ -53,13 +46,13 @@ class Cell:
     @property
     def label(self) -> str:
         """Data set as a table names it."""
-        variant = "" if self.variant == "clean" else f", {self.variant}"
-        note = f", {self.note}" if self.note else ""
-        return f"{self.dataset}{variant}{note}"
+        return f"{self.dataset} ({self.note})" if self.note else self.dataset
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self) | {"difference": self.difference, "label": self.label}
+        """Plain values, which JSON can write."""
+        difference = self.difference
+        finite = difference is not None and math.isfinite(difference)
+        return asdict(self) | {"difference": difference if finite else None, "label": self.label}
 
 
 def selected(results: Sequence[Result]) -> dict[int, Result]:
@@ -68,49 +61,45 @@ def selected(results: Sequence[Result]) -> dict[int, Result]:
     for result in results:
         if result.val_loss is None or result.metric1 is None:
             continue
-        if result.fold not in best or result.val_loss < (best[result.fold].val_loss or math.inf):
+        known = best.get(result.fold)
+        if known is None or known.val_loss is None or result.val_loss < known.val_loss:
             best[result.fold] = result
     return dict(sorted(best.items()))
 
 
-def summarise(results: Sequence[Result]) -> list[Cell]:
-    """One cell per data set, variant, scaling and model."""
-    groups: dict[tuple[str, str, str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.dataset, result.variant, result.scaling, result.model), []).append(result)
+def summarise(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell]:
+    """One cell per data set and model, in the order of the sources; `results` are those of one setting."""
     cells = []
-    for (dataset, variant, scaling, model), own in groups.items():
-        best = selected(own)
-        if not best:
-            continue
-        values1 = np.array([result.metric1 for result in best.values()], dtype=float)
-        values2 = np.array([result.metric2 for result in best.values()], dtype=float)
-        per_fold = [sum(result.fold == fold for result in own) for fold in best]
-        cells.append(
-            Cell(
-                dataset=dataset,
-                variant=variant,
-                scaling=scaling,
-                model=model,
-                task=_task(dataset),
-                n_folds=len(best),
-                n_configurations=max(per_fold),
-                mean1=float(values1.mean()),
-                std1=float(values1.std()),
-                mean2=float(values2.mean()),
-                std2=float(values2.std()),
-                fold_values=tuple(values1.tolist()),
-                note=own[0].note,
-                paper=published().get((dataset, model)),
+    for source in sources:
+        for model in MODELS:
+            own = [r for r in results if (r.dataset, r.variant, r.model) == (source.name, source.variant, model)]
+            best = selected(own)
+            if not best:
+                continue
+            first, second = (
+                np.array([getattr(r, name) for r in best.values()], float) for name in ("metric1", "metric2")
             )
-        )
+            per_fold = [sum(result.fold == fold for result in own) for fold in best]
+            # Clean versions of leaky data sets and samples are other data than the paper's.
+            same_data = source.variant == "paper"
+            cells.append(
+                Cell(
+                    dataset=source.name,
+                    variant=source.variant,
+                    note=source.note,
+                    task=source.task,
+                    model=model,
+                    folds=tuple(best),
+                    n_configurations=(min(per_fold), max(per_fold)),
+                    mean1=float(first.mean()),
+                    std1=float(first.std()),
+                    mean2=float(second.mean()),
+                    std2=float(second.std()),
+                    fold_values=tuple(first.tolist()),
+                    paper=published().get((source.name, model)) if same_data else None,
+                )
+            )
     return cells
-
-
-def _task(dataset: str) -> str:
-    from tabgnm.datasets import dataset_info
-
-    return dataset_info(dataset).task
 
 
 @dataclass(frozen=True)
@@ -118,29 +107,46 @@ class Comparison:
     """GNM against MLP on one data set, fold by fold: mean gain of the GNM, and Wilcoxon's p-value (two-sided)."""
 
     label: str
+    task: str
+    n_folds: int
     gain: float
-    p_value: float
+    p_value: float | None
 
 
-def compare(cells: Sequence[Cell]) -> tuple[list[Comparison], float]:
-    """Compare the models on every data set that both have, and over all of them (p-value of the relative gains)."""
-    by_key = {(cell.dataset, cell.variant, cell.scaling, cell.model): cell for cell in cells}
-    comparisons, relative = [], []
-    for (dataset, variant, scaling, model), gnm in by_key.items():
-        mlp = by_key.get((dataset, variant, scaling, "mlp"))
-        if model != "gnm" or mlp is None or len(gnm.fold_values) != len(mlp.fold_values):
+@dataclass(frozen=True)
+class Verdict:
+    """GNM against MLP over data sets of one task: how often it is better, and Wilcoxon's p-value (two-sided)."""
+
+    task: str
+    n_data_sets: int
+    n_better: int
+    p_value: float | None
+
+
+def compare(cells: Sequence[Cell]) -> tuple[list[Comparison], list[Verdict]]:
+    """Compare the models on every data set and fold that both have, and over the data sets of each task."""
+    by_model = {(cell.dataset, cell.variant, cell.model): cell for cell in cells}
+    comparisons = []
+    relative: dict[str, list[float]] = {}
+    for gnm in cells:
+        mlp = by_model.get((gnm.dataset, gnm.variant, "mlp"))
+        if gnm.model != "gnm" or mlp is None or gnm.folds != mlp.folds:
             continue
         gains = np.array(gnm.fold_values) - np.array(mlp.fold_values)
         gains = gains if gnm.task == "classification" else -gains
-        comparisons.append(Comparison(gnm.label, float(gains.mean()), _p_value(gains)))
-        # Errors have units, shares of right labels have not: relative to the spread of the MLP both compare.
-        spread = max(mlp.std1, 1e-12)
-        relative.append(float(gains.mean()) / spread)
-    return comparisons, _p_value(np.array(relative))
+        comparisons.append(Comparison(gnm.label, gnm.task, len(gains), float(gains.mean()), _p_value(gains)))
+        # Errors have units: over data sets they are compared in shares of the MLP's error.
+        error = 100 - mlp.mean1 if gnm.task == "classification" else mlp.mean1
+        relative.setdefault(gnm.task, []).append(float(gains.mean()) / max(error, 1e-12))
+    verdicts = [
+        Verdict(task, len(gains), sum(gain > 0 for gain in gains), _p_value(np.array(gains)))
+        for task, gains in relative.items()
+    ]
+    return comparisons, verdicts
 
 
-def _p_value(gains: np.ndarray[Any, Any]) -> float:
-    """Wilcoxon's signed-rank test; 1 where all gains are 0, NaN for fewer than two."""
+def _p_value(gains: np.ndarray[Any, Any]) -> float | None:
+    """Wilcoxon's signed-rank test; 1 where all gains are 0, None for fewer than two."""
     if len(gains) < 2:
-        return math.nan
+        return None
     return 1.0 if not gains.any() else float(wilcoxon(gains).pvalue)
