@@ -254,7 +254,8 @@ def _explanation(error: str, path: Path) -> str:
         return f"another process has kept the store {name} locked for {_WAIT_SECONDS:.0f} s; end it and try again"
     if "malformed" in error or "not a database" in error:
         return (
-            f"the store {name} is damaged or no SQLite file; move it away, or recover it with `sqlite3 FILE .recover`"
+            f"the store {name} is damaged or no SQLite file, and was left as it is; move it away and start a new one, "
+            "or recover its rows with `sqlite3 FILE .recover`"
         )
     return f"the store {name} cannot be used"
 

@@ -1,12 +1,14 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
-from tabgnm.datasets import dataset_info
+
 from tabgnm.paper import Setting, data_sets, plan
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.data import PaperData
 from tabgnm.paper.protocol import Fold, Source, folds
-from tests.paper.examples import write_cache
+from tests.paper.examples import made_up
 
 
 def small(task: str = "regression", variant: str = "paper", name: str = "made_up") -> PaperData:
@@ -43,14 +45,14 @@ def test_folds_share_one_table_where_it_is_the_same() -> None:
     assert len({id(own.table) for own in data.encoded(every, Setting(scaling="standard"))}) == 10
 
 
-def test_two_classes_have_one_output_and_more_have_one_each(tmp_path: object) -> None:
+def test_two_classes_have_one_output_and_more_have_one_each() -> None:
     moons = paper_data.load("noisy_moons", "paper", None)
     assert (moons.source.n_inputs, moons.source.n_outputs) == (2, 1)
     assert type(moons.loss).__name__ == "BinaryCrossEntropy"
     assert type(paper_data.load("diabetes", "paper", None).loss).__name__ == "SquaredError"
 
 
-def test_all_data_sets_of_the_tables_are_there_and_leaky_ones_in_both_variants(tmp_path: object) -> None:
+def test_all_data_sets_of_the_tables_are_there_and_leaky_ones_in_both_variants(tmp_path: Path) -> None:
     pairs = data_sets(data_home=str(tmp_path))
     assert len(pairs) == 23 and len({name for name, _ in pairs}) == 21
     assert {name for name, variant in pairs if variant == "clean"} == {"electrical_grid", "bike_sharing"}
@@ -63,25 +65,41 @@ def test_names_that_are_no_data_set_of_the_tables_are_refused() -> None:
         data_sets(["wirless"])
 
 
-def test_a_sample_is_used_only_where_the_folder_has_no_more_and_is_called_a_sample(tmp_path: object) -> None:
-    folder = write_cache(tmp_path, "year_sample", 40)
-    assert data_sets(["year"], str(folder)) == [("year", "sample")]
-    [source] = plan([("year", "sample")], Setting(), data_home=str(folder)).sources
+def test_a_sample_is_used_only_where_the_folder_has_no_more_and_is_called_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data_sets(["year"], str(tmp_path)) == [("year", "paper")]  # to be downloaded
+    (tmp_path / "year_sample.csv.gz").touch()
+    assert data_sets(["year"], str(tmp_path)) == [("year", "sample")]
+    monkeypatch.setattr(paper_data, "load_dataset", lambda name, variant, data_home: made_up(name, variant, 40))
+    [source] = plan([("year", "sample")], Setting(), data_home=str(tmp_path)).sources
     assert source.note == "a sample: 40 of 515,345 rows"
 
 
-def test_what_leaks_is_named(tmp_path: object) -> None:
-    folder = str(write_cache(tmp_path, "bike_sharing", dataset_info("bike_sharing").n_samples, verify=False))
-    leaky, clean = (paper_data.load("bike_sharing", variant, folder).source for variant in ("paper", "clean"))
+def test_what_leaks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_data, "load_dataset", lambda name, variant, data_home: made_up(name, variant, 17379))
+    leaky, clean = (paper_data.load("bike_sharing", variant, str(tmp_path)).source for variant in ("paper", "clean"))
     assert leaky.note == "leaky: with casual and registered; target standardised"
     assert clean.note == "clean: without casual and registered"
-    assert clean.n_inputs == leaky.n_inputs - 2 < 40  # the day, with its 731 levels, is no input
+    assert clean.n_inputs == leaky.n_inputs - 2
+
+
+def test_errors_of_the_leaky_bike_sharing_are_those_of_a_standardised_target_as_in_the_paper() -> None:
+    for name, scale in (("bike_sharing", 1.0), ("made_up", pytest.approx(8.165, abs=1e-3))):
+        [encoded] = small(name=name).encoded([FOLD], Setting(scaling="standard"))
+        assert encoded.table.y[:3].std(correction=0).item() == pytest.approx(1.0)
+        assert encoded.scale == scale
+
+
+def test_a_missing_category_is_a_level_of_its_own() -> None:
+    values = np.array(["b", np.nan, "a", "b"], dtype=object)
+    assert paper_data._one_hot(values).tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
 def test_data_sets_that_cannot_be_had_are_named_with_the_reason(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def offline(*args: object, **kwargs: object) -> None:
+    def offline(*_: object, **__: object) -> None:
         raise OSError("no network; put car+evaluation.zip into the folder")
 
     monkeypatch.setattr(paper_data, "load_dataset", offline)

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from tabgnm.paper import Setting, plan
 from tabgnm.paper.protocol import Body, Source, bodies, folds, trainings, units
 
