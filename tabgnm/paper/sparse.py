@@ -115,7 +115,7 @@ class _Problem:
         return cls(_table(X, y), train.sort().values, val.sort().values, test.sort().values)
 
 
-def _table(X: Any, y: Any) -> Table:  # noqa: N803
+def _table(X: Any, y: Any) -> Table:
     return Table(torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32).unsqueeze(1))
 
 
