@@ -13,7 +13,7 @@ from tabgnm.datasets import xor_bayes_accuracy
 from tabgnm.paper import pictures
 from tabgnm.paper.curves import Curve
 from tabgnm.paper.output import Page, TextTable
-from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting
+from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, trainings
 from tabgnm.paper.run import Plan
 from tabgnm.paper.runtime import Runtime
 from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
@@ -42,9 +42,11 @@ def missing_remarks(missing: Mapping[str, str]) -> list[str]:
 def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequence[int] | None) -> Page:
     """Tables 1 and 2, and whether the GNM is better than the MLP."""
     remarks = setting_remarks(setting, folds)
-    n_wanted = Counter((unit.source.name, unit.source.variant, unit.body.model) for unit in plan.units)
+    n_wanted: Counter[tuple[str, str, str]] = Counter()
+    for unit in plan.units:
+        n_wanted[unit.source.name, unit.source.variant, unit.body.model] += len(trainings())
     for cell in cells:
-        wanted = n_wanted[cell.dataset, cell.variant, cell.model] * 4
+        wanted = n_wanted[cell.dataset, cell.variant, cell.model]
         if cell.n_configurations[0] < wanted:
             remarks.append(
                 f"Incomplete: {cell.label}, {cell.model.upper()}: some folds chose from {cell.n_configurations[0]} of "

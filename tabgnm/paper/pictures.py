@@ -66,6 +66,7 @@ def draw_tables(cells: Sequence[Cell], path: Path) -> None:
             gains = [max(-10.0, min(10.0, cell.difference or 0.0)) for cell in own]
             axis.scatter(gains, places, color=COLOURS[model], label=model.upper(), zorder=2)
         axis.set_yticks(range(len(labels)), labels[::-1])
+        axis.set_ylim(-0.6, max(len(labels), 1) - 0.4)
         axis.set_xlabel("better than the paper's by so many of its standard deviations (shaded: within two)")
         if known:
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
