@@ -198,6 +198,14 @@ class Unit:
         """Keys of all results of the fleet."""
         return [self.key(training, fold) for training, fold in self.members()]
 
+    def first_key(self) -> str:
+        """Key of its first result; no other unit of a plan has it."""
+        return self.key(*self.members()[0])
+
+    def by_fold(self) -> list[Unit]:
+        """Return the same work as one fleet per fold."""
+        return [replace(self, folds=(fold,)) for fold in self.folds]
+
     def without(self, keys: Collection[str]) -> Unit | None:
         """Return the fleet of the folds that have a result outside `keys`; None if there is none."""
         left = [fold for fold in self.folds if any(self.key(own, fold) not in keys for own in trainings())]

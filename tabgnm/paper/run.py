@@ -45,11 +45,13 @@ class Plan:
         """Return one of `of` parts of about the same cost: fleets are dealt out, the largest first."""
         if not 1 <= number <= of:
             raise ValueError(f"shard {number}/{of} does not exist; expected 1/{of} to {of}/{of}")
-        loads = [0.0] * of
-        own = []
-        for unit in sorted(self.units, key=lambda unit: (-unit.cost, unit.result_keys()[0])):
+        fair = sum(unit.cost for unit in self.units) / of
+        # A fleet that is more than half of a part would leave the other parts waiting: it is dealt out fold by fold.
+        pieces = [own for unit in self.units for own in (unit.by_fold() if unit.cost > fair / 2 else [unit])]
+        loads, own = [0.0] * of, []
+        for cost, _, unit in sorted(((-unit.cost, unit.first_key(), unit) for unit in pieces), key=lambda own: own[:2]):
             lightest = loads.index(min(loads))
-            loads[lightest] += unit.cost
+            loads[lightest] -= cost
             if lightest == number - 1:
                 own.append(unit)
         return replace(self, units=own)

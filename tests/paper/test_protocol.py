@@ -86,6 +86,10 @@ def test_shards_have_every_fleet_once_and_about_the_same_cost() -> None:
     assert sorted(key for part in parts for key in part.result_keys()) == sorted(whole.result_keys())
     costs = [sum(unit.cost for unit in part.units) for part in parts]
     assert max(costs) < 1.1 * min(costs)
+    many = [whole.shard(number, 60) for number in range(1, 61)]  # more than the largest fleets allow, unless split
+    assert sorted(key for part in many for key in part.result_keys()) == sorted(whole.result_keys())
+    costs = [sum(unit.cost for unit in part.units) for part in many]
+    assert max(costs) < 1.3 * min(costs)
     with pytest.raises(ValueError, match="shard 4/3 does not exist; expected 1/3 to 3/3"):
         whole.shard(4, 3)
 
