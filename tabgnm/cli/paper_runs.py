@@ -220,7 +220,7 @@ def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) 
         console,
         f"In all {sum(unit.n_models for unit in todo):,} trainings ({n_folds} folds), roughly {in_words(total)} with "
         f"{n_jobs} at once: an estimate from {speed.measured_in:.1f} s of measurements on this machine, which may be "
-        "off by a factor of two or so.",
+        "off by a factor of two, and more where others use it too.",
     )
 
 
