@@ -27,6 +27,7 @@ _LAZY = {
     "load": "tabgnm.modelfile",
     "datasets": "tabgnm.datasets",
     "nn": "tabgnm.nn",
+    "paper": "tabgnm.paper",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
 }
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tabgnm import datasets as datasets
     from tabgnm import estimators as estimators
     from tabgnm import nn as nn
+    from tabgnm import paper as paper
     from tabgnm import table as table
     from tabgnm import training as training
     from tabgnm.estimators import FleetSearchCV as FleetSearchCV

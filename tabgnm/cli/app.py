@@ -11,6 +11,7 @@ from rich.markup import escape
 from tabgnm import __version__
 from tabgnm._extras import MissingExtraError
 from tabgnm.cli.datasets import datasets_app
+from tabgnm.cli.paper import paper_app
 
 app = typer.Typer(
     name="tabgnm",
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(datasets_app)
+app.add_typer(paper_app)
 
 
 def main() -> None:

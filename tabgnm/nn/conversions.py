@@ -85,7 +85,7 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
             [],
         )
     matrices = gnm.adjacency()
-    live = _live_edges(gnm, matrices)
+    live = live_edges(gnm, matrices)
     layout, n_layers = gnm.layout, shape.n_layers
     layer_of = dict.fromkeys(layout.inputs, 0) | dict.fromkeys(layout.outputs, n_layers)
     offending = []
@@ -127,7 +127,7 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
     return mlp
 
 
-def _live_edges(gnm: GNM, matrices: Tensor) -> Tensor:
+def live_edges(gnm: GNM, matrices: Tensor) -> Tensor:
     """Which edges carry something from an input or the bias to an output, as (K, n, n) booleans."""
     layout, n_layers = gnm.layout, gnm.shape.n_layers
     present = matrices != 0

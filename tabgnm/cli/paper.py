@@ -1,0 +1,248 @@
+"""``tabgnm paper``: the commands and their options; the work is in `tabgnm.cli.paper_runs`, imported when one runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+paper_app = typer.Typer(
+    name="paper", help="The paper's experiments, next to its published numbers.", no_args_is_help=True
+)
+
+
+class ScalingOption(str, Enum):
+    """As published, or standardised."""
+
+    none = "none"
+    standard = "standard"
+
+
+class EngineOption(str, Enum):
+    """Where fleets are trained."""
+
+    local = "local"
+    dask = "dask"
+    ray = "ray"
+
+
+def _folds(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        raise typer.BadParameter(f"{text!r} names no folds; write e.g. 0, 0-4 or 0,3,7")
+    return text
+
+
+def _shard(text: str | None) -> str | None:
+    match = None if text is None else re.fullmatch(r"(\d+)/(\d+)", text)
+    if text is not None and (match is None or not 1 <= int(match[1]) <= int(match[2])):
+        raise typer.BadParameter(f"{text!r} is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8")
+    return text
+
+
+Only = Annotated[
+    list[str] | None, typer.Option(help="Only this data set; may be given several times.", show_default=False)
+]
+Folds = Annotated[
+    str | None, typer.Option(callback=_folds, help="Only these folds: 0, 0-4 or 0,3,7. Default: all ten.")
+]
+Shard = Annotated[str | None, typer.Option(callback=_shard, help="Only part i of n of the work, as i/n.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; train nothing.")]
+Scaling = Annotated[ScalingOption, typer.Option(help="Of features: none, as published, or standard.")]
+EngineName = Annotated[EngineOption, typer.Option(help="Where fleets are trained; dask and ray are extras.")]
+Jobs = Annotated[int, typer.Option(help="Fleets at once; -1 means all cores, or all workers of a cluster.")]
+Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler or a Ray head. Default: one of its own, here.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Store = Annotated[Path | None, typer.Option(help="The file of results. Default: results.sqlite in the output folder.")]
+Output = Annotated[Path, typer.Option(help="The folder for CSV, JSON, PNG and Markdown files.")]
+DataHome = Annotated[
+    Path | None,
+    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or else the user's cache folder."),
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="A slice of so many epochs, named as such in every output.")]
+Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many draws of the problem.")]
+
+OUTPUT = Path("paper-results")
+
+
+@paper_app.command()
+def tables(
+    only: Only = None,
+    folds: Folds = None,
+    shard: Shard = None,
+    dry_run: DryRun = False,
+    scaling: Scaling = ScalingOption.none,
+    engine: EngineName = EngineOption.local,
+    jobs: Jobs = 1,
+    address: Address = None,
+    device: Device = "auto",
+    store: Store = None,
+    output: Output = OUTPUT,
+    data_home: DataHome = None,
+    epochs: Epochs = None,
+) -> None:
+    """Tables 1 and 2: both models on all data sets, the whole grid, ten folds."""
+    with _errors_told():
+        from tabgnm.cli.paper_runs import Options, run_tables
+
+        options = Options(
+            only=tuple(only or ()),
+            folds=folds,
+            shard=shard,
+            dry_run=dry_run,
+            scaling=scaling.value,
+            engine=engine.value,
+            jobs=jobs,
+            address=address,
+            device=device,
+            store=store,
+            output=output,
+            data_home=data_home,
+            epochs=epochs,
+        )
+        run_tables(Console(), options)
+
+
+@paper_app.command()
+def curves(
+    only: Only = None,
+    dry_run: DryRun = False,
+    scaling: Scaling = ScalingOption.none,
+    device: Device = "auto",
+    store: Store = None,
+    output: Output = OUTPUT,
+    data_home: DataHome = None,
+    epochs: Epochs = None,
+) -> None:
+    """Training curves at about 500k, 1m, 2m and 3m parameters, both models."""
+    with _errors_told():
+        from tabgnm.cli.paper_runs import Options, run_curves_command
+
+        options = Options(
+            only=tuple(only or ()),
+            dry_run=dry_run,
+            scaling=scaling.value,
+            device=device,
+            store=store,
+            output=output,
+            data_home=data_home,
+            epochs=epochs,
+        )
+        run_curves_command(Console(), options)
+
+
+@paper_app.command()
+def runtime(
+    only: Only = None,
+    dry_run: DryRun = False,
+    device: Device = "auto",
+    output: Output = OUTPUT,
+    data_home: DataHome = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to take the mean of. Default: 5.")] = None,
+) -> None:
+    """Time per epoch against parameters for both models; time and parameters against nodes."""
+    with _errors_told():
+        from tabgnm.cli.paper_runs import Options, run_runtime
+
+        options = Options(
+            only=tuple(only or ()),
+            dry_run=dry_run,
+            device=device,
+            output=output,
+            data_home=data_home,
+            epochs=epochs,
+        )
+        run_runtime(Console(), options)
+
+
+@paper_app.command()
+def sparse(
+    seeds: Seeds = 20, device: Device = "cpu", output: Output = OUTPUT, epochs: Epochs = None, dry_run: DryRun = False
+) -> None:
+    """Section 6.5: sparse machines that learn XOR, their edges, and the MLPs that they are."""
+    with _errors_told():
+        from tabgnm.cli.paper_runs import Options, run_sparse
+
+        options = Options(seeds=seeds, device=device, output=output, epochs=epochs, dry_run=dry_run)
+        run_sparse(Console(), options)
+
+
+@paper_app.command("all")
+def everything(
+    dry_run: DryRun = False,
+    scaling: Scaling = ScalingOption.none,
+    engine: EngineName = EngineOption.local,
+    jobs: Jobs = 1,
+    address: Address = None,
+    device: Device = "auto",
+    store: Store = None,
+    output: Output = OUTPUT,
+    data_home: DataHome = None,
+    epochs: Epochs = None,
+) -> None:
+    """All experiments, the short ones first."""
+    with _errors_told():
+        from tabgnm.cli.paper_runs import Options, run_all
+
+        options = Options(
+            dry_run=dry_run,
+            scaling=scaling.value,
+            engine=engine.value,
+            jobs=jobs,
+            address=address,
+            device=device,
+            store=store,
+            output=output,
+            data_home=data_home,
+            epochs=epochs,
+        )
+        run_all(Console(), options)
+
+
+@paper_app.command()
+def merge(
+    store: Annotated[Path, typer.Argument(help="The store to add to; created if it is not there.")],
+    others: Annotated[list[Path], typer.Argument(help="Stores of other machines.", exists=True, dir_okay=False)],
+) -> None:
+    """Bring the results of several stores together, such as those of shards."""
+    with _errors_told():
+        from tabgnm.paper.store import ResultStore
+
+        console = Console()
+        with ResultStore(store) as own:
+            for other in others:
+                console.print(f"{other}: {own.merge(other):,} new results", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Show what is wrong as a message, not as a traceback, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        message = "stopped; what was done is stored, and the same command goes on from there"
+        Console(stderr=True).print(message, highlight=False)
+        raise typer.Exit(130) from None
+    except (OSError, RuntimeError, ValueError, ImportError) as error:
+        if not _is_told(error):
+            raise
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether an error is one that a user can do something about, and not one of the program."""
+    from tabgnm._extras import MissingExtraError
+    from tabgnm.datasets import DatasetContentError
+    from tabgnm.paper.engines import WorkerLostError
+    from tabgnm.paper.store import StoreError
+
+    told = (MissingExtraError, DatasetContentError, WorkerLostError, StoreError, OSError)
+    # A plain ValueError is one of ours, which says what is wrong with an option; a subclass is of the program.
+    return isinstance(error, told) or type(error) is ValueError

@@ -1,0 +1,249 @@
+"""What the commands of ``tabgnm paper`` do: run an experiment, show its tables, write its files."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tabgnm.paper import pages, pictures
+from tabgnm.paper.curves import curve_tasks, run_curves
+from tabgnm.paper.engines import Engine
+from tabgnm.paper.estimate import in_words, measure_speed
+from tabgnm.paper.output import Page, TextTable, provenance, write_page
+from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, Unit
+from tabgnm.paper.run import Plan, Progress, data_sets, missing_units, plan, run
+from tabgnm.paper.runtime import N_EPOCHS, measure_runtimes, runtime_tasks
+from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
+from tabgnm.paper.sparse import learn_sparse_machines
+from tabgnm.paper.store import ResultStore
+from tabgnm.paper.summary import summarise
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says; each command uses a part of it."""
+
+    only: tuple[str, ...] = ()
+    folds: str | None = None
+    shard: str | None = None
+    dry_run: bool = False
+    scaling: str = "none"
+    engine: str = "local"
+    jobs: int = 1
+    address: str | None = None
+    device: str = "auto"
+    store: Path | None = None
+    output: Path = Path("paper-results")
+    data_home: Path | None = None
+    epochs: int | None = None
+    seeds: int = 20
+
+    @property
+    def home(self) -> str | None:
+        """The folder of data sets."""
+        return None if self.data_home is None else str(self.data_home)
+
+    def setting(self) -> Setting:
+        """The protocol's setting."""
+        return Setting(scaling=self.scaling, max_epochs=self.epochs or MAX_EPOCHS)  # type: ignore[arg-type]
+
+    def fold_numbers(self) -> list[int] | None:
+        """Folds as numbers; None means all."""
+        if self.folds is None:
+            return None
+        numbers: list[int] = []
+        for part in self.folds.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+        return numbers
+
+    def open_store(self) -> ResultStore:
+        """The results store; its folder is made if it is the output folder."""
+        if self.store is None:
+            self.output.mkdir(parents=True, exist_ok=True)
+        return ResultStore(self.store or self.output / "results.sqlite")
+
+
+def run_tables(console: Console, options: Options) -> Page | None:
+    """Tables 1 and 2."""
+    pictures.require_matplotlib()
+    engine = Engine(options.engine, options.jobs, options.address, options.home, options.device)
+    setting, folds = options.setting(), options.fold_numbers()
+    whole = plan(data_sets(options.only, options.home), setting, folds=folds, data_home=options.home)
+    own = whole
+    if options.shard is not None:
+        number, of = map(int, options.shard.split("/"))
+        own = whole.shard(number, of)
+    if not whole.units:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.missing.items())
+        raise ValueError(f"none of the data sets can be had: {reasons}")
+    with options.open_store() as store:
+        if options.dry_run:
+            _list_work(console, own, missing_units(store, own.units), options)
+            return None
+        with _progress(console, "tables") as show:
+            run(own, store, engine, progress=lambda state: show(*_of_run(state)))
+        results = store.results(whole.result_keys())
+    page = pages.tables_page(whole, summarise(whole.sources, results), setting, folds)
+    return _finish(console, page, options)
+
+
+def run_curves_command(console: Console, options: Options) -> Page | None:
+    """Training curves."""
+    pictures.require_matplotlib()
+    setting = options.setting()
+    tasks, missing = curve_tasks(setting, options.only, data_home=options.home)
+    with options.open_store() as store:
+        todo = [task for task in tasks if store.record(task.key) is None]
+        if options.dry_run:
+            units = [Unit(task.source, setting, task.body, (0,)) for task in todo]
+            # A unit of the tables is four trainings; a curve is one.
+            seconds = measure_speed(options.device).seconds(units) / 4
+            _say(console, f"{len(todo)} of {len(tasks)} curves to train, very roughly {in_words(seconds)}")
+            return None
+        with _progress(console, "curves") as show:
+            began = time.monotonic()
+            curves = run_curves(
+                tasks,
+                store,
+                data_home=options.home,
+                device=options.device,
+                on_curve=lambda done: show(done, len(tasks), f"{done} of {len(tasks)}", _left(began, done, len(tasks))),
+            )
+    return _finish(console, pages.curves_page(curves, setting, missing), options)
+
+
+def run_runtime(console: Console, options: Options) -> Page | None:
+    """Running times."""
+    pictures.require_matplotlib()
+    tasks, missing = runtime_tasks(options.only, data_home=options.home)
+    n_epochs = options.epochs or N_EPOCHS
+    if options.dry_run:
+        _say(console, f"{len(tasks)} networks to measure over {n_epochs + 3} epochs each")
+        return None
+    with _progress(console, "runtime") as show:
+        began = time.monotonic()
+        runtimes = measure_runtimes(
+            tasks,
+            n_epochs=n_epochs,
+            data_home=options.home,
+            device=options.device,
+            on_task=lambda done: show(done, len(tasks), f"{done} of {len(tasks)}", _left(began, done, len(tasks))),
+        )
+    return _finish(console, pages.runtime_page(runtimes, n_epochs, missing), options)
+
+
+def run_sparse(console: Console, options: Options) -> Page | None:
+    """Sparse machines."""
+    pictures.require_matplotlib()
+    epochs = options.epochs or SPARSE_EPOCHS
+    if options.dry_run:
+        _say(console, f"one fleet: {options.seeds} seeds x 7 strengths of the penalty, {epochs} epochs; some seconds")
+        return None
+    began = time.perf_counter()
+    machines = learn_sparse_machines(
+        range(options.seeds), max_epochs=epochs, device=options.device, verbose=int(console.is_terminal)
+    )
+    page = pages.sparse_page(machines, epochs, time.perf_counter() - began)
+    return _finish(console, page, options)
+
+
+def run_all(console: Console, options: Options) -> None:
+    """All experiments; a slice of epochs is one of the tables and curves."""
+    of_tables = (run_curves_command, run_tables)
+    done = [run_sparse(console, replace(options, epochs=None, device="cpu"))]
+    done.append(run_runtime(console, replace(options, epochs=None)))
+    done += [command(console, options) for command in of_tables]
+    found = [page for page in done if page is not None]
+    if found:
+        pages.write_index(found, options.output)
+
+
+def _finish(console: Console, page: Page, options: Options) -> Page:
+    """Show a page and write its files."""
+    for table in page.tables:
+        _show(console, table)
+    for remark in page.remarks:
+        _say(console, remark)
+    command = shlex.join(["tabgnm", *sys.argv[1:]])
+    for path in write_page(page, options.output, provenance(command, options.device)):
+        _say(console, str(path))
+    return page
+
+
+def _show(console: Console, table: TextTable) -> None:
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(table.columns):
+        shown.add_column(name, justify="left" if number == 0 else "right", no_wrap=number > 0)
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) -> None:
+    """What `--dry-run` shows."""
+    speed = measure_speed(options.device)
+    n_jobs = max(1, options.jobs)
+    rows = []
+    for source in own.sources:
+        units = [unit for unit in own.units if unit.source == source]
+        left = [unit for unit in todo if unit.source == source]
+        if units:
+            label = f"{source.name} ({source.note})" if source.note else source.name
+            n_models, n_left = (sum(unit.n_models for unit in some) for some in (units, left))
+            rows.append((label, f"{len(units)}", f"{n_models:,}", f"{n_left:,}", in_words(speed.seconds(left, n_jobs))))
+    columns = ("data set", "fleets", "trainings", "to do", "time, roughly")
+    _show(console, TextTable("The work", columns, rows))
+    for remark in pages.setting_remarks(options.setting(), options.fold_numbers()):
+        _say(console, remark)
+    for name, left_out in own.skipped.items():
+        _say(console, f"{name}: {len(left_out)} networks of the grid are left out, e.g. {left_out[0].reason}")
+    for remark in pages.missing_remarks(own.missing):
+        _say(console, remark)
+    total, n_folds = speed.seconds(todo, n_jobs), len(options.fold_numbers() or range(N_FOLDS))
+    _say(
+        console,
+        f"In all {sum(unit.n_models for unit in todo):,} trainings ({n_folds} folds), roughly {in_words(total)} with "
+        f"{n_jobs} at once: an estimate from {speed.measured_in:.1f} s of measurements on this machine, which may be "
+        "off by a factor of two, and more where others use it too.",
+    )
+
+
+@contextmanager
+def _progress(console: Console, name: str) -> Iterator[Callable[[float, float, str, float], Any]]:
+    """Give a function that shows how far the work is and the time left; silent where there is no terminal."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=None, text="")
+
+        def show(done: float, total: float, text: str, left: float) -> None:
+            words = f"{text}, {in_words(left)} left" if left == left else text
+            bar.update(task, completed=done, total=total, text=words)
+
+        yield show
+
+
+def _of_run(state: Progress) -> tuple[float, float, str, float]:
+    return state.cost_done, state.cost_total, f"{state.done:,} of {state.total:,} trainings", state.seconds_left
+
+
+def _left(began: float, done: int, total: int) -> float:
+    return (time.monotonic() - began) / done * (total - done)

@@ -1,0 +1,40 @@
+"""The paper's experiments: its protocol as fleets, a store of results, engines, and every table and figure.
+
+Examples
+--------
+>>> from tabgnm.paper import Setting, plan
+>>> work = plan([("noisy_moons", "paper")], Setting(max_epochs=2), folds=[0])
+>>> len(work.units), work.n_models
+(24, 96)
+"""
+
+from tabgnm.paper.engines import Engine, WorkerLostError
+from tabgnm.paper.protocol import Setting, Unit
+from tabgnm.paper.published import Published, published
+from tabgnm.paper.run import Plan, Progress, data_sets, missing_units, plan, run
+from tabgnm.paper.store import ResultStore, StoreError
+from tabgnm.paper.summary import Cell, Comparison, compare, summarise
+from tabgnm.paper.work import Result, run_unit
+
+__all__ = [
+    "Cell",
+    "Comparison",
+    "Engine",
+    "Plan",
+    "Progress",
+    "Published",
+    "Result",
+    "ResultStore",
+    "Setting",
+    "StoreError",
+    "Unit",
+    "WorkerLostError",
+    "compare",
+    "data_sets",
+    "missing_units",
+    "plan",
+    "published",
+    "run",
+    "run_unit",
+    "summarise",
+]

@@ -1,0 +1,143 @@
+"""Training curves (figure 3 and appendix D of the paper): losses over the epochs, at four sizes of both models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from tabgnm.paper import data as paper_data
+from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Setting, Source, folds
+from tabgnm.paper.sizes import TARGETS, body_of_size
+from tabgnm.paper.store import ResultStore
+from tabgnm.training import Fleet, FleetSettings, History, Member
+
+DATA_SETS = ("yeast", "car", "phishing", "wireless", "connect4")
+LEARNING_RATE = 0.001
+DROPOUT = 0.0
+FOLD = 0  # the paper shows one split
+
+
+@dataclass(frozen=True)
+class CurveTask:
+    """One network on one split of a data set."""
+
+    source: Source
+    setting: Setting
+    body: Body
+    size: str
+
+    @property
+    def n_parameters(self) -> int:
+        """As the paper counts them."""
+        return self.body.shape(self.source.n_inputs, self.source.n_outputs).n_parameters()
+
+    @property
+    def key(self) -> str:
+        """Digest of everything that determines the curve."""
+        content = {
+            "curve": [PROTOCOL_VERSION, LEARNING_RATE, DROPOUT, FOLD],
+            "source": [self.source.name, self.source.variant, self.source.digest],
+            "setting": asdict(self.setting),
+            "body": asdict(self.body),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What became of a task."""
+
+    task: CurveTask
+    history: History
+
+    @property
+    def overfitting(self) -> float:
+        """By how much the last validation loss is above the lowest one, in shares of the lowest."""
+        lowest = min(self.history.val_loss)
+        return (self.history.val_loss[-1] - lowest) / lowest if lowest else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        task = self.task
+        return {
+            "dataset": task.source.name,
+            "note": task.source.note,
+            "model": task.body.model,
+            "size": task.size,
+            "width": task.body.width,
+            "n_parameters": task.n_parameters,
+            "last_train_loss": self.history.train_loss[-1],
+            "last_val_loss": self.history.val_loss[-1],
+            "lowest_val_loss": min(self.history.val_loss),
+            "best_epoch": self.history.best_epoch,
+            "overfitting": self.overfitting,
+            **self.history.as_dict(),
+        }
+
+
+def curve_tasks(
+    setting: Setting, only: Sequence[str] = (), *, data_home: str | None = None
+) -> tuple[list[CurveTask], dict[str, str]]:
+    """List the curves of the figures, and the data sets that cannot be had, with the reason."""
+    unknown = [name for name in only if name not in DATA_SETS]
+    if unknown:
+        raise ValueError(f"there are no curves for {unknown}; expected some of {', '.join(DATA_SETS)}")
+    tasks, missing = [], {}
+    for name in only or DATA_SETS:
+        try:
+            source = paper_data.load(name, "paper", data_home).source
+        except (OSError, ValueError, RuntimeError) as error:
+            missing[name] = str(error)
+            continue
+        for size, target in TARGETS.items():
+            for model in MODELS:
+                body = body_of_size(model, target, source.n_inputs, source.n_outputs)
+                tasks.append(CurveTask(source, setting, body, size))
+    return tasks, missing
+
+
+def run_curves(
+    tasks: Sequence[CurveTask],
+    store: ResultStore,
+    *,
+    data_home: str | None = None,
+    device: str = "auto",
+    on_curve: Callable[[int], Any] | None = None,
+) -> list[Curve]:
+    """Train what the store does not have; `on_curve` is told how many are done."""
+    curves = []
+    for number, task in enumerate(tasks, start=1):
+        known = store.record(task.key)
+        if known is None:
+            known = _train(task, data_home, device).as_dict()
+            store.keep(task.key, known)
+        curves.append(Curve(task, History.from_dict(known)))
+        if on_curve is not None:
+            on_curve(number)
+    return curves
+
+
+def _train(task: CurveTask, data_home: str | None, device: str) -> History:
+    data = paper_data.load(task.source.name, task.source.variant, data_home)
+    if data.source != task.source:
+        raise ValueError(f"data set {task.source.name!r} has changed since the work was planned; plan it again")
+    fold = next(own for number, own in enumerate(folds(task.source.n_rows, task.setting)) if number == FOLD)
+    [encoded] = data.encoded([fold], task.setting)
+    member = Member(
+        train=torch.as_tensor(fold.train),
+        val=torch.as_tensor(fold.val),
+        seed=int(task.key[:12], 16),
+        learning_rate=LEARNING_RATE,
+        dropout=DROPOUT,
+    )
+    settings = FleetSettings(loss=data.loss, max_epochs=task.setting.max_epochs, batch_size=BATCH_SIZE, device=device)
+    shape = task.body.shape(task.source.n_inputs, task.source.n_outputs)
+    [model] = Fleet(shape, [member], settings).fit(encoded.table).models
+    if model.history.status == "interrupted":
+        raise KeyboardInterrupt
+    return model.history

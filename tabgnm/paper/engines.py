@@ -1,0 +1,151 @@
+"""Where fleets are trained: in this process, in processes of this machine, on a Dask cluster, or on Ray.
+
+All of them are joblib backends, so the work is handed out by one call, and a worker runs nothing but `run_unit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import joblib
+import torch
+
+from tabgnm._extras import import_extra
+from tabgnm.paper.protocol import Unit
+from tabgnm.paper.work import Result, run_unit
+
+EngineName = Literal["local", "dask", "ray"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+
+
+# Dask's workers give freed memory back to the system at once, by default; training asks for the same memory again in
+# the next step, and spends a third of its time on it.
+_NO_TRIMMING = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+
+
+class WorkerLostError(RuntimeError):
+    """A worker process is gone; what it was doing has to be done again."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where and how fleets are trained.
+
+    Parameters
+    ----------
+    name : {"local", "dask", "ray"}, default="local"
+    n_jobs : int, default=1
+        Fleets at once. 1 with "local" trains in this process; -1 means all cores, or all workers of a cluster.
+    address : str or None, default=None
+        Of the scheduler of a Dask cluster or of a Ray head; None starts one on this machine, with `n_jobs` workers.
+    data_home : str or None, default=None
+        The folder of data sets; every worker reads them by itself.
+    device : str, default="auto"
+        "auto" takes a GPU where there is one, and gives the GPUs of a machine to its workers in turn.
+    threads : int or None, default=None
+        Threads of torch in each worker; None shares the cores of a machine among `n_jobs`, and leaves a cluster's
+        workers one each.
+    """
+
+    name: str = "local"
+    n_jobs: int = 1
+    address: str | None = None
+    data_home: str | None = None
+    device: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise ValueError(f"engine {self.name!r} is not known; use one of {', '.join(map(repr, ENGINES))}")
+        if self.n_jobs == 0 or self.n_jobs < -1:
+            raise ValueError(f"n_jobs={self.n_jobs} is not possible; expected at least 1, or -1 for all")
+        if self.address is not None and self.name == "local":
+            raise ValueError(f"address={self.address!r} is for clusters; use it with engine 'dask' or 'ray'")
+
+    def run(self, units: Iterable[Unit]) -> Iterator[list[Result]]:
+        """Train units and yield the results of each as it is done, in any order.
+
+        Units are taken from the iterable when there is a worker for them, not before.
+        """
+        if self.name == "local" and self.n_jobs == 1:
+            for unit in units:
+                yield run_unit(unit, data_home=self.data_home, device=self.device)
+            return
+        with ExitStack() as endings:
+            backend = _backend(self, endings)
+            endings.enter_context(joblib.parallel_config(backend))
+            parallel = joblib.Parallel(
+                n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
+            )
+            work = (joblib.delayed(_worker)(unit, self, number) for number, unit in enumerate(units))
+            try:
+                yield from parallel(work)
+            except Exception as error:
+                if _is_lost_worker(error):
+                    raise WorkerLostError(f"a worker process is gone: {error}") from error
+                raise
+
+    def threads_per_worker(self) -> int:
+        """Return how many threads torch may use in a worker."""
+        if self.threads is not None:
+            return self.threads
+        if self.address is not None:
+            return 1
+        cores: int = joblib.cpu_count()
+        return max(1, cores // (cores if self.n_jobs == -1 else self.n_jobs))
+
+
+def _backend(engine: Engine, endings: ExitStack) -> str:
+    """Return the name of joblib's backend; a cluster that is started here ends with `endings`."""
+    n_workers = joblib.cpu_count() if engine.n_jobs == -1 else engine.n_jobs
+    if engine.name == "dask":
+        distributed = import_extra("distributed", "dask", "the Dask engine")
+        address = engine.address
+        if address is None:
+            with import_extra("dask", "dask", "the Dask engine").config.set(_NO_TRIMMING):
+                cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+            address = endings.enter_context(cluster).scheduler_address
+        endings.enter_context(distributed.Client(address, set_as_default=True))
+        return "dask"
+    if engine.name == "ray":
+        ray = import_extra("ray", "ray", "the Ray engine")
+        if not ray.is_initialized():
+            where = {"address": engine.address} if engine.address else {"num_cpus": n_workers}
+            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False, **where)
+            endings.callback(ray.shutdown)
+        _register_ray()
+        return "tabgnm-ray"
+    return "loky"
+
+
+def _register_ray() -> None:
+    """Ray's backend, with the one difference that results can be had as they come in.
+
+    It hands over each result by a callback, which is all that joblib needs; the flag is inherited from
+    multiprocessing's backend, whose pool cannot be left in the middle.
+    """
+    backends: Any = import_extra("ray.util.joblib.ray_backend", "ray", "the Ray engine")
+
+    class RayBackend(backends.RayBackend):  # type: ignore[misc]
+        supports_return_generator = True
+
+    joblib.register_parallel_backend("tabgnm-ray", RayBackend)
+
+
+def _worker(unit: Unit, engine: Engine, number: int) -> list[Result]:
+    torch.set_num_threads(engine.threads_per_worker())
+    device, n_gpus = engine.device, torch.cuda.device_count()
+    if device == "auto" and n_gpus > 1:
+        device = f"cuda:{number % n_gpus}"  # one GPU per worker
+    return run_unit(unit, data_home=engine.data_home, device=device)
+
+
+_LOST = {"BrokenProcessPool", "TerminatedWorkerError", "KilledWorker", "RayActorError", "ActorDiedError"}
+
+
+def _is_lost_worker(error: Exception) -> bool:
+    """Whether an error means that a process is gone, and not that the work itself failed."""
+    return any(kind.__name__ in _LOST for kind in type(error).__mro__)

@@ -1,0 +1,80 @@
+"""How long work will take, roughly: from a few seconds of the same kind of work on this machine."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from tabgnm.nn.losses import CrossEntropy
+from tabgnm.paper.protocol import BATCH_SIZE, Body, Unit
+from tabgnm.training import Fleet, FleetSettings, Member, Table
+
+_N_INPUTS, _N_OUTPUTS, _N_MODELS, _N_BATCHES = 20, 4, 40, 12
+_SECONDS = 0.5  # of each measurement
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds per step of one model, and per multiply-add, of fleets on this machine; and what it took to measure."""
+
+    per_step: float
+    per_operation: float
+    measured_in: float
+
+    def seconds(self, units: Sequence[Unit], n_jobs: int = 1) -> float:
+        """Estimate the time for units of work, with so many of them at once."""
+        total = sum(self.per_step * unit.n_steps + self.per_operation * unit.cost for unit in units)
+        return total / max(1, n_jobs)
+
+
+def measure_speed(device: str = "auto") -> Speed:
+    """Train small fleets of a small and of a large network of the grid for a moment."""
+    began = time.perf_counter()
+    small, large = (_seconds_per_step(body, device) for body in (Body("gnm", 50, 2), Body("gnm", 300, 3)))
+    (small_time, small_cost), (large_time, large_cost) = small, large
+    # Two measurements, two unknowns; noise must not make one of them negative.
+    per_operation = max(0.0, (large_time - small_time) / (large_cost - small_cost))
+    per_step = max(0.0, small_time - per_operation * small_cost)
+    return Speed(per_step, per_operation, time.perf_counter() - began)
+
+
+def _seconds_per_step(body: Body, device: str) -> tuple[float, float]:
+    """Time of one step of one model in a fleet, and its multiply-adds."""
+    shape = body.shape(_N_INPUTS, _N_OUTPUTS)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(_N_BATCHES * BATCH_SIZE, _N_INPUTS, generator=generator)
+    y = torch.randint(_N_OUTPUTS, (len(x),), generator=generator)
+    members = [Member(seed=seed) for seed in range(_N_MODELS)]
+
+    def train(epochs: int) -> float:
+        settings = FleetSettings(loss=CrossEntropy(), max_epochs=epochs, batch_size=BATCH_SIZE, device=device)
+        start = time.perf_counter()
+        Fleet(shape, members, settings).fit(Table(x, y))
+        return time.perf_counter() - start
+
+    first = train(1)  # with all that is done once
+    once = min(first, train(1))
+    epochs = 1 + max(1, min(200, math.ceil(_SECONDS / once)))
+    per_epoch = (train(epochs) - once) / (epochs - 1)
+    if per_epoch <= 0:
+        per_epoch = once
+    return per_epoch / (_N_MODELS * _N_BATCHES), 3.0 * shape.n_effective_parameters() * BATCH_SIZE
+
+
+def in_words(seconds: float) -> str:
+    """Write a time for people."""
+    if math.isnan(seconds):
+        return "unknown"
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"

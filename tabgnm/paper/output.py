@@ -1,0 +1,127 @@
+"""What an experiment leaves behind: a CSV, a JSON, a PNG and a Markdown file, from one description of its result."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tabgnm import __version__
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table for people; the first column is text, the others are numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The result of one experiment.
+
+    Parameters
+    ----------
+    name : str
+        Of the files.
+    title : str
+    remarks : list of str
+        What a reader has to know: slices, samples, what is missing.
+    tables : list of TextTable
+    rows : list of mappings
+        For the CSV file; values that are lists are left out of it.
+    content : mapping
+        For the JSON file.
+    draw : callable or None
+        Draws the picture into a file.
+    """
+
+    name: str
+    title: str
+    remarks: list[str]
+    tables: list[TextTable]
+    rows: Sequence[Mapping[str, Any]]
+    content: Mapping[str, Any]
+    draw: Callable[[Path], None] | None = None
+
+
+def provenance(command: str, device: str) -> dict[str, str]:
+    """When, where and how a result was made."""
+    gpu = torch.cuda.get_device_name() if device != "cpu" and torch.cuda.is_available() else None
+    cores = f"{os.cpu_count()} CPU cores, {torch.get_num_threads()} threads"
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{gpu} and {cores}" if gpu else f"{cores} ({platform.machine()})",
+        "software": f"tabgnm {__version__}, torch {torch.__version__}, Python {platform.python_version()}",
+        "command": command,
+    }
+
+
+def write_page(page: Page, folder: Path, origin: Mapping[str, str]) -> list[Path]:
+    """Write the files of a page into a folder, each whole or not at all; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "csv": _csv(page.rows),
+        "json": json.dumps(_finite({**origin, "remarks": page.remarks, **page.content}), indent=1) + "\n",
+        "md": _markdown(page, origin),
+    }
+    paths = []
+    if page.draw is not None:
+        picture = folder / f"{page.name}.png"
+        part = folder / f".{page.name}.part.png"
+        page.draw(part)
+        part.replace(picture)
+        paths.append(picture)
+    for suffix, text in texts.items():
+        path = folder / f"{page.name}.{suffix}"
+        part = folder / f".{page.name}.part"
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+        paths.append(path)
+    return paths
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    plain = [{name: v for name, v in row.items() if not isinstance(v, (list, tuple, dict))} for row in rows]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fieldnames=list(plain[0]) if plain else ["nothing"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(plain)
+    return file.getvalue()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(own) for key, own in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(own) for own in value]
+    return value
+
+
+def _markdown(page: Page, origin: Mapping[str, str]) -> str:
+    lines = [f"# {page.title}", ""]
+    lines += [f"{name.capitalize()}: {text}  " for name, text in origin.items() if name != "command"]
+    lines += [f"Command: `{origin.get('command', '')}`", ""]
+    lines += [f"- {remark}" for remark in page.remarks] + ([""] if page.remarks else [])
+    for table in page.tables:
+        lines += [f"## {table.title}", "", f"| {' | '.join(table.columns)} |"]
+        lines.append("|---|" + "---:|" * (len(table.columns) - 1))
+        lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table.rows] + [""]
+    if page.draw is not None:
+        lines += [f"![{page.title}]({page.name}.png)", ""]
+    return "\n".join(lines)

@@ -1,0 +1,220 @@
+"""The paper's protocol (section 6): data, splits, grid and measures, as plain values and pure functions.
+
+10-fold cross-validation on the same splits for both models; a tenth of the training rows of a fold for validation; in
+each fold the configuration and the epoch with the lowest validation loss are evaluated on its test rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+
+from tabgnm.nn.shapes import GNMShape, MLPShape
+
+Array = NDArray[Any]
+Model = Literal["gnm", "mlp"]
+MODELS: tuple[Model, ...] = ("gnm", "mlp")
+Scaling = Literal["none", "standard"]
+SCALINGS = ("none", "standard")
+
+# Raised when a change of the code changes results: what a store holds from before then counts no longer.
+PROTOCOL_VERSION = 1
+
+N_FOLDS = 10
+VALIDATION_SHARE = 0.1
+BATCH_SIZE = 64
+MAX_EPOCHS = 300
+LAYERS = (2, 3, 4)
+DROPOUTS = (0.0, 0.2)
+LEARNING_RATES = (0.01, 0.001)
+WIDTHS: dict[Model, tuple[int, ...]] = {"gnm": (50, 100, 200, 300), "mlp": (32, 64, 128, 256)}
+WIDTHS_OF_ISOLET: dict[Model, tuple[int, ...]] = {"gnm": (800, 1000), "mlp": (512, 1024)}
+BUDGET, BUDGET_OF_ISOLET = 500_000, 5_000_000
+# "about 500k": the largest configuration of the grid that the paper uses may be a little above.
+BUDGET_SLACK = 1.05
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a network looks like: nodes of a GNM or hidden units of each layer of an MLP, and layers."""
+
+    model: Model
+    width: int
+    n_layers: int
+
+    def shape(self, n_inputs: int, n_outputs: int) -> GNMShape | MLPShape:
+        """Return the shape for so many encoded inputs and outputs."""
+        if self.model == "gnm":
+            return GNMShape(n_inputs, n_outputs, self.width, self.n_layers, init="paper")
+        return MLPShape(n_inputs, n_outputs, (self.width,) * (self.n_layers - 1), init="torch")
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.width}x{self.n_layers}"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is tuned beside the network."""
+
+    dropout: float
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a whole run shares; part of the key of every result."""
+
+    scaling: Scaling = "none"
+    max_epochs: int = MAX_EPOCHS
+    n_folds: int = N_FOLDS
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scaling not in SCALINGS:
+            raise ValueError(f"scaling={self.scaling!r} is not known; use 'none' (as published) or 'standard'")
+        for name, smallest in (("max_epochs", 1), ("n_folds", 2)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+                raise ValueError(f"{name}={value!r} is out of range; expected an integer >= {smallest}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which data: the name of a data set, its variant, a digest of its content, and what a network needs to know."""
+
+    name: str
+    variant: str
+    digest: str
+    task: Literal["classification", "regression"]
+    n_rows: int
+    n_inputs: int  # encoded
+    n_outputs: int
+    note: str = ""  # a leak, or a sample in place of all rows, is named in every table
+
+
+def trainings() -> list[Training]:
+    """The part of the grid that one fleet can hold."""
+    return [Training(*values) for values in itertools.product(DROPOUTS, LEARNING_RATES)]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A part of the grid that cannot or must not be trained, and why."""
+
+    body: Body
+    reason: str
+
+
+def bodies(source: Source, model: Model) -> tuple[list[Body], list[Skipped]]:
+    """Networks of the grid for a data set, and those that are left out."""
+    isolet = source.name == "isolet"
+    widths = (WIDTHS_OF_ISOLET if isolet else WIDTHS)[model]
+    budget = BUDGET_OF_ISOLET if isolet else BUDGET
+    kept, skipped = [], []
+    for width, n_layers in itertools.product(widths, LAYERS):
+        body = Body(model, width, n_layers)
+        smallest = source.n_inputs + source.n_outputs + 1
+        if model == "gnm" and width < smallest:
+            skipped.append(Skipped(body, f"{width} nodes are fewer than inputs + outputs + bias = {smallest}"))
+            continue
+        n_parameters = body.shape(source.n_inputs, source.n_outputs).n_parameters()
+        if n_parameters > BUDGET_SLACK * budget:
+            skipped.append(Skipped(body, f"{n_parameters:,} parameters are more than the budget of {budget:,}"))
+        else:
+            kept.append(body)
+    return kept, skipped
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows of one fold."""
+
+    train: Array
+    val: Array
+    test: Array
+
+
+def folds(n_rows: int, setting: Setting) -> Iterator[Fold]:
+    """Split rows: the same for all models and configurations."""
+    splitter = KFold(setting.n_folds, shuffle=True, random_state=setting.seed)
+    for number, (rest, test) in enumerate(splitter.split(np.zeros(n_rows))):
+        shuffled = np.random.default_rng([setting.seed, number]).permutation(rest)
+        n_val = max(1, round(VALIDATION_SHARE * len(rest)))
+        yield Fold(np.sort(shuffled[n_val:]), np.sort(shuffled[:n_val]), test)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One fleet: one network on one data set, all of the tuned rest, some folds. A pure function of its content."""
+
+    source: Source
+    setting: Setting
+    body: Body
+    folds: tuple[int, ...]
+
+    @property
+    def n_models(self) -> int:
+        """Trainings in the fleet."""
+        return len(self.folds) * len(trainings())
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the optimiser, of all models together."""
+        rows = self.source.n_rows * (1 - 1 / self.setting.n_folds) * (1 - VALIDATION_SHARE)
+        return max(1, math.ceil(rows / BATCH_SIZE)) * self.setting.max_epochs * self.n_models
+
+    @property
+    def cost(self) -> float:
+        """Multiply-adds of the training, for ordering and estimates."""
+        shape = self.body.shape(self.source.n_inputs, self.source.n_outputs)
+        return 3.0 * shape.n_effective_parameters() * BATCH_SIZE * self.n_steps
+
+    def members(self) -> list[tuple[Training, int]]:
+        """What each model of the fleet is, in order."""
+        return [(training, fold) for fold in self.folds for training in trainings()]
+
+    def key(self, training: Training, fold: int) -> str:
+        """Digest of everything that determines one result."""
+        content = {
+            "version": PROTOCOL_VERSION,
+            "source": [self.source.name, self.source.variant, self.source.digest],
+            "setting": asdict(self.setting),
+            "body": asdict(self.body),
+            "training": asdict(training),
+            "fold": fold,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def result_keys(self) -> list[str]:
+        """Keys of all results of the fleet."""
+        return [self.key(training, fold) for training, fold in self.members()]
+
+    def first_key(self) -> str:
+        """Key of its first result; no other unit of a plan has it."""
+        return self.key(*self.members()[0])
+
+    def by_fold(self) -> list[Unit]:
+        """Return the same work as one fleet per fold."""
+        return [replace(self, folds=(fold,)) for fold in self.folds]
+
+    def without(self, keys: Collection[str]) -> Unit | None:
+        """Return the fleet of the folds that have a result outside `keys`; None if there is none."""
+        left = [fold for fold in self.folds if any(self.key(own, fold) not in keys for own in trainings())]
+        return replace(self, folds=tuple(left)) if left else None
+
+    def __str__(self) -> str:
+        return f"{self.source.name} ({self.source.variant}) {self.body}, {len(self.folds)} folds"
+
+
+def units(source: Source, setting: Setting, models: Sequence[Model], only_folds: tuple[int, ...]) -> list[Unit]:
+    """All fleets of a data set."""
+    return [Unit(source, setting, body, only_folds) for model in models for body in bodies(source, model)[0]]

@@ -1,0 +1,152 @@
+"""From single trainings to the paper's tables: selection within each fold, means, differences, and statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+from tabgnm.paper.protocol import MODELS, Source
+from tabgnm.paper.published import Published, published
+from tabgnm.paper.work import Result
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one data set: the selected training of each fold, on the fold's test rows."""
+
+    dataset: str
+    variant: str
+    note: str
+    task: str
+    model: str
+    folds: tuple[int, ...]
+    n_configurations: tuple[int, int]  # the fewest and the most that a fold chose from
+    mean1: float
+    std1: float
+    mean2: float
+    std2: float
+    fold_values: tuple[float, ...]  # of the first measure
+    paper: Published | None  # None where the paper's numbers are of other data
+
+    @property
+    def difference(self) -> float | None:
+        """By how many standard deviations of the paper ours is better (negative: worse) in the first measure."""
+        if self.paper is None:
+            return None
+        gain = self.mean1 - self.paper.mean1 if self.task == "classification" else self.paper.mean1 - self.mean1
+        if self.paper.std1 == 0:
+            return 0.0 if gain == 0 else math.copysign(math.inf, gain)
+        return gain / self.paper.std1
+
+    @property
+    def label(self) -> str:
+        """Data set as a table names it."""
+        return f"{self.dataset} ({self.note})" if self.note else self.dataset
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, which JSON can write."""
+        difference = self.difference
+        finite = difference is not None and math.isfinite(difference)
+        return asdict(self) | {"difference": difference if finite else None, "label": self.label}
+
+
+def selected(results: Sequence[Result]) -> dict[int, Result]:
+    """Of each fold the training with the lowest validation loss; ties go to the first in the order of the store."""
+    best: dict[int, Result] = {}
+    for result in results:
+        if result.val_loss is None or result.metric1 is None:
+            continue
+        known = best.get(result.fold)
+        if known is None or known.val_loss is None or result.val_loss < known.val_loss:
+            best[result.fold] = result
+    return dict(sorted(best.items()))
+
+
+def summarise(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell]:
+    """One cell per data set and model, in the order of the sources; `results` are those of one setting."""
+    cells = []
+    for source in sources:
+        for model in MODELS:
+            own = [r for r in results if (r.dataset, r.variant, r.model) == (source.name, source.variant, model)]
+            best = selected(own)
+            if not best:
+                continue
+            first, second = (
+                np.array([getattr(r, name) for r in best.values()], float) for name in ("metric1", "metric2")
+            )
+            per_fold = [sum(result.fold == fold for result in own) for fold in best]
+            # Clean versions of leaky data sets and samples are other data than the paper's.
+            same_data = source.variant == "paper"
+            cells.append(
+                Cell(
+                    dataset=source.name,
+                    variant=source.variant,
+                    note=source.note,
+                    task=source.task,
+                    model=model,
+                    folds=tuple(best),
+                    n_configurations=(min(per_fold), max(per_fold)),
+                    mean1=float(first.mean()),
+                    std1=float(first.std()),
+                    mean2=float(second.mean()),
+                    std2=float(second.std()),
+                    fold_values=tuple(first.tolist()),
+                    paper=published().get((source.name, model)) if same_data else None,
+                )
+            )
+    return cells
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """GNM against MLP on one data set, fold by fold: mean gain of the GNM, and Wilcoxon's p-value (two-sided)."""
+
+    label: str
+    task: str
+    n_folds: int
+    gain: float
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """GNM against MLP over data sets of one task: how often it is better, and Wilcoxon's p-value (two-sided)."""
+
+    task: str
+    n_data_sets: int
+    n_better: int
+    p_value: float | None
+
+
+def compare(cells: Sequence[Cell]) -> tuple[list[Comparison], list[Verdict]]:
+    """Compare the models on every data set and fold that both have, and over the data sets of each task."""
+    by_model = {(cell.dataset, cell.variant, cell.model): cell for cell in cells}
+    comparisons = []
+    relative: dict[str, list[float]] = {}
+    for gnm in cells:
+        mlp = by_model.get((gnm.dataset, gnm.variant, "mlp"))
+        if gnm.model != "gnm" or mlp is None or gnm.folds != mlp.folds:
+            continue
+        gains = np.array(gnm.fold_values) - np.array(mlp.fold_values)
+        gains = gains if gnm.task == "classification" else -gains
+        comparisons.append(Comparison(gnm.label, gnm.task, len(gains), float(gains.mean()), _p_value(gains)))
+        # Errors have units: over data sets they are compared in shares of the MLP's error.
+        error = 100 - mlp.mean1 if gnm.task == "classification" else mlp.mean1
+        relative.setdefault(gnm.task, []).append(float(gains.mean()) / max(error, 1e-12))
+    verdicts = [
+        Verdict(task, len(gains), sum(gain > 0 for gain in gains), _p_value(np.array(gains)))
+        for task, gains in relative.items()
+    ]
+    return comparisons, verdicts
+
+
+def _p_value(gains: np.ndarray[Any, Any]) -> float | None:
+    """Wilcoxon's signed-rank test; 1 where all gains are 0, None for fewer than two."""
+    if len(gains) < 2:
+        return None
+    return 1.0 if not gains.any() else float(wilcoxon(gains).pvalue)

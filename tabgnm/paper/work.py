@@ -1,0 +1,117 @@
+"""One fleet of the protocol: trained, evaluated on its test rows, and returned as rows of results."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import f1_score, r2_score
+
+from tabgnm.paper import data as paper_data
+from tabgnm.paper.data import Encoded
+from tabgnm.paper.protocol import BATCH_SIZE, Unit, folds
+from tabgnm.training import Fleet, FleetResult, FleetSettings, Member
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training: what it was, and what came out."""
+
+    key: str
+    dataset: str
+    variant: str
+    scaling: str
+    epochs: int
+    model: str
+    width: int
+    n_layers: int
+    dropout: float
+    learning_rate: float
+    fold: int
+    n_parameters: int
+    best_epoch: int
+    status: str
+    val_loss: float | None
+    metric1: float | None  # accuracy in percent, or mean squared error
+    metric2: float | None  # macro F1 in percent, or R²
+    seconds: float  # its share of the fleet's time
+
+
+def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") -> list[Result]:
+    """Train and evaluate all models of a unit. The same unit gives the same results, wherever it runs."""
+    began = time.perf_counter()
+    source = unit.source
+    data = paper_data.load(source.name, source.variant, data_home)
+    if data.source.digest != source.digest:
+        raise ValueError(
+            f"data set {source.name!r} has another content here than where the work was planned; use the same files"
+        )
+    every_fold = list(folds(source.n_rows, unit.setting))
+    encoded = dict(zip(unit.folds, data.encoded([every_fold[fold] for fold in unit.folds], unit.setting), strict=True))
+    tables = list({id(own.table): own.table for own in encoded.values()}.values())
+    members = [
+        Member(
+            train=torch.as_tensor(every_fold[fold].train),
+            val=torch.as_tensor(every_fold[fold].val),
+            # Of the training itself, so that it does not matter who shares its fleet.
+            seed=int(unit.key(training, fold)[:12], 16),
+            learning_rate=training.learning_rate,
+            dropout=training.dropout,
+            table=next(at for at, table in enumerate(tables) if table is encoded[fold].table),
+        )
+        for training, fold in unit.members()
+    ]
+    settings = FleetSettings(loss=data.loss, max_epochs=unit.setting.max_epochs, batch_size=BATCH_SIZE, device=device)
+    where, shape = settings.torch_device(), unit.body.shape(source.n_inputs, source.n_outputs)
+    result = Fleet(shape, members, settings).fit(tables)
+    if any(model.history.status == "interrupted" for model in result.models):
+        raise KeyboardInterrupt
+    seconds = (time.perf_counter() - began) / len(members)
+    rows = []
+    for position, (training, fold) in enumerate(unit.members()):
+        history = result.models[position].history
+        metric1, metric2 = _evaluate(result, position, encoded[fold], every_fold[fold].test, source.task, where)
+        rows.append(
+            Result(
+                key=unit.key(training, fold),
+                dataset=source.name,
+                variant=source.variant,
+                scaling=unit.setting.scaling,
+                epochs=unit.setting.max_epochs,
+                model=unit.body.model,
+                width=unit.body.width,
+                n_layers=unit.body.n_layers,
+                dropout=training.dropout,
+                learning_rate=training.learning_rate,
+                fold=fold,
+                n_parameters=shape.n_parameters(),
+                best_epoch=history.best_epoch,
+                status=history.status,
+                val_loss=history.best_val_loss if np.isfinite(history.best_val_loss) else None,
+                metric1=metric1,
+                metric2=metric2,
+                seconds=seconds,
+            )
+        )
+    return rows
+
+
+def _evaluate(
+    result: FleetResult, position: int, encoded: Encoded, test: np.ndarray[Any, Any], task: str, device: torch.device
+) -> tuple[float | None, float | None]:
+    """Accuracy and macro F1 in percent, or mean squared error and R²; None where a model gives no finite numbers."""
+    rows, table = torch.as_tensor(test), encoded.table
+    outputs = result.predict(table.x[rows], models=[position], device=device)[0]
+    if not torch.isfinite(outputs).all():
+        return None, None
+    if task == "regression":
+        truth, predicted = (own[:, 0].double().numpy() for own in (table.y[rows], outputs))
+        return encoded.scale**2 * float(np.mean((truth - predicted) ** 2)), float(r2_score(truth, predicted))
+    # The authors threshold the logit of two classes at 0.5; 0 is what they mean.
+    labels = outputs.argmax(dim=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
+    known = table.y[rows] if table.y.dim() == 1 else table.y[rows, 0].long()
+    accuracy = 100 * float((known == labels).double().mean())
+    return accuracy, 100 * float(f1_score(known.numpy(), labels.numpy(), average="macro", zero_division=0))

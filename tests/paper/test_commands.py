@@ -1,0 +1,156 @@
+"""``tabgnm paper``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tabgnm.cli import app
+from tabgnm.paper import ResultStore
+from tabgnm.paper import data as paper_data
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SMALL = ["--only", "noisy_moons", "--folds", "0-1", "--epochs", "1", "--device", "cpu"]
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.chdir(tmp_path)
+    return CliRunner()
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+def files(folder: Path, name: str) -> tuple[list[dict[str, str]], dict[str, object], str]:
+    assert (folder / f"{name}.png").read_bytes().startswith(PNG_SIGNATURE)
+    with (folder / f"{name}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return rows, json.loads((folder / f"{name}.json").read_text()), (folder / f"{name}.md").read_text()
+
+
+def test_help_needs_neither_torch_nor_scikit_learn() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from tabgnm.cli import app\n"
+        "for command in ('tables', 'curves', 'runtime', 'sparse', 'all', 'merge'):\n"
+        "    assert CliRunner().invoke(app, ['paper', command, '--help']).exit_code == 0, command\n"
+        "assert not {'torch', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tables_are_printed_and_written_with_the_papers_numbers_and_call_a_slice_a_slice(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    result = runner.invoke(app, ["paper", "tables", *SMALL])
+    assert result.exit_code == 0, result.output
+    rows, content, page = files(tmp_path / "paper-results", "tables")
+    for text in ("99.90 ± 0.30", "A slice: 1 epochs, not the paper's 300.", "A slice: folds 0, 1 of 10."):
+        assert text in result.output and text in page
+    assert [row["model"] for row in rows] == ["gnm", "mlp"]
+    assert content["setting"] == {"scaling": "none", "max_epochs": 1, "n_folds": 10, "seed": 0}
+    assert content["date"] and content["machine"] and "software" in content
+    with ResultStore(tmp_path / "paper-results" / "results.sqlite") as store:
+        assert len(store.results()) == 24 * 4 * 2
+
+
+def test_what_is_stored_is_not_done_again_and_gives_the_same_table(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = runner.invoke(app, ["paper", "tables", *SMALL])
+    monkeypatch.setattr("tabgnm.paper.engines.run_unit", None)
+    second = runner.invoke(app, ["paper", "tables", *SMALL])
+    assert second.exit_code == 0 and second.output == first.output
+
+
+def test_a_slice_of_epochs_does_not_mix_with_another(runner: CliRunner, tmp_path: Path) -> None:
+    runner.invoke(app, ["paper", "tables", *SMALL])
+    shard = ["paper", "tables", *SMALL[:4], "--epochs", "2", "--shard", "1/12"]
+    result = runner.invoke(app, shard)
+    assert result.exit_code == 0, result.output
+    assert "Incomplete: noisy_moons" in result.output
+    content = json.loads((tmp_path / "paper-results" / "tables.json").read_text())
+    assert all(cell["n_configurations"][1] <= 12 for cell in content["cells"])
+
+
+def test_a_dry_run_lists_the_work_and_its_time_and_trains_nothing(runner: CliRunner, tmp_path: Path) -> None:
+    result = runner.invoke(app, ["paper", "tables", *SMALL, "--only", "diabetes", "--dry-run", "--jobs", "2"])
+    assert result.exit_code == 0, result.output
+    text = one_line(result.output)
+    assert "384 trainings (2 folds), roughly" in text and "an estimate from" in text and "A slice: 1 epochs" in text
+    with ResultStore(tmp_path / "paper-results" / "results.sqlite") as store:
+        assert store.results() == []
+
+
+def test_shards_in_stores_of_their_own_are_merged(runner: CliRunner) -> None:
+    for number in ("1", "2"):
+        arguments = ["--shard", f"{number}/2", "--store", f"{number}.sqlite"]
+        assert runner.invoke(app, ["paper", "tables", *SMALL, *arguments]).exit_code == 0
+    result = runner.invoke(app, ["paper", "merge", "whole.sqlite", "1.sqlite", "2.sqlite"])
+    assert result.exit_code == 0, result.output
+    with ResultStore("whole.sqlite") as store:
+        assert len(store.results()) == 24 * 4 * 2
+
+
+def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path) -> None:
+    result = runner.invoke(app, ["paper", "sparse", "--seeds", "2", "--output", "here"])
+    assert result.exit_code == 0, result.output
+    rows, content, page = files(tmp_path / "here", "sparse")
+    assert len(rows) == len(content["machines"]) == 2  # type: ignore[arg-type]
+    assert "input 0" in result.output and "best possible accuracy, 93.4 %" in page
+
+
+def test_curves_and_running_times_are_written(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moons = paper_data.load("noisy_moons", "paper", None)
+    monkeypatch.setattr(paper_data, "load", lambda *_: moons)
+    monkeypatch.setattr("tabgnm.paper.curves.TARGETS", {"tiny": 3_000})
+    monkeypatch.setattr("tabgnm.paper.runtime.TARGETS", {"tiny": 3_000})
+    monkeypatch.setattr("tabgnm.paper.runtime.NODES", (20, 30))
+    for name, only, n_rows in (("curves", "wireless", 2), ("runtime", "car", 4)):
+        result = runner.invoke(app, ["paper", name, "--only", only, "--epochs", "2", "--device", "cpu"])
+        assert result.exit_code == 0, result.output
+        rows, content, page = files(tmp_path / "paper-results", name)
+        assert len(rows) == n_rows and content and "tiny" in page
+        dry = runner.invoke(app, ["paper", name, "--only", only, "--epochs", "2", "--dry-run", "--device", "cpu"])
+        assert dry.exit_code == 0 and ("curves to train" in dry.output or "networks to measure" in dry.output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tables", "--folds", "a"], "'a' names no folds; write e.g. 0, 0-4 or 0,3,7"),
+        (["tables", "--shard", "3/2"], "'3/2' is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8"),
+        (["tables", "--only", "irsi"], "'irsi' is not a data set"),
+        (["tables", *SMALL, "--folds", "12"], "folds [12] do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
+        (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' is for clusters"),
+        (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),
+        (["curves", "--only", "adult"], "there are no curves for ['adult']"),
+    ],
+)
+def test_what_cannot_be_is_told_without_a_traceback(runner: CliRunner, arguments: list[str], message: str) -> None:
+    result = runner.invoke(app, ["paper", *arguments])
+    assert result.exit_code in (1, 2)
+    assert message in one_line(result.output) and "Traceback" not in result.output
+
+
+def test_an_interruption_says_that_the_same_command_goes_on(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tabgnm.paper.engines.run_unit", interrupted)
+    result = runner.invoke(app, ["paper", "tables", *SMALL])
+    assert result.exit_code == 130 and "the same command goes on from there" in result.output

@@ -1,0 +1,240 @@
+"""The results store: what it keeps, what it refuses, and what it says when it cannot go on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tabgnm.paper import ResultStore, StoreError
+from tabgnm.paper import store as store_module
+from tests.paper.examples import some_result
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.sqlite"
+
+
+def filled(path: Path, n: int = 3) -> list[object]:
+    with ResultStore(path) as store:
+        store.add([some_result(f"key {i}", fold=i) for i in range(n)])
+        return list(store.results())
+
+
+def test_what_was_added_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    known = filled(path)
+    with ResultStore(path) as store:
+        assert store.results() == known
+        assert store.results(["key 1", "key 7"]) == known[1:2]
+        assert store.done(["key 0", "key 9"]) == {"key 0"}
+
+
+def test_a_result_is_kept_as_it_was_first_stored(path: Path) -> None:
+    with ResultStore(path) as store:
+        store.add([some_result(metric1=90.0)])
+        store.add([some_result(metric1=10.0)])
+        assert [result.metric1 for result in store.results()] == [90.0]
+
+
+def test_numbers_come_back_bit_by_bit_and_none_stays_none(path: Path) -> None:
+    result = some_result(val_loss=0.1 + 0.2, metric1=None, metric2=1e-300)
+    with ResultStore(path) as store:
+        store.add([result])
+        assert store.results() == [result]
+
+
+def test_more_keys_than_a_statement_takes_are_no_problem(path: Path) -> None:
+    with ResultStore(path) as store:
+        store.add([some_result(f"{i}", fold=i) for i in range(1700)])
+        assert len(store.done(f"{i}" for i in range(3000))) == 1700
+
+
+def test_the_results_of_a_fleet_are_added_together_or_not_at_all(path: Path) -> None:
+    with ResultStore(path) as store:
+        broken = some_result("b", dataset=object())
+        with pytest.raises(StoreError, match="cannot be used"):
+            store.add([some_result("a"), broken])
+        assert store.results() == []
+        store.add([some_result("a")])  # and the store still works
+        assert len(store.results()) == 1
+
+
+def test_records_are_kept_as_json(path: Path) -> None:
+    with ResultStore(path) as store:
+        assert store.record("curve") is None
+        store.keep("curve", {"train_loss": [1.0, 0.5]})
+        store.keep("curve", "another")
+        assert store.record("curve") == {"train_loss": [1.0, 0.5]}
+
+
+def test_stores_of_several_machines_are_merged(tmp_path: Path) -> None:
+    for name, fold in (("a", 0), ("b", 1)):
+        with ResultStore(tmp_path / name) as store:
+            store.add([some_result(f"{fold}", fold=fold), some_result("both", fold=2)])
+            store.keep(name, fold)
+    with ResultStore(tmp_path / "a") as store:
+        assert store.merge(tmp_path / "b") == 1
+        assert [result.fold for result in store.results()] == [0, 1, 2]
+        assert store.record("b") == 1
+
+
+# Claims
+
+
+def test_what_one_process_claims_another_does_not_get(path: Path) -> None:
+    with ResultStore(path) as one, ResultStore(path) as other:
+        assert one.claim(["a", "b"]) == {"a", "b"}
+        assert other.claim(["b", "c"]) == {"c"}
+        assert one.claim(["a", "c"]) == {"a"}
+        one.release()
+        assert other.claim(["a", "b"]) == {"a", "b"}
+
+
+def test_what_is_done_cannot_be_claimed_and_needs_no_claim_any_more(path: Path) -> None:
+    with ResultStore(path) as one, ResultStore(path) as other:
+        one.claim(["k", "l"])
+        one.add([some_result("k")])
+        assert other.claim(["k", "l"]) == set()
+        one.release()
+        assert other.claim(["k", "l"]) == {"l"}
+
+
+def test_the_claims_of_a_process_that_is_gone_are_free_at_once(path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with ResultStore(path) as one, ResultStore(path) as other:
+        one.owner = f"{socket.gethostname()}:{gone.pid}:x"
+        one.claim(["a"])
+        assert other.claim(["a"]) == {"a"}
+
+
+def test_the_claims_of_another_machine_last_until_they_are_not_renewed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ResultStore(path) as one, ResultStore(path) as other:
+        one.owner = "elsewhere:1:x"
+        one.claim(["a"])
+        assert other.claim(["a"]) == set()
+        monkeypatch.setattr(store_module, "CLAIM_SECONDS", 0.2)
+        monkeypatch.setattr(store_module, "RENEW_SECONDS", 0.02)
+        with one.renewing():
+            time.sleep(0.4)
+            assert other.claim(["a"]) == set()
+        time.sleep(0.3)
+        assert other.claim(["a"]) == {"a"}
+
+
+# What cannot be used
+
+
+def test_a_store_of_a_newer_layout_is_refused(path: Path) -> None:
+    filled(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(
+        StoreError, match=r"written by a newer tabgnm \(version 99 of its layout, this one knows 1\); use"
+    ):
+        ResultStore(path)
+
+
+def test_another_sqlite_file_is_refused_and_left_alone(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is an SQLite file, but no store of results; use another file"):
+        ResultStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text("fold,accuracy\n" * 200)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is damaged or no SQLite file, and was left as it is; move it away"):
+        ResultStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store_is_refused_and_left_alone(path: Path) -> None:
+    filled(path, 500)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = b"\x07" * 4096
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"is damaged .* recover its rows with `sqlite3 FILE .recover`"):
+        ResultStore(path)
+    assert path.read_bytes() == bytes(content)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"the folder of the store .*nowhere.* does not exist; create it first"):
+        ResultStore(tmp_path / "nowhere" / "results.sqlite")
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened; check the rights of its folder, and that it is no folder"):
+        ResultStore(tmp_path)
+
+
+@contextmanager
+def no_rights(folder: Path) -> Iterator[None]:
+    """Make a folder and its files read-only, for root too."""
+    user = os.geteuid()
+    paths = [*folder.iterdir(), folder]
+    for path in paths:
+        path.chmod(0o555)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        for path in paths:
+            path.chmod(0o755)
+
+
+def test_a_read_only_folder_is_named_and_loses_nothing(path: Path) -> None:
+    known = filled(path)
+    for folder in path.parents:  # of pytest's folders only the owner may read
+        if folder.stat().st_mode & 0o055 != 0o055 and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    with no_rights(path.parent), pytest.raises(StoreError, match="check the rights of"), ResultStore(path) as store:
+        store.add([some_result("new")])
+    with ResultStore(path) as store:
+        assert store.results() == known
+
+
+def add_many(store: ResultStore) -> None:
+    for i in range(50):
+        store.add([some_result(f"{i}-{j}", dataset="x" * 500, fold=j) for j in range(40)])
+
+
+def test_a_full_disk_is_named_and_loses_nothing(path: Path) -> None:
+    known = filled(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with ResultStore(path) as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+        try:
+            with pytest.raises(
+                StoreError, match="is full or fails; what was stored is still there: make room and go on"
+            ):
+                add_many(store)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        n_stored = len(store.results())
+        assert set(known) <= set(store.results()) and n_stored % 40 == 3  # whole fleets only
+        store.add([some_result("after")])  # there is room again
+        assert len(store.results()) == n_stored + 1
+    with ResultStore(path) as store:
+        assert len(store.results()) == n_stored + 1

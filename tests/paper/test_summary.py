@@ -1,0 +1,90 @@
+"""From trainings to tables: selection, means, differences, statistics."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from tabgnm.paper import Published, compare, published, summarise
+from tabgnm.paper.protocol import Source
+from tabgnm.paper.summary import selected
+from tests.paper.examples import some_result
+
+MOONS = Source("noisy_moons", "paper", "digest", "classification", 1000, 2, 1)
+WINE = Source("wine", "paper", "digest", "regression", 4898, 11, 1)
+
+
+def test_within_each_fold_the_lowest_validation_loss_decides_and_test_rows_do_not() -> None:
+    results = [
+        some_result("a", fold=0, val_loss=0.3, metric1=99.0),
+        some_result("b", fold=0, val_loss=0.2, metric1=80.0, width=100),
+        some_result("c", fold=1, val_loss=0.1, metric1=70.0),
+        some_result("d", fold=1, val_loss=0.1, metric1=90.0, width=100),  # of equal ones the first counts
+        some_result("e", fold=1, val_loss=None, metric1=100.0, width=200),
+    ]
+    assert {fold: result.key for fold, result in selected(results).items()} == {0: "b", 1: "c"}
+    [cell] = summarise([MOONS], results)
+    assert (cell.mean1, cell.std1, cell.folds, cell.n_configurations) == (75.0, 5.0, (0, 1), (2, 3))
+
+
+def test_the_paper_is_quoted_in_its_own_numbers() -> None:
+    assert len(published()) == 42
+    assert published()["dry_bean", "gnm"] == Published(89.14, 0.93, 89.80, 0.87)
+    assert published()["year", "mlp"] == Published(989.7, 177.7, -7.282, 1.481)
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "metric1", "expected"),
+    [(MOONS, "mlp", 99.6, -1.0), (WINE, "gnm", 0.478, 2.0), (WINE, "mlp", 0.674, -1.0)],
+)
+def test_differences_are_in_standard_deviations_of_the_paper_and_positive_where_we_are_better(
+    source: Source, model: str, metric1: float, expected: float
+) -> None:
+    [cell] = summarise([source], [some_result(dataset=source.name, model=model, metric1=metric1)])
+    assert cell.difference == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_published_deviation_of_0_gives_no_number_but_a_side() -> None:
+    [cell] = summarise([MOONS], [some_result(metric1=99.0)])
+    assert cell.difference == -math.inf and cell.as_dict()["difference"] is None
+    [cell] = summarise([MOONS], [some_result(metric1=100.0)])
+    assert cell.difference == 0
+
+
+def test_clean_versions_and_samples_are_not_compared_with_the_paper() -> None:
+    for name, variant in (("electrical_grid", "clean"), ("susy", "sample")):
+        source = Source(name, variant, "digest", "classification", 10000, 12, 1, "the note")
+        [cell] = summarise([source], [some_result(dataset=name, variant=variant)])
+        assert cell.paper is None and cell.difference is None
+        assert cell.label == f"{name} (the note)"
+
+
+def test_models_are_compared_fold_by_fold_and_over_data_sets() -> None:
+    generator = np.random.default_rng(0)
+    results, gains = [], []
+    for fold in range(10):
+        gnm, mlp = generator.normal(90, 1), generator.normal(89, 1)
+        gains.append(gnm - mlp)
+        for model, value in (("gnm", gnm), ("mlp", mlp)):
+            results.append(some_result(f"{model}{fold}", model=model, fold=fold, metric1=value))
+            wine = {"dataset": "wine", "model": model, "fold": fold, "metric1": 1 / value}
+            results.append(some_result(f"{model}{fold}w", **wine))
+    [moons, wine], verdicts = compare(summarise([MOONS, WINE], results))
+    assert moons.gain == pytest.approx(np.mean(gains)) and moons.p_value == pytest.approx(wilcoxon(gains).pvalue)
+    assert wine.gain > 0  # errors: lower is better
+    assert [(own.task, own.n_data_sets, own.n_better) for own in verdicts] == [
+        ("classification", 1, 1),
+        ("regression", 1, 1),
+    ]
+    assert all(own.p_value is None for own in verdicts)  # one data set says nothing
+
+
+def test_models_without_common_folds_are_not_compared() -> None:
+    results = [some_result("a", model="gnm", fold=0), some_result("b", model="mlp", fold=1)]
+    assert compare(summarise([MOONS], results)) == ([], [])
+
+
+def test_equal_models_are_not_different() -> None:
+    results = [some_result(f"{model}{fold}", model=model, fold=fold) for model in ("gnm", "mlp") for fold in range(3)]
+    assert compare(summarise([MOONS], results))[0][0].p_value == 1.0

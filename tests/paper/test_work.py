@@ -1,0 +1,68 @@
+"""A unit of work is a pure function of its content."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tabgnm.paper import Result, Setting, Unit, run_unit
+from tabgnm.paper import data as paper_data
+from tabgnm.paper.protocol import MODELS, Body, Model
+
+
+def unit(model: Model = "gnm", name: str = "noisy_moons", folds: tuple[int, ...] = (0, 1), epochs: int = 3) -> Unit:
+    source = paper_data.load(name, "paper", None).source
+    return Unit(source, Setting(max_epochs=epochs), Body(model, 50, 2), folds)
+
+
+def content(results: list[Result]) -> dict[str, Result]:
+    return {result.key: replace(result, seconds=0.0) for result in results}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_unit_gives_the_same_results(model: Model) -> None:
+    assert content(run_unit(unit(model))) == content(run_unit(unit(model)))
+
+
+@pytest.mark.parametrize("name", ["noisy_moons", "diabetes"])
+def test_a_result_does_not_depend_on_who_shares_the_fleet(name: str) -> None:
+    together = content(run_unit(unit(name=name, folds=(0, 1, 2, 5))))
+    alone = content(run_unit(unit(name=name, folds=(5,))))
+    for key, result in alone.items():
+        for measure in ("val_loss", "metric1", "metric2"):
+            assert getattr(together[key], measure) == pytest.approx(getattr(result, measure), rel=1e-4)
+
+
+def test_random_numbers_of_the_caller_neither_matter_nor_change() -> None:
+    torch.manual_seed(1)
+    first = content(run_unit(unit()))
+    torch.manual_seed(2)
+    before = torch.random.get_rng_state()
+    assert content(run_unit(unit())) == first
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_there_is_a_result_for_each_fold_dropout_and_learning_rate() -> None:
+    results = run_unit(unit())
+    assert [result.key for result in results] == unit().result_keys()
+    assert {(r.fold, r.dropout, r.learning_rate) for r in results} == {
+        (fold, dropout, rate) for fold in (0, 1) for dropout in (0.0, 0.2) for rate in (0.01, 0.001)
+    }
+    assert all(result.status == "completed" and 1 <= result.best_epoch <= 3 for result in results)
+
+
+def test_the_moons_are_learned() -> None:
+    results = run_unit(unit(folds=(0,), epochs=30))
+    assert max(result.metric1 or 0 for result in results) > 80
+
+
+def test_errors_are_in_the_units_of_the_target_whatever_the_scaling() -> None:
+    of_diabetes = unit(name="diabetes", folds=(0,), epochs=30)
+    scaled = replace(of_diabetes, setting=Setting(scaling="standard", max_epochs=30))
+    best = min(run_unit(scaled), key=lambda result: result.val_loss or 0)
+    assert 1500 < (best.metric1 or 0) < 6000 and 0 < (best.metric2 or 0) < 1
+
+
+def test_data_that_differ_from_the_planned_ones_are_refused() -> None:
+    with pytest.raises(ValueError, match="has another content here than where the work was planned; use the same"):
+        run_unit(replace(unit(), source=replace(unit().source, digest="another")))
