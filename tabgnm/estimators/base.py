@@ -15,7 +15,7 @@ from torch import Tensor
 from tabgnm.estimators import fitting, importance, prediction
 from tabgnm.estimators.checks import check_integer, check_lengths, in_range, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedFit, PreparedRows
-from tabgnm.estimators.parameters import FREE_PARAMETERS, NETWORK_ONLY, TrainingParameters
+from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, FREE_PARAMETERS, NETWORK_ONLY, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
@@ -249,7 +249,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             encoder, x = going_on.encoder, going_on.encoder.encode(raw, dtype=dtype)
         else:
             looked_at = None if len(trained_on) == n_rows else trained_on
-            encoder, x = shared.encode(raw, kept, self._table_settings(), looked_at, dtype)
+            encoder, x = shared.encode(raw, kept, self._table_settings(raw.n_columns), looked_at, dtype)
             if one_epoch and not any(column.encoded for column in encoder.columns):
                 raise ValueError(
                     f"no column varies in the {n_rows} rows of the first call of partial_fit, which fixes how columns "
@@ -273,10 +273,13 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             n_rows=n_rows,
         )
 
-    def _table_settings(self) -> TableSettings:
+    def _table_settings(self, n_columns: int) -> TableSettings:
+        embedding = self.numeric_embedding
+        if embedding == "auto":
+            embedding = "periodic" if n_columns <= AUTO_EMBEDDED_COLUMNS else None
         return TableSettings(
             scaling=self.scaling,
-            numeric_embedding=self.numeric_embedding,
+            numeric_embedding=embedding,
             n_basis=self.n_basis,
             numeric_dim=self.numeric_dim,
             frequency_scale=self.frequency_scale,

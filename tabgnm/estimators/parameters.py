@@ -33,6 +33,8 @@ from tabgnm.training import FleetSettings
 # Every node but the bias is updated, so the number of nodes is the width of a layer.
 AUTO_NODES = 256
 AUTO_FREE_NODES = 32
+MOST_AUTO_NODES = 8192  # with more, the edges of a single round take a gigabyte in training
+AUTO_EMBEDDED_COLUMNS = 100
 AUTO_BATCHES = 64
 AUTO_BATCH_SIZES = (32, 512)
 
@@ -77,6 +79,12 @@ class GNMParameters:
         smallest = n_inputs + n_outputs + 1
         if self.n_nodes == "auto":
             n_nodes = max(AUTO_NODES, smallest + AUTO_FREE_NODES)
+            if n_nodes > MOST_AUTO_NODES and not self.clamp_inputs:
+                raise ValueError(
+                    f"n_nodes='auto' would make {n_nodes} nodes of {n_inputs} encoded inputs, and edges between all of "
+                    "them; use clamp_inputs=True, with which edges grow only in proportion to the inputs, an MLP, or "
+                    "fewer columns"
+                )
         elif isinstance(self.n_nodes, str):
             raise ValueError(f"n_nodes={self.n_nodes!r} is not known; use a number of nodes, or 'auto'")
         else:
@@ -148,9 +156,10 @@ class TrainingParameters:
         weights of its best epoch are kept. Without validation rows there is nothing to wait for.
     scaling : {"quantile", "robust", "standard", "none"}, default="quantile"
         Of numbers.
-    numeric_embedding : {"periodic", "piecewise"} or None, default="periodic"
+    numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
         Learned features of each number: a linear map of cosines with learned frequencies, or of a piecewise linear
-        encoding on quantile bins; None uses the scaled numbers themselves.
+        encoding on quantile bins; None uses the scaled numbers themselves. "auto" takes "periodic" for tables of up
+        to 100 columns, and None for wider ones, where it would make networks several times as wide as the table.
     n_basis : int, default=16
         Cosines, or bins, per number.
     numeric_dim : int, default=4
@@ -193,7 +202,7 @@ class TrainingParameters:
     validation_fraction: float = 0.1
     patience: int | None = 20
     scaling: str = "quantile"
-    numeric_embedding: str | None = "periodic"
+    numeric_embedding: str | None = "auto"
     n_basis: int = 16
     numeric_dim: int = 4
     frequency_scale: float = 0.1

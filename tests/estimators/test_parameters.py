@@ -8,6 +8,7 @@ import logging
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
@@ -158,3 +159,20 @@ def test_an_option_is_never_ignored_in_silence() -> None:
     ):
         found = mlp(**({"max_epochs": 20, "learning_rate": 0.1} | changed)).fit(F, Y).predict_proba(F)
         assert abs(found - plain).max() > 1e-9, changed
+
+
+def test_numbers_are_embedded_by_themselves_only_where_the_table_is_narrow() -> None:
+    random = np.random.default_rng(0)
+    for n_columns, encoding in ((100, "periodic"), (101, "scaled")):
+        model = MLPRegressor(n_members=1, max_epochs=1, hidden=(4,)).fit(random.normal(size=(30, n_columns)), range(30))
+        assert ("periodic" in str(model.columns_[0].encoding)) == (encoding == "periodic")
+
+
+def test_a_table_too_wide_for_a_dense_machine_is_an_error_with_a_way_out() -> None:
+    wide, y = np.random.default_rng(0).normal(size=(6, 8200)), [0, 1, 0, 1, 0, 1]
+    with pytest.raises(
+        ValueError, match=r"n_nodes='auto' would make 8234 nodes of 8200 encoded inputs.*clamp_inputs=True"
+    ):
+        GNMClassifier(n_members=1, max_epochs=1, scaling="none").fit(wide, y)
+    model = GNMClassifier(n_members=1, max_epochs=1, scaling="none", clamp_inputs=True).fit(wide, y)
+    assert model.predict(wide).shape == (6,)
