@@ -43,21 +43,28 @@ class Saver(Protocol):
 
 
 class _Threads:
-    """One thread for steps in NumPy: its threads and torch's would keep each other from the same cores."""
+    """One thread where more do not pay.
+
+    Steps in NumPy have one because its threads and torch's would keep each other from the same cores. Small ones in
+    torch have one because a second gains a fifth at most, and costs ten times the time if another program uses its core.
+    """
 
     def __init__(self) -> None:
         self._n_torch = torch.get_num_threads()
         self._limits: threadpool_limits | None = None
+        self._one = False
 
-    def use_one(self, wanted: bool) -> None:
+    def use_one(self, wanted: bool, *, in_numpy: bool = False) -> None:
         """Use one thread from now on, or as many as before."""
-        if wanted and self._limits is None:
+        # NumPy's first, as torch shares a library with them: its own number has the last word.
+        if in_numpy and self._limits is None:
             self._limits = threadpool_limits(limits=1, user_api="blas")
-            torch.set_num_threads(1)
-        elif not wanted and self._limits is not None:
+        elif not in_numpy and self._limits is not None:
             self._limits.restore_original_limits()
-            self._limits = None
-            torch.set_num_threads(self._n_torch)
+            self._limits, self._one = None, not wanted
+        if wanted != self._one:
+            self._one = wanted
+            torch.set_num_threads(1 if wanted else self._n_torch)
 
 
 class Flight:
@@ -97,7 +104,7 @@ class Flight:
         threads = _Threads()
         try:
             while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
-                threads.use_one(lockstep.in_numpy)
+                threads.use_one(lockstep.in_numpy or lockstep.is_small, in_numpy=lockstep.in_numpy)
                 runner.run(n_epochs)
                 metric = [] if lockstep.val_metric is None else [lockstep.val_metric]
                 self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active, *metric]))

@@ -27,6 +27,7 @@ from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.staging import Staging
 
+_ONE_THREAD_WORK = 4_000_000  # multiply-adds of a forward pass of all models
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
 _EPOCHS_AHEAD = 64
 
@@ -220,6 +221,12 @@ class Lockstep:
         self.dropout.start(list(self._keys[1 : 1 + n_dropout]))
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a step on a CPU is so small that a second thread hardly pays."""
+        work = len(self.members) * self.epochs.batch_size * self.shape.n_effective_parameters()
+        return self.flat.device.type == "cpu" and work <= _ONE_THREAD_WORK
 
     @property
     def in_numpy(self) -> bool:
