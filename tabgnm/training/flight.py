@@ -46,7 +46,7 @@ class _Threads:
     """One thread where more do not pay.
 
     Steps in NumPy have one because its threads and torch's would keep each other from the same cores. Small ones in
-    torch have one because a second gains a fifth at most, and costs ten times the time if another program uses its core.
+    torch have one because a second gains a fifth at most, and costs ten times the time if somebody else uses its core.
     """
 
     def __init__(self) -> None:
