@@ -77,6 +77,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _check_y(self, y: Any, name: str) -> Array:
         raise NotImplementedError
 
+    def _check_scored(self, y: Array) -> None:
+        """Raise where targets cannot be compared with predictions."""
+        raise NotImplementedError
+
     # Fitting
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
@@ -95,24 +99,32 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             Rows to validate all members on, instead of `validation_fraction` of X. Nothing else is learned from them,
             and they all count alike, whatever the weights of rows and classes.
 
+        Ctrl-C ends training after the epoch at work and raises KeyboardInterrupt. The estimator is fitted then, with
+        the best weights until there; `history_` says "interrupted".
+
         Returns
         -------
         self
         """
         going_on = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
-        prepared = self._prepare(X, y, sample_weight, X_val, y_val, going_on=going_on)
-        self._keep(prepared, self._train(prepared), going_on)
-        return self
+        return self._fit_prepared(self._prepare(X, y, sample_weight, X_val, y_val, going_on=going_on), going_on)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """Train one epoch on these rows, going on from the weights there are."""
         going_on = getattr(self, "fitted_", None)
         prepared = self._prepare(X, y, sample_weight, None, None, going_on=going_on, classes=classes, one_epoch=True)
-        self._keep(prepared, self._train(prepared), going_on)
-        return self
+        return self._fit_prepared(prepared, going_on)
 
     def _train(self, prepared: PreparedFit) -> list[TrainedModel]:
         return FleetPlan(prepared.jobs, prepared.rows.table).run(verbose=self.verbose)
+
+    def _fit_prepared(self, prepared: PreparedFit, going_on: FittedNetworks | None) -> Self:
+        trained = self._train(prepared)
+        self._keep(prepared, trained, going_on)
+        # Who calls fit in a loop wants Ctrl-C to end the loop; what was trained until then is there all the same.
+        if any(model.history.status == "interrupted" for model in trained):
+            raise KeyboardInterrupt("fit was interrupted; the estimator has the best weights of the epochs until then")
+        return self
 
     def _prepare(
         self,
@@ -397,6 +409,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         raw = self._matched(read_table(X))
         targets = self._check_y(y, "y")
         check_lengths(raw.n_rows, targets)
+        self._check_scored(targets)
         return importance.permutation_importance(
             self,
             raw,

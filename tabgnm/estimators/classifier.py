@@ -195,9 +195,22 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         y = self._check_y(y, "y")
         predicted = self.predict(X)
         check_lengths(len(predicted), y)
-        if y.shape != predicted.shape:
-            raise ValueError(f"y has shape {y.shape}; expected {predicted.shape}, as predictions have")
+        self._check_scored(y)
         return self._score_labels(y, predicted, sample_weights(sample_weight, len(y)))
+
+    def _check_scored(self, y: Array) -> None:
+        targets = self._class_targets()
+        n_columns = len(targets.classes) if targets.kind in ("multilabel", "joint") else None
+        if y.shape[1:] != (() if n_columns is None else (n_columns,)):
+            shape = (len(y),) if n_columns is None else (len(y), n_columns)
+            raise ValueError(f"y has shape {y.shape}; expected {shape}, as predictions have")
+        for column, classes in zip(y.reshape(len(y), -1).T, targets.classes, strict=True):
+            kinds = [_kind_of_labels(labels) for labels in (column, classes)]
+            if kinds[0] != kinds[1] and "others" not in kinds:
+                raise ValueError(
+                    f"y holds {kinds[0]} such as {column[0]!r}, but the classes are {kinds[1]} such as {classes[0]!r}; "
+                    "give labels of the same type as in fit"
+                )
 
     @staticmethod
     def _score_labels(y: Array, predicted: Array, sample_weight: Any) -> float:
@@ -215,6 +228,14 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _kind_of_labels(labels: Array) -> str:
+    """Numbers (booleans counted in), strings, or others."""
+    if labels.dtype.kind == "O":
+        kinds = {"strings" if isinstance(value, str) else "others" for value in labels}
+        return kinds.pop() if len(kinds) == 1 else "others"
+    return "numbers" if labels.dtype.kind in "biufc" else "strings" if labels.dtype.kind in "SU" else "others"
 
 
 def _given_class_weights(class_weight: Any, y: Array) -> Array:

@@ -156,9 +156,16 @@ def _never_finite(model: TrainedModel) -> bool:
 
 
 def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """History of a model that was trained on: its epochs one after the other."""
-    lists = {name: [*old.get(name, []), *value] for name, value in new.items() if isinstance(value, list)}
-    n_before = len(old["train_loss"])
+    """History of a model that was trained on: its epochs one after the other, with gaps where nobody validated."""
+    n_before, n_new = len(old["train_loss"]), len(new["train_loss"])
+    lists = {}
+    for name, value in new.items():
+        if isinstance(value, list):
+            before = old.get(name, [])
+            gap = None if name.endswith("loss") else float("nan")  # as each of them writes what is not a number
+            if before or value:
+                before, value = before + [gap] * (n_before - len(before)), value + [gap] * (n_new - len(value))
+            lists[name] = before + value
     return lists | {"best_epoch": n_before + new["best_epoch"], "status": new["status"]}
 
 

@@ -51,7 +51,7 @@ def gradient_times_input(fitted: FittedNetworks, x: Tensor, n_columns: int) -> A
     total.index_add_(2, torch.as_tensor(owners), products)
     mean = total.abs().mean(dim=(0, 1)).numpy()
     mean = np.where(np.isfinite(mean), mean, 0.0)
-    return np.asarray(mean / mean.sum() if mean.sum() > 0 else np.full(n_columns, 1 / n_columns))
+    return np.asarray(mean / mean.sum() if mean.sum() > 0 else np.zeros(n_columns))
 
 
 def permutation_importance(

@@ -25,10 +25,10 @@ def block_rows(n_encoded: int) -> int:
 
 
 class _OneThread:
-    """While anybody is inside, torch uses one thread.
+    """Computes with one thread of torch: calling a second one for a few rows costs more than it saves.
 
-    Calling a second one for a few rows costs more than it saves and, where other programs use the cores, a hundred
-    times more. torch has one setting for all threads of Python, so the last one to leave restores it.
+    Where other programs use the cores, it costs a hundred times more. torch keeps a number for each thread of Python,
+    and one that new threads begin with; so what is restored is the number from before anybody was inside.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class _OneThread:
         with self._lock:
             if self._inside == 0:
                 self._before = torch.get_num_threads()
-                if self._before > 1:
-                    torch.set_num_threads(1)
             self._inside += 1
+            if self._before > 1:
+                torch.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0 and self._before > 1:
+            if self._before > 1:
                 torch.set_num_threads(self._before)
 
 

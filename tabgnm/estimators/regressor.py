@@ -31,7 +31,9 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         given = as_target_array(y, name)
         try:
             # NumPy would read numbers in text, and count the microseconds of dates.
-            if given.dtype.kind not in "biufO" or any(isinstance(value, str | bytes) for value in given.flat[:1]):
+            if given.dtype.kind not in "biufO" or (
+                given.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in given.flat)
+            ):
                 raise TypeError(f"such as {given.flat[0]!r}")
             with np.errstate(over="ignore"):
                 numbers = np.asarray(given, dtype=np.float64)
@@ -126,6 +128,11 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         predicted = self.predict(X)
         check_lengths(len(predicted), y)
         return float(r2_score(y, predicted, sample_weight=sample_weights(sample_weight, len(y))))
+
+    def _check_scored(self, y: Array) -> None:
+        n_outputs = self._number_targets().n_outputs
+        if y.reshape(len(y), -1).shape[1] != n_outputs:
+            raise ValueError(f"y has shape {y.shape}; expected {n_outputs} numbers per row, as in fit")
 
     def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
         """Return the score of rows whose outputs are known."""

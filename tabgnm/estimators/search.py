@@ -52,15 +52,14 @@ class _Fit:
 
     estimator: Any  # the estimator, or a pipeline that ends with it
     fold: _Fold
+    candidate: dict[str, Any]
     prepared: PreparedFit | None = None
     seconds: float = 0.0
     error: str | None = None
 
     @property
     def model(self) -> TabularEstimator:
-        found = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
-        assert isinstance(found, TabularEstimator)
-        return found
+        return _last_step(self.estimator)
 
 
 class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -158,7 +157,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         -------
         self
         """
-        self._last_step()._check_y(y, "y")  # before the splitter looks at it
+        _last_step(self.estimator)._check_y(y, "y")  # before the splitter looks at it
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
@@ -174,7 +173,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         candidates = self._candidates()
         folds = [_Fold(train, test) for train, test in splits]
         fits = [
-            _Fit(estimator, fold)
+            _Fit(estimator, fold, candidate)
             for candidate in candidates
             for estimator, fold in zip(self._copies(candidate, len(folds)), folds, strict=True)
         ]
@@ -207,17 +206,6 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results
         return self
-
-    def _last_step(self) -> TabularEstimator:
-        last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
-        if not isinstance(last, TabularEstimator):
-            raise TypeError(
-                f"estimator is a {type(last).__name__}; expected one of tabgnm's, or a Pipeline that ends with one: "
-                "use GridSearchCV for others"
-            )
-        if last.warm_start:
-            raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
-        return last
 
     def _candidates(self) -> list[dict[str, Any]]:
         grid = [self.param_grid] if isinstance(self.param_grid, Mapping) else list(self.param_grid)
@@ -273,8 +261,15 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             own = fold.part("params", lambda: _check_method_params(X, params=fit_params, indices=fold.train))
             rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
             if isinstance(fit.estimator, Pipeline):
-                rows, own = self._through_pipeline(fit.estimator, rows, targets, own)
-                shared = EncodedTables()  # steps before the last one may give each candidate another table
+                own = self._of_last_step(fit.estimator, own)
+                # Candidates with the same steps before the last one share what these make of the fold.
+                last = fit.estimator.steps[-1][0]
+                given = [(name, id(value)) for name, value in fit.candidate.items() if name.partition("__")[0] != last]
+                steps = sorted(given)
+                first, rows, shared = fold.part(
+                    f"steps {steps}", partial(self._first_steps, fit.estimator, rows, targets)
+                )
+                fit.estimator.steps[:-1] = first
             fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
         except Exception:
             if self.error_score == "raise":
@@ -283,14 +278,19 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
         fit.seconds += time.time() - began
 
     @staticmethod
-    def _through_pipeline(pipeline: Pipeline, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Fit the steps before the last one; gives the last one's rows and parameters."""
+    def _of_last_step(pipeline: Pipeline, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of `fit` that are for the last step."""
         last = pipeline.steps[-1][0]
-        own = {name[len(last) + 2 :]: value for name, value in params.items() if name.startswith(f"{last}__")}
         other = [name for name in params if not name.startswith(f"{last}__")]
         if other:
             raise ValueError(f"fit parameters {other} are not for the last step; name them {last}__...")
-        return (pipeline[:-1].fit_transform(X, y) if len(pipeline) > 1 else X), own
+        return {name[len(last) + 2 :]: value for name, value in params.items()}
+
+    @staticmethod
+    def _first_steps(pipeline: Pipeline, X: Any, y: Any) -> tuple[list[Any], Any, EncodedTables]:
+        """Fit the steps before the last one; gives them, and the table that they make."""
+        first = pipeline[:-1]
+        return first.steps, (first.fit_transform(X, y) if first.steps else X), EncodedTables()
 
     def _trained_fleets(self, fits: Sequence[_Fit]) -> Any:
         """Train fleet after fleet; yields the fits of a fleet with their trained models."""
@@ -355,3 +355,16 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
             if name == "test_scores":
                 result["score_time"] = time.time() - began
         return result
+
+
+def _last_step(estimator: Any) -> TabularEstimator:
+    """Return the estimator of this package that is searched, or say what was expected."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(last, TabularEstimator):
+        raise TypeError(
+            f"estimator is a {type(last).__name__}; expected one of tabgnm's, or a Pipeline that ends with one: use "
+            "GridSearchCV for others"
+        )
+    if last.warm_start:
+        raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
+    return last

@@ -110,7 +110,7 @@ class ClassTargets:
                 raise ValueError(
                     f"{name} has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, as the first targets"
                 )
-            return np.asarray(y, dtype=np.int64)
+            return np.array(y, dtype=np.int64)  # a copy: arrays of frames may be read-only
         columns = y.reshape(len(y), -1).T
         if len(columns) != len(self.classes):
             raise ValueError(f"{name} has {len(columns)} columns; expected {len(self.classes)}, as the first targets")
@@ -266,9 +266,6 @@ def _labels(schema: Any, most_bytes: int) -> Array:
     return labels
 
 
-_CONSTANT = 1e-12  # standard deviation beside the mean below which a target is constant
-
-
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
     """One or several numbers per row, standardised for the network and returned in their unit.
@@ -278,7 +275,7 @@ class NumberTargets:
     one_dimensional : bool
         Whether predictions are (rows,) rather than (rows, outputs).
     center, scale : arrays of float
-        One per output: the network learns (y - center) / scale.
+        One per output: the network learns (y - center) / scale. A scale of 0 stands for a constant target.
     loss : Loss
     variance : float
         Mean variance of the targets as the network sees them, for R².
@@ -304,13 +301,11 @@ class NumberTargets:
         if not scaled:
             mean = float(np.ldexp(variance, np.minimum(2 * exponent, 1000)).mean())
             return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(center), loss, mean or 1.0)
-        scale = np.sqrt(variance)
-        smallest = _CONSTANT * np.abs(center)
-        constant = ~(scale > smallest)
-        center, scale = np.ldexp(center, exponent), np.ldexp(scale, exponent)
-        # Predictions of a constant target are that constant, to as many digits.
-        smallest = np.where(center == 0, _CONSTANT, np.ldexp(smallest, exponent))
-        return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else smallest, scale), loss)
+        constant = columns.max(axis=0) == columns.min(axis=0)
+        # Predictions of a constant target are that constant, to the last digit; its mean need not be.
+        center = np.ldexp(np.where(constant, columns[0], center), exponent)
+        scale = np.ldexp(np.sqrt(variance), exponent)
+        return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else 0.0, scale), loss)
 
     def measured_on(self, y: Array, weights: Array | None, *, may_vary: bool) -> NumberTargets:
         """Return these targets with the center and scale of other rows."""
@@ -328,7 +323,8 @@ class NumberTargets:
         if columns.shape[1] != self.n_outputs:
             raise ValueError(f"{name} has {columns.shape[1]} columns; expected {self.n_outputs}, as the first targets")
         # Halves, as the difference of two large numbers may be too large.
-        scaled = (columns / 2 - self.center / 2) / (self.scale / 2)
+        distance = columns / 2 - self.center / 2
+        scaled = np.divide(distance, self.scale / 2, out=np.zeros_like(distance), where=self.scale > 0)
         too_large = np.abs(scaled) > np.sqrt(torch.finfo(dtype).max) / 1e3
         if too_large.any():
             row = first_row(too_large)
@@ -369,7 +365,7 @@ class NumberTargets:
         center, scale = arrays["center"], arrays["scale"]
         if any(array.dtype != np.float64 or array.ndim != 1 or not len(array) for array in (center, scale)):
             raise ValueError("center and scale of the targets are not lists of float64")
-        if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale > 0).all():
+        if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale >= 0).all():
             raise ValueError("center and scale of the targets are not finite numbers, one per output")
         one_dimensional, variance, setting = schema["one_dimensional"], schema["variance"], schema["loss_setting"]
         if type(one_dimensional) is not bool or (one_dimensional and len(center) != 1):

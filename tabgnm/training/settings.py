@@ -123,10 +123,11 @@ class FleetSettings:
 
     def torch_device(self) -> torch.device:
         """Return the device to train on."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        wanted = self.device
+        if wanted == "auto":
+            wanted = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            device = torch.device(self.device)
+            device = torch.device(wanted)
         except RuntimeError:
             raise ValueError(f"device={self.device!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
         if device.type == "cuda" and not torch.cuda.is_available():

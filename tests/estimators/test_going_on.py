@@ -82,3 +82,10 @@ def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
     with pytest.raises(ValueError, match="inconsistent"):
         model.fit(X, Y[:5])
     assert (model.predict_proba(X) == before).all()
+
+
+def test_epochs_without_validation_leave_gaps_in_the_history() -> None:
+    model = mlp(max_epochs=3).fit(X, Y).partial_fit(X, Y)
+    history = model.history_[0]
+    assert len(history["train_loss"]) == len(history["val_loss"]) == len(history["val_accuracy"]) == 4
+    assert history["val_loss"][3] is None and np.isnan(history["val_accuracy"][3])

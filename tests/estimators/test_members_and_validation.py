@@ -111,7 +111,7 @@ def test_rows_to_validate_on_change_neither_encoding_nor_weights() -> None:
     assert plain.history_[0]["val_loss"] != other.history_[0]["val_loss"]
     assert (plain.feature_importances_ == other.feature_importances_).all()
     # The counter-example: an encoder that sees them scales otherwise, and the comparison above would show it.
-    leaking = TableEncoder(plain._table_settings()).fit(read_table(np.concatenate([X, 1e6 * X_VAL + 7])))
+    leaking = TableEncoder(plain._table_settings(X.shape[1])).fit(read_table(np.concatenate([X, 1e6 * X_VAL + 7])))
     assert not np.allclose(leaking.encode(read_table(X)), plain.encode(X), atol=0.1)
 
 
@@ -136,7 +136,7 @@ def test_rows_that_no_member_trains_on_are_not_looked_at(make: Any) -> None:
     settings = {"n_members": 1, "max_epochs": 1, "scaling": "standard"}
     plain, spoilt = make(**settings).fit(X, y), make(**settings).fit(X_spoilt, y_spoilt)
     assert same_weights(plain, spoilt) and (plain.predict(X) == spoilt.predict(X)).all()
-    leaking = TableEncoder(plain._table_settings()).fit(read_table(X_spoilt))
+    leaking = TableEncoder(plain._table_settings(X.shape[1])).fit(read_table(X_spoilt))
     assert not np.allclose(leaking.encode(read_table(X)), plain.encode(X), atol=0.1)
 
 

@@ -141,6 +141,26 @@ def test_a_pipeline_that_ends_with_an_estimator_is_searched(rows: Any) -> None:
     np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
 
 
+def test_candidates_of_a_pipeline_share_the_steps_before_the_last(rows: Any) -> None:
+    class Counted(StandardScaler):
+        fits = 0
+
+        def fit(self, *arguments: Any, **others: Any) -> Any:
+            Counted.fits += 1
+            return super().fit(*arguments, **others)
+
+    pipeline = make_pipeline(Counted(), small())
+    grid = {"gnmclassifier__learning_rate": [0.02, 0.01, 0.002], "counted__with_std": [True, False]}
+    FleetSearchCV(pipeline, grid, cv=2, refit=False).fit(*rows)
+    assert Counted.fits == 4  # two scalings, two folds
+
+
+def test_another_kind_of_last_step_is_an_error_that_says_so(rows: Any) -> None:
+    pipeline = make_pipeline(StandardScaler(), small())
+    with pytest.raises(TypeError, match=r"LogisticRegression; expected one of tabgnm's"):
+        FleetSearchCV(pipeline, {"gnmclassifier": [LogisticRegression()]}, cv=2, error_score="raise").fit(*rows)
+
+
 def test_a_candidate_that_cannot_be_fitted_gets_the_error_score(rows: Any) -> None:
     grid = {"n_nodes": [5, 40]}  # five nodes are fewer than there are inputs
     with pytest.warns(FitFailedWarning, match="n_nodes=5 is too small"):

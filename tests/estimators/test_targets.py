@@ -190,3 +190,9 @@ def test_rare_classes_survive_and_are_predicted_as_classes() -> None:
     model = mlp(n_members=4).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 10, 11, 12, 13]
     assert log_loss(y, model.predict_proba(X)) < 3
+
+
+def test_a_constant_target_is_predicted_exactly() -> None:
+    for constant in (7.3, 0.1, -1e20, 0.0):
+        model = mlpr().fit(X, np.full(len(X), constant))
+        assert (model.predict(X) == constant).all() and model.score(X, np.full(len(X), constant)) == 1.0

@@ -358,7 +358,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         lambda arrays: arrays["encoder/knots"].sort() or arrays["encoder/knots"][::-1].sort()
     ),
     "knots by the wrong count": lambda: rearranged(lambda arrays: arrays["encoder/knot_counts"].__setitem__(0, 2**62)),
-    "a target scale of 0": lambda: rearranged(array("targets/scale", np.zeros(1)), "loss: mse, 1 outputs"),
+    "a target scale below 0": lambda: rearranged(array("targets/scale", -np.ones(1)), "loss: mse, 1 outputs"),
     "a negative target scale": lambda: rearranged(array("targets/scale", -np.ones(1)), "loss: mse, 1 outputs"),
     "a target center that is NaN": lambda: rearranged(
         array("targets/center", np.full(1, np.nan)), "loss: mse, 1 outputs"
