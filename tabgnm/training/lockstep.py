@@ -27,7 +27,7 @@ from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.staging import Staging
 
-_ONE_THREAD_WORK = 4_000_000  # multiply-adds of a forward pass of all models
+_ONE_THREAD_WORK = 3_000_000  # multiply-adds of a forward pass of all models
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
 _EPOCHS_AHEAD = 64
 
