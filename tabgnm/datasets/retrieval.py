@@ -104,10 +104,16 @@ def complete_rows(
                 f'with variant="sample", or give another folder as data_home= to get all rows'
             )
         return Rows(columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing")
-    with _original(archive, folder, on_bytes) as (original, where):
-        columns = parse_archive(spec, archive, original, where, verify=verify)
-        checked = check_content(spec, columns, where) if verify else "nothing"
-        return Rows(columns, write_cached(spec, columns, folder), checked)
+    try:
+        with _original(archive, folder, on_bytes) as (original, where):
+            columns = parse_archive(spec, archive, original, where, verify=verify)
+            checked = check_content(spec, columns, where) if verify else "nothing"
+            return Rows(columns, write_cached(spec, columns, folder), checked)
+    except DatasetUnavailableError as error:
+        sample = find_cached(folder, f"{spec.name}_sample") if spec.may_be_sampled else None
+        if sample is None:
+            raise
+        raise DatasetUnavailableError(f'{error}, or use the sample in {sample.path} with variant="sample"') from error
 
 
 def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> Rows:
