@@ -53,7 +53,7 @@ class Options:
 
     def setting(self) -> Setting:
         """The protocol's setting."""
-        return Setting(scaling=self.scaling, max_epochs=self.epochs or MAX_EPOCHS)  # type: ignore[arg-type]
+        return Setting(scaling=self.scaling, max_epochs=self.epochs or MAX_EPOCHS)  # type: ignore[arg-type] # Setting checks it
 
     def fold_numbers(self) -> list[int] | None:
         """Folds as numbers; None means all."""

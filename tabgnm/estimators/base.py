@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
+class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Common part of the four estimators.
 
     Attributes

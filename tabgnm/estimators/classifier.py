@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc]
+class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Common part of the classifiers.
 
     Labels may be of any type that can be sorted: strings, booleans, numbers with gaps. A matrix of 0 and 1 is a

@@ -273,7 +273,7 @@ class ClassifierParameters:
     label_smoothing: float = 0.0
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()  # type: ignore[misc]
+        super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
         check_class_weight(self.class_weight)
         check_number("label_smoothing", self.label_smoothing, 0, 1, "0.0 or 0.1", include_low=True)
 
@@ -298,7 +298,7 @@ class RegressorParameters:
     scale_target: bool = True
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()  # type: ignore[misc]
+        super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
         check_number("quantile", self.quantile, 0, 1, "0.5 for the median")
         check_number("huber_delta", self.huber_delta, 0, math.inf, "1.0")
         check_flag("scale_target", self.scale_target)
@@ -325,10 +325,9 @@ PAPER = {
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}
 PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
 
-# What only the networks and their training depend on: fits that differ in nothing else share their encoded rows.
-NETWORK_ONLY = frozenset(
+# How networks are trained: neither the rows of a fit nor the shape of its weights depend on these.
+_HOW_TRAINED = frozenset(
     [
-        *(own.name for group in (GNMParameters, MLPParameters) for own in fields(group)),
         "max_epochs",
         "learning_rate",
         "batch_size",
@@ -344,33 +343,19 @@ NETWORK_ONLY = frozenset(
         "verbose",
     ]
 )
-
+# Fits that differ in nothing but these share their encoded rows.
+NETWORK_ONLY = _HOW_TRAINED | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
 # What may change between two fits with `warm_start`, or two calls of `partial_fit`; all else is built into the weights.
-FREE_PARAMETERS = frozenset(
-    [
-        "max_epochs",
-        "learning_rate",
-        "batch_size",
-        "dropout",
-        "l1",
-        "l2",
-        "l0",
-        "weight_decay",
-        "optimiser",
-        "schedule",
-        "validation_fraction",
-        "patience",
-        "device",
-        "warm_start",
-        "random_state",
-        "verbose",
-        "class_weight",
-        "label_smoothing",
-        "loss",
-        "quantile",
-        "huber_delta",
-    ]
-)
+FREE_PARAMETERS = _HOW_TRAINED | {
+    "validation_fraction",
+    "warm_start",
+    "random_state",
+    "class_weight",
+    "label_smoothing",
+    "loss",
+    "quantile",
+    "huber_delta",
+}
 
 Estimator = TypeVar("Estimator", bound=type)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  # type: ignore[misc]
+class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Common part of the regressors."""
 
     def _check_y(self, y: Any, name: str) -> Array:

@@ -62,7 +62,7 @@ class _Fit:
         return _last_step(self.estimator)
 
 
-class FleetSearchCV(BaseSearchCV):  # type: ignore[misc]
+class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no types
     """`GridSearchCV` and `RandomizedSearchCV` for this package's estimators, trained as fleets.
 
     Candidates and folds whose networks have the same shape are trained at once. Results are those of scikit-learn's

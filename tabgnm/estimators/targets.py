@@ -204,7 +204,7 @@ def _check_keys(schema: Any, keys: set[str]) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload]
+    return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload] # a number by then
 
 
 def _one_list(classes: Any) -> Array:

@@ -39,7 +39,7 @@ class Tensor:
         """Read it into memory of its own."""
         file.seek(self.start)
         content = bytearray(self.n_bytes)
-        if file.readinto(content) != self.n_bytes:  # type: ignore[attr-defined]
+        if file.readinto(content) != self.n_bytes:  # type: ignore[attr-defined] # files of bytes have it
             raise ModelFileError("it ends in the middle of its weights; it is being written, or damaged")
         array = np.frombuffer(content, dtype=self.dtype).reshape(self.shape)
         return array.astype(self.dtype.newbyteorder("="), copy=False)

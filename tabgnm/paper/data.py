@@ -92,7 +92,7 @@ class PaperData:
 @lru_cache(maxsize=32)
 def load(name: str, variant: str, data_home: str | None) -> PaperData:
     """Load a data set; a process that trains several fleets of it reads it once."""
-    bunch = load_dataset(name, variant=variant, data_home=data_home)  # type: ignore[arg-type]
+    bunch = load_dataset(name, variant=variant, data_home=data_home)  # type: ignore[arg-type] # checked there
     left_out = LEFT_OUT.get(name, ())
     columns = {own: bunch.data[:, at] for at, own in enumerate(bunch.feature_names) if own not in left_out}
     categories = set(bunch.categorical_features) - set(left_out)

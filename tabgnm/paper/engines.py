@@ -129,7 +129,7 @@ def _register_ray() -> None:
     """
     backends: Any = import_extra("ray.util.joblib.ray_backend", "ray", "the Ray engine")
 
-    class RayBackend(backends.RayBackend):  # type: ignore[misc]
+    class RayBackend(backends.RayBackend):  # type: ignore[misc] # Ray's has no types
         supports_return_generator = True
 
     joblib.register_parallel_backend("tabgnm-ray", RayBackend)

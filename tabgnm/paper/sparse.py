@@ -146,7 +146,7 @@ def learn_sparse_machines(
     result = Fleet(shape, members, settings).fit([problem.table for problem in problems], verbose=verbose)
     if any(model.history.status == "interrupted" for model in result.models):
         raise KeyboardInterrupt
-    networks = [without_dead_edges(model.network()) for model in result.models]  # type: ignore[arg-type]
+    networks = [without_dead_edges(model.network()) for model in result.models]  # type: ignore[arg-type] # all are GNMs
     fresh = _table(*make_xor(N_FRESH, random_state=FRESH_SEED))
     machines = []
     for number, (seed, problem) in enumerate(zip(seeds, problems, strict=True)):

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.losses import LossWithMetric
-from tabgnm.nn.message_passing import DropoutFactors, backward, forward
+from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
+from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_epochs, fused_kernels, fused_layers
 from tabgnm.training.gated_weights import Gates
@@ -34,52 +35,6 @@ _EPOCHS_AHEAD = 64
 
 # What a single model keeps account of in NumPy, in the order in which `_note_one` takes it.
 _NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
-
-
-class Dropout:
-    """Factors of dropout for M models with a rate each, from streams of their own."""
-
-    def __init__(self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor) -> None:
-        rates = [member.dropout for member in members]
-        self.needed = any(rates) and shape.n_layers > 1
-        if not self.needed:
-            return
-        self._streams = [
-            counter_random.Streams(len(rates), (batch_size, width), like.device) for width in shape.dropout_widths
-        ]
-        thresholds = [counter_random.threshold(rate) for rate in rates]
-        self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
-        self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
-
-    @property
-    def n_streams(self) -> int:
-        """How many layers draw numbers."""
-        return len(self._streams) if self.needed else 0
-
-    def start(self, keys: Sequence[Tensor]) -> None:
-        """Begin the streams of an epoch."""
-        for stream, own in zip(self._streams if self.needed else (), keys, strict=True):
-            stream.start(own)
-
-    def states(self) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-        """Stream states, thresholds and scales of each layer but the last, for kernels that draw by themselves."""
-        if not self.needed:
-            return None
-        return [(stream.states, self._thresholds, self._scales) for stream in self._streams]
-
-    def factors(self, n_models: int, n_rows: int, squeeze: bool) -> DropoutFactors | None:
-        """Return the function that `forward` asks for the factors of each layer of a step."""
-        if not self.needed:
-            return None
-
-        def draw(layer: int, activated: Tensor) -> Tensor:
-            states = self._streams[layer - 1].advance(n_models)[:, :n_rows]
-            factors = (states >= self._thresholds[:n_models]).to(activated.dtype) * self._scales[:n_models].to(
-                activated.dtype
-            )
-            return factors[0] if squeeze else factors
-
-        return draw
 
 
 class BlockData(NamedTuple):

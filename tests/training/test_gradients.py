@@ -22,8 +22,8 @@ from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss, SquaredErro
 from tabgnm.nn.message_passing import DropoutFactors, backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member, counter_random
+from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.lockstep import Dropout
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.plain_step import PlainStep
 from tests.nn.strategies import any_shapes, mlp_shapes, seeds
