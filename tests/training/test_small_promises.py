@@ -11,7 +11,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy, SquaredError
 from tabgnm.training import Callback, EpochReport, Fleet, Member, Table
-from tests.training.examples import BASE, settings_for, table_for
+from tests.training.examples import BASE, different_members, settings_for, table_for, train
 
 
 class Count(Callback):
@@ -143,3 +143,24 @@ def test_a_loss_of_the_users_own_trains_and_resumes(tmp_path: Path) -> None:
     for model, again in zip(whole, resumed, strict=True):
         assert model.history.train_loss[-1] < model.history.train_loss[0]
         assert all(torch.equal(model.parameters[name], value) for name, value in again.parameters.items())
+
+
+def test_a_small_fleet_takes_one_thread_and_a_large_one_all_and_both_leave_the_number_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+
+    class Look(Callback):
+        def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
+            seen.append(torch.get_num_threads())
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for work in (10**9, 0):
+            monkeypatch.setattr("tabgnm.training.lockstep._ONE_THREAD_WORK", work)
+            train(BASE, different_members(4), settings_for(max_epochs=1), callbacks=[Look()])
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2]
