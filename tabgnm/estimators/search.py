@@ -309,9 +309,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 jobs.append(replace(job, member=replace(job.member, table=tables[id(table)])))
                 owners.append(number)
         plan = FleetPlan(jobs, all_tables)
-        for fleet in plan.fleets:
-            began = time.time()
-            models = plan.run_fleet(fleet, verbose=self.verbose)
+        began = time.time()
+        for fleet, models in plan.run_fleets(verbose=self.verbose):
+            # Fleets that share a GPU share its time: what passed since the last one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
                 raise KeyboardInterrupt
@@ -321,6 +321,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 trained.setdefault(owners[position], []).append(model)
                 fits[owners[position]].seconds += seconds
             yield [fits[number] for number in trained], list(trained.values())
+            began = time.time()
 
     def _finish(self, fit: _Fit, models: list[TrainedModel]) -> None:
         assert fit.prepared is not None

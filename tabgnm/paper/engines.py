@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import joblib
@@ -16,6 +17,8 @@ import torch
 from tabgnm._extras import import_extra
 from tabgnm.paper.protocol import Unit
 from tabgnm.paper.work import Result, run_unit
+from tabgnm.training.settings import torch_device
+from tabgnm.training.side_by_side import side_by_side
 
 EngineName = Literal["local", "dask", "ray"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
@@ -38,7 +41,8 @@ class Engine:
     ----------
     name : {"local", "dask", "ray"}, default="local"
     n_jobs : int, default=1
-        Fleets at once. 1 with "local" trains in this process; -1 means all cores, or all workers of a cluster.
+        Workers. 1 with "local" trains in this process, on a GPU several fleets at once; -1 means all cores, or all
+        workers of a cluster.
     address : str or None, default=None
         Of the scheduler of a Dask cluster or of a Ray head; None starts one on this machine, with `n_jobs` workers.
     data_home : str or None, default=None
@@ -71,8 +75,9 @@ class Engine:
         Units are taken from the iterable when there is a worker for them, not before.
         """
         if self.name == "local" and self.n_jobs == 1:
-            for unit in units:
-                yield run_unit(unit, data_home=self.data_home, device=self.device)
+            tasks = (partial(run_unit, unit, data_home=self.data_home, device=self.device) for unit in units)
+            for _, results in side_by_side(tasks, torch_device(self.device)):
+                yield results
             return
         with ExitStack() as endings:
             backend = _backend(self, endings)

@@ -32,7 +32,15 @@ class Callback:
     """Override what you need. An exception raised in a hook ends training and reaches the caller.
 
     A fleet that is trained in several chunks reports the epochs of one chunk after those of another.
+
+    Attributes
+    ----------
+    every_epoch : bool, default=True
+        Whether it has to hear of an epoch before the next one begins, as one that stops training does. With False it
+        may hear of several at once, which is faster, as nobody waits for the device.
     """
+
+    every_epoch: bool = True
 
     def on_train_begin(self, n_models: int, max_epochs: int) -> None:
         """Training begins."""

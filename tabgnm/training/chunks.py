@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from tabgnm.nn.shapes import Shape
+from tabgnm.training.gpu_turns import n_sharing
 from tabgnm.training.plain_step import is_plain, is_small
 from tabgnm.training.settings import FleetSettings
 
@@ -48,7 +49,7 @@ def models_per_chunk(
     step, everything = bytes_per_model(shape, settings, n_train, n_val, block_steps)
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return max(1, min(n_models, int(free * _GPU_SHARE) // everything))
+        return max(1, min(n_models, int(free * _GPU_SHARE / n_sharing()) // everything))
     if n_models <= _NUMPY_MODELS and is_plain(shape) and is_small(shape, min(settings.batch_size, n_train)):
         return 1
     fitting = int(available_memory() * _CPU_SHARE) // everything

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from tabgnm.training.gpu_turns import whole_device
 from tabgnm.training.lockstep import BlockData, Lockstep
 from tabgnm.training.rows import Block
 
@@ -73,16 +76,28 @@ class EpochRunner:
             graph.replay()
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        torch.cuda.synchronize()
+        """Capture `work`; fleets in other threads go on with theirs meanwhile."""
         graph = torch.cuda.CUDAGraph()
         try:
-            # thread_local: what other threads of the program do on the GPU is none of this graph's business
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                work()
+            with whole_device, torch.cuda.stream(_capturing_stream(self.lockstep.flat.device)):
+                # thread_local: what other threads of the program do on the GPU is none of this graph's business
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    work()
+                except BaseException:
+                    with suppress(RuntimeError):  # it says that the capture failed, not why
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
         except torch.cuda.OutOfMemoryError:
             raise
         except RuntimeError as error:
             _log.warning("could not capture a CUDA graph (%s); launching kernels one by one", error)
-            torch.cuda.synchronize()
             return None
         return graph
+
+
+@functools.cache
+def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all captures. With a priority, as those without come round again and may be another thread's."""
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call] # torch's, without types

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from tabgnm.training.callbacks import Callback
 from tabgnm.training.chunks import models_per_chunk
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.flight import Flight
+from tabgnm.training.gpu_turns import SharedPrecision, whole_device
 from tabgnm.training.history import History
 from tabgnm.training.interruption import Interruption
 from tabgnm.training.lockstep import Lockstep
@@ -29,7 +29,7 @@ from tabgnm.training.settings import FleetSettings, Member
 _log = logging.getLogger("tabgnm.training")
 
 BLOCK_STEPS = 32
-_precision_lock = threading.RLock()
+_precision = SharedPrecision()
 
 
 class Fleet:
@@ -130,7 +130,9 @@ class Fleet:
                 hook.on_train_begin(len(self.members), self.settings.max_epochs)
                 endings.callback(hook.on_train_end)
             with _arithmetic(self.settings):
-                done = self._train(given, hooks, saver, interruption, every_epoch=bool(callbacks))
+                done = self._train(
+                    given, hooks, saver, interruption, every_epoch=any(hook.every_epoch for hook in hooks)
+                )
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
     def _check(self, tables: Sequence[Table]) -> None:
@@ -218,7 +220,8 @@ class Fleet:
                 limit = max(1, len(positions) // 2)
                 _log.warning("out of GPU memory with %d models at once; going on with %d", len(positions), limit)
                 waiting, in_flight = [*in_flight, *waiting], []
-                torch.cuda.empty_cache()
+                with whole_device:
+                    torch.cuda.empty_cache()
                 continue
             waiting = waiting if in_flight else waiting[len(positions) :]
             in_flight = []
@@ -296,10 +299,5 @@ def _arithmetic(settings: FleetSettings) -> Iterator[None]:
             finally:
                 torch.set_flush_denormal(flushed_before)
             return
-        with _precision_lock:  # the setting is the whole process's, so fits on a GPU take turns
-            before = torch.get_float32_matmul_precision()
-            torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else "highest")
-            try:
-                yield
-            finally:
-                torch.set_float32_matmul_precision(before)
+        with _precision.use("high" if settings.precision == "tf32" else "highest"):
+            yield

@@ -125,7 +125,7 @@ class Flight:
                 if save and n_active and n_epochs < self.settings.max_epochs:
                     self.saver.save(self._snapshot(lockstep, n_epochs))
         except KeyboardInterrupt:  # raised by a callback, after an epoch that was written down
-            self._interruption.requested = True
+            self._interruption.request()
         finally:
             threads.use_one(False)
         self._put_away(lockstep, list(range(len(self.alive))))

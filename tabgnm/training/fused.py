@@ -8,6 +8,8 @@ from types import ModuleType
 
 import torch
 
+from tabgnm.training.gpu_turns import whole_device
+
 _log = logging.getLogger("tabgnm.training")
 
 
@@ -19,8 +21,9 @@ def fused_kernels(device: torch.device) -> ModuleType | None:
     try:
         from tabgnm.training import triton_kernels
 
-        triton_kernels.self_check(device)
-        torch.cuda.synchronize(device)
+        with whole_device:
+            triton_kernels.self_check(device)
+            torch.cuda.synchronize(device)
     except Exception as error:  # Triton fails in many ways: not installed, no C compiler, an unknown GPU
         _log.info("fused kernels are not available (%s: %s); using torch's own", type(error).__name__, error)
         return None

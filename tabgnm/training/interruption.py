@@ -5,20 +5,43 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 _log = logging.getLogger("tabgnm.training")
+_of_thread = threading.local()
 
 
 class Interruption:
     """While active, the first Ctrl-C only asks for an end; the second one raises KeyboardInterrupt as usual.
 
-    Signals reach the main thread only, and a program's own handler is left alone.
+    Signals reach the main thread only, and a program's own handler is left alone. Fits in threads that were started
+    for them are asked together: see `shared_by_threads`.
     """
 
     def __init__(self) -> None:
-        self.requested = False
+        self._event: threading.Event = getattr(_of_thread, "event", None) or threading.Event()
         self._installed = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether training shall end."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Ask for the end of training, in all threads that share this."""
+        self._event.set()
+
+    @contextmanager
+    def shared_by_threads(self) -> Iterator[None]:
+        """Within this, in whatever thread: fits are asked to end when this one is."""
+        before = getattr(_of_thread, "event", None)
+        _of_thread.event = self._event
+        try:
+            yield
+        finally:
+            _of_thread.event = before
 
     def __enter__(self) -> Interruption:
         in_main_thread = threading.current_thread() is threading.main_thread()
@@ -36,5 +59,5 @@ class Interruption:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what signals pass
         if self.requested:
             raise KeyboardInterrupt
-        self.requested = True
+        self.request()
         _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again stops at once")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.callbacks import Callback
 from tabgnm.training.fleet import Fleet
+from tabgnm.training.progress import ProgressBar, ProgressLine
 from tabgnm.training.result import TrainedModel
 from tabgnm.training.rows import Table
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.side_by_side import Interrupted, side_by_side
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +92,36 @@ class FleetPlan:
         Callbacks are told positions within each fleet, see `PlannedFleet.jobs`.
         """
         trained: dict[int, TrainedModel] = {}
-        interrupted = False
-        for fleet in self.fleets:
-            if interrupted:
-                models = self._fleet_of(fleet)[0].untrained().models
-            else:
-                models = self.run_fleet(fleet, callbacks=callbacks, verbose=verbose)
-                interrupted = any(model.history.status == "interrupted" for model in models)
-            trained.update(zip(fleet.jobs, models, strict=True))
+        try:
+            for fleet, models in self.run_fleets(callbacks=callbacks, verbose=verbose):
+                trained.update(zip(fleet.jobs, models, strict=True))
+        except Interrupted:
+            for fleet in self.fleets:
+                if fleet.jobs[0] not in trained:
+                    trained.update(zip(fleet.jobs, self._fleet_of(fleet)[0].untrained().models, strict=True))
         return [trained[position] for position in range(len(self.jobs))]
+
+    def run_fleets(
+        self, *, callbacks: Sequence[Callback] = (), verbose: int = 0
+    ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
+        """Train fleet after fleet, and yield each with its models when it is done.
+
+        On a GPU several are trained at once, unless there are callbacks, which are for one thread. After Ctrl-C those
+        that were begun are given, and `Interrupted` (a KeyboardInterrupt) is raised if there are others.
+        """
+        devices = {fleet.settings.torch_device() for fleet in self.fleets}
+        device = devices.pop()
+        alone = bool(callbacks or devices or len(self.fleets) == 1)
+        line = ProgressLine()
+
+        def task_of(fleet: PlannedFleet) -> Callable[[], list[TrainedModel]]:
+            hooks = [*callbacks, ProgressBar(line=line)] if verbose else callbacks
+            return lambda: self.run_fleet(fleet, callbacks=hooks)
+
+        n_epochs = sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
+        with line.shown(len(self.jobs), n_epochs) if verbose else nullcontext():
+            for number, models in side_by_side(map(task_of, self.fleets), device, 1 if alone else None):
+                yield self.fleets[number], models
 
     def run_fleet(
         self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0

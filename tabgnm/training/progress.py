@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from tabgnm.training.callbacks import Callback, EpochReport
@@ -11,23 +15,26 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-class ProgressBar(Callback):
-    """Shows models done, epochs, model-epochs per second and the time left."""
+class ProgressLine:
+    """The line on the terminal: models done, epochs, model-epochs per second and the time left. For any thread."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console
         self._bar: Progress | None = None
+        self._lock = threading.Lock()
 
-    def on_train_begin(self, n_models: int, max_epochs: int) -> None:
-        """Show the bar, if there is a terminal to show it on."""
+    @contextmanager
+    def shown(self, n_models: int, n_model_epochs: int) -> Iterator[None]:
+        """Show the line, if there is a terminal to show it on; take it away at the end."""
         # Only who wants to see something pays for loading rich.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = self.console or Console(stderr=True)
         if not console.is_terminal:
+            yield
             return
-        self._bar = Progress(
+        bar = Progress(
             TextColumn("models {task.fields[done]}/{task.fields[models]}"),
             BarColumn(),
             TextColumn("epoch {task.fields[epoch]}  {task.fields[rate]:,.0f} model-epochs/s"),
@@ -35,24 +42,62 @@ class ProgressBar(Callback):
             console=console,
             transient=True,
         )
+        self._task = bar.add_task("", total=n_model_epochs, models=n_models, done=0, epoch=0, rate=0.0)
+        with bar:
+            self._bar = bar
+            try:
+                yield
+            finally:
+                self._bar = None
+
+    @property
+    def completed(self) -> float:
+        """Share of the work that is done, as shown; NaN if the line is not shown."""
+        return math.nan if self._bar is None else self._bar.tasks[self._task].percentage / 100
+
+    def move(self, n_model_epochs: int, *, epoch: int | None = None, models_done: int = 0) -> None:
+        """Move on by epochs of models; some models may be done."""
+        with self._lock:
+            if self._bar is not None:
+                task = self._bar.tasks[self._task]
+                fields = {"rate": task.speed or 0.0, "done": task.fields["done"] + models_done}
+                if epoch is not None:
+                    fields["epoch"] = epoch
+                self._bar.update(self._task, advance=n_model_epochs, **fields)
+
+
+class ProgressBar(Callback):
+    """Shows how far a fleet is.
+
+    Parameters
+    ----------
+    console : rich.console.Console or None, default=None
+        None writes to stderr.
+    line : ProgressLine or None, default=None
+        A line that several fleets share and that is shown already; None shows one for each fit.
+    """
+
+    every_epoch = False
+
+    def __init__(self, console: Console | None = None, *, line: ProgressLine | None = None) -> None:
+        self.line = line or ProgressLine(console)
+        self._shared = line is not None
+        self._ending = ExitStack()
+
+    def on_train_begin(self, n_models: int, max_epochs: int) -> None:
+        """Show the line."""
         self._max_epochs = max_epochs
-        self._task = self._bar.add_task("", total=n_models * max_epochs, models=n_models, done=0, epoch=0, rate=0.0)
-        self._bar.start()
+        if not self._shared:
+            self._ending.enter_context(self.line.shown(n_models, n_models * max_epochs))
 
     def on_epoch_end(self, report: EpochReport) -> None:
         """Move on by the models that trained in this epoch."""
-        if self._bar is not None:
-            speed = self._bar.tasks[self._task].speed or 0.0
-            self._bar.update(self._task, advance=len(report.models), epoch=report.epoch, rate=speed)
+        self.line.move(len(report.models), epoch=report.epoch)
 
     def on_model_end(self, model: int, n_epochs: int, status: str) -> None:  # noqa: ARG002 - the hook's signature
         """Count the model, and the epochs it did not need."""
-        if self._bar is not None:
-            done = self._bar.tasks[self._task].fields["done"]
-            self._bar.update(self._task, advance=max(0, self._max_epochs - n_epochs), done=done + 1)
+        self.line.move(max(0, self._max_epochs - n_epochs), models_done=1)
 
     def on_train_end(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Take the line away."""
+        self._ending.close()

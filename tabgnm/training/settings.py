@@ -33,6 +33,20 @@ def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = Fal
         raise ValueError(f"{name}={value!r} is out of range; expected a finite number {sign} {smallest:g}")
 
 
+def torch_device(wanted: str) -> torch.device:
+    """Return the device that is meant by 'auto', 'cpu', 'cuda' or 'cuda:1'."""
+    name = wanted
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device={wanted!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={wanted!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+    return device
+
+
 @dataclass(frozen=True)
 class FleetSettings:
     """What all models of a fleet share.
@@ -123,15 +137,7 @@ class FleetSettings:
 
     def torch_device(self) -> torch.device:
         """Return the device to train on."""
-        wanted = self.device
-        if wanted == "auto":
-            wanted = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(wanted)
-        except RuntimeError:
-            raise ValueError(f"device={self.device!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device={self.device!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+        device = torch_device(self.device)
         if device.type == "cpu" and self.precision in ("tf32", "bf16"):
             raise ValueError(f"precision={self.precision!r} is for GPUs; use 'float32' or 'float64' on the CPU")
         return device

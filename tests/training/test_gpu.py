@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel, counter_random
+from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, TrainedModel, counter_random
 from tabgnm.training.fused import fused_kernels
 from tests.training.examples import (
     BASE,
@@ -317,3 +320,53 @@ def test_running_out_of_gpu_memory_halves_the_chunk(caplog: pytest.LogCaptureFix
     assert any("out of GPU memory" in record.getMessage() for record in caplog.records)
     for one, other in zip(models, whole, strict=True):
         torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-3, atol=1e-3)
+
+
+def mixed_jobs() -> tuple[list[Job], list[Table]]:
+    """Fleets of many shapes, with epochs that are captured as a whole and block by block."""
+    tables = [table_for(CrossEntropy(), n_rows) for n_rows in (200, 3000)]
+    settings = on_gpu(settings_for(max_epochs=25, batch_size=16, precision="float32"))
+    shapes = [replace(BASE, n_nodes=n_nodes, n_layers=n_layers) for n_nodes in (20, 40) for n_layers in (2, 3)]
+    return [
+        Job(shape, settings, Member(seed=seed, val=torch.arange(40), table=table, dropout=0.1 * table))
+        for shape in [*shapes, PERCEPTRON, EVERYTHING]
+        for table in range(2)
+        for seed in range(3)
+    ], tables
+
+
+def test_fleets_side_by_side_are_bit_equal_to_those_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    jobs, tables = mixed_jobs()
+    plan = FleetPlan(jobs, tables)
+    one_by_one: dict[int, TrainedModel] = {}
+    for fleet in plan.fleets:
+        one_by_one.update(zip(fleet.jobs, plan.run_fleet(fleet), strict=True))
+    for _ in range(3):
+        for position, model in enumerate(plan.run()):
+            alone = one_by_one[position]
+            assert all(torch.equal(model.parameters[name], alone.parameters[name]) for name in alone.parameters)
+            assert model.history == alone.history
+    assert "could not capture" not in caplog.text
+
+
+def test_fleets_side_by_side_may_have_different_precisions() -> None:
+    jobs, tables = mixed_jobs()
+    mixed = [
+        replace(job, settings=replace(job.settings, precision=precision))
+        for job in jobs
+        for precision in ("float32", "tf32", "bf16", "float64")
+    ]
+    models = FleetPlan(mixed, tables).run()
+    exact = models[3::4]
+    for offset in range(3):
+        for model, truth in zip(models[offset::4], exact, strict=True):
+            assert abs(model.history.best_val_loss - truth.history.best_val_loss) < 0.1
+
+
+def test_ctrl_c_ends_fleets_side_by_side() -> None:
+    jobs, tables = mixed_jobs()
+    endless = [replace(job, settings=replace(job.settings, max_epochs=1_000_000)) for job in jobs]
+    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    models = FleetPlan(endless, tables).run()
+    assert {model.history.status for model in models} == {"interrupted"}
+    assert all(torch.isfinite(value).all() for model in models for value in model.parameters.values())

@@ -1,0 +1,76 @@
+"""What fleets in several threads on one GPU have to share, or must not do at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+# While one thread captures a CUDA graph, no other may capture, or wait for the whole device: either would fail.
+whole_device = threading.RLock()
+_of_thread = threading.local()
+
+
+@contextmanager
+def sharing(n_fleets: int) -> Iterator[None]:
+    """Within this, in this thread: the memory of the GPU is for so many fleets."""
+    _of_thread.n_fleets = n_fleets
+    try:
+        yield
+    finally:
+        del _of_thread.n_fleets
+
+
+def n_sharing() -> int:
+    """Return for how many fleets the memory of the GPU is."""
+    return getattr(_of_thread, "n_fleets", 1)
+
+
+class SharedPrecision:
+    """How torch computes float32 products on a GPU, which is one setting for the whole process.
+
+    Fits that want the same run at the same time; one that wants another waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._n_users = 0
+        self._own = threading.local()  # how many of the users are this thread's: a callback may fit, too
+        self._alone = False  # somebody is changing it within his own fit
+
+    @contextmanager
+    def use(self, precision: str) -> Iterator[None]:
+        """Compute with this precision, one of those of `torch.set_float32_matmul_precision`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._n_users == self._n_own or self._may_join(precision))
+            before, was_alone = torch.get_float32_matmul_precision(), self._alone
+            if self._n_users == 0:
+                self._of_the_program = before
+            within = self._n_own > 0 and before != precision
+            self._alone = was_alone or within
+            torch.set_float32_matmul_precision(precision)
+            self._count(1)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count(-1)
+                self._alone = was_alone
+                if within:
+                    torch.set_float32_matmul_precision(before)
+                elif self._n_users == 0:
+                    torch.set_float32_matmul_precision(self._of_the_program)
+                self._changed.notify_all()
+
+    def _may_join(self, precision: str) -> bool:
+        return not self._alone and torch.get_float32_matmul_precision() == precision
+
+    @property
+    def _n_own(self) -> int:
+        return getattr(self._own, "count", 0)
+
+    def _count(self, change: int) -> None:
+        self._n_users += change
+        self._own.count = self._n_own + change

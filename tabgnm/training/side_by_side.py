@@ -1,0 +1,88 @@
+"""Several fleets at once on one GPU, each in a thread and on a stream of its own.
+
+A fleet of forty small models leaves most multiprocessors of a large GPU idle, as its kernels wait for each other. Those
+of other fleets can run there meanwhile. On a CPU a fleet has all cores to itself.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from typing import TypeVar
+
+import torch
+
+from tabgnm.training import gpu_turns
+from tabgnm.training.interruption import Interruption
+
+T = TypeVar("T")
+
+_ON_A_GPU = 4
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed, and not all tasks were begun."""
+
+
+def fleets_at_once(device: torch.device) -> int:
+    """Return how many fleets to train at the same time."""
+    return _ON_A_GPU if device.type == "cuda" else 1
+
+
+def side_by_side(
+    tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int | None = None
+) -> Iterator[tuple[int, T]]:
+    """Yield (number of the task, what it gave) as tasks are done; in order where only one runs at a time.
+
+    Tasks are taken from the iterable when there is room for them, not before, and in the caller's thread. After Ctrl-C
+    those that run end as an interrupted fit does, and if there are others, `Interrupted` says that they were not begun.
+    An error of one ends the others, too.
+    """
+    n_at_once = n_at_once or fleets_at_once(device)
+    each = _one_by_one(tasks) if n_at_once == 1 else _in_threads(tasks, device, n_at_once)
+    yield from each
+
+
+def _one_by_one(tasks: Iterable[Callable[[], T]]) -> Iterator[tuple[int, T]]:
+    remaining = enumerate(tasks)
+    for number, task in remaining:
+        with Interruption() as interruption, interruption.shared_by_threads():
+            result = task()
+        yield number, result
+        if interruption.requested and next(remaining, None) is not None:
+            raise Interrupted
+
+
+def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int) -> Iterator[tuple[int, T]]:
+    streams: queue.SimpleQueue[torch.cuda.Stream | None] = queue.SimpleQueue()
+    for _ in range(n_at_once):
+        # None is no stream: on a CPU
+        streams.put(torch.cuda.Stream(device) if device.type == "cuda" else None)  # type: ignore[no-untyped-call]
+
+    def on_own_stream(task: Callable[[], T], interruption: Interruption) -> T:
+        stream = streams.get()
+        try:
+            with interruption.shared_by_threads(), gpu_turns.sharing(n_at_once), torch.cuda.stream(stream):
+                return task()
+        finally:
+            streams.put(stream)
+
+    remaining = enumerate(tasks)
+    running: dict[Future[T], int] = {}
+    with Interruption() as interruption, ExitStack() as endings:
+        pool = endings.enter_context(ThreadPoolExecutor(n_at_once, thread_name_prefix="fleet"))
+        endings.callback(interruption.request)  # left early, by an error or by who asked: before waiting for the rest
+        while True:
+            while len(running) < n_at_once and not interruption.requested:
+                number, task = next(remaining, (-1, None))
+                if task is None:
+                    break
+                running[pool.submit(on_own_stream, task, interruption)] = number
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+        if interruption.requested and next(remaining, None) is not None:
+            raise Interrupted

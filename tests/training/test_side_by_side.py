@@ -1,0 +1,179 @@
+"""Tasks side by side: each once, errors and Ctrl-C reach everybody, and who wants another precision waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from tabgnm.nn.losses import CrossEntropy
+from tabgnm.training import Fleet, Member
+from tabgnm.training.gpu_turns import SharedPrecision, n_sharing
+from tabgnm.training.side_by_side import Interrupted, fleets_at_once, side_by_side
+from tests.training.examples import BASE, assert_same, settings_for, table_for, train
+
+CPU = torch.device("cpu")
+
+
+def endless_fit() -> str:
+    """Train until somebody asks for an end; gives the status of the model."""
+    fleet = Fleet(BASE, [Member(val=torch.arange(20))], settings_for(max_epochs=1_000_000))
+    return fleet.fit(table_for(CrossEntropy())).models[0].history.status
+
+
+def counted(n_tasks: int, taken: list[int]) -> Iterator[Callable[[], int]]:
+    for number in range(n_tasks):
+        taken.append(number)
+        yield partial(pow, number, 2)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2, 4])
+@pytest.mark.parametrize("n_tasks", [0, 1, 9])
+def test_every_task_is_run_once(n_at_once: int, n_tasks: int) -> None:
+    taken: list[int] = []
+    found = list(side_by_side(counted(n_tasks, taken), CPU, n_at_once))
+    assert sorted(found) == [(number, number**2) for number in range(n_tasks)]
+    assert taken == list(range(n_tasks))
+
+
+@pytest.mark.parametrize("n_at_once", [1, 3])
+def test_tasks_are_taken_when_there_is_room_for_them(n_at_once: int) -> None:
+    taken: list[int] = []
+    for n_done, _ in enumerate(side_by_side(counted(9, taken), CPU, n_at_once), start=1):
+        assert len(taken) <= n_done + n_at_once
+
+
+def test_tasks_run_at_the_same_time_and_share_the_memory() -> None:
+    everybody = threading.Barrier(3, timeout=30)
+
+    def meet() -> int:
+        everybody.wait()
+        return n_sharing()
+
+    assert [shared for _, shared in side_by_side([meet] * 3, CPU, 3)] == [3] * 3
+    assert n_sharing() == 1
+
+
+def test_a_cpu_trains_one_fleet_at_a_time() -> None:
+    assert fleets_at_once(CPU) == 1
+    assert fleets_at_once(torch.device("cuda")) > 1
+
+
+def test_fleets_side_by_side_are_those_trained_alone() -> None:
+    settings, table = settings_for(max_epochs=20), table_for(CrossEntropy())
+    tasks = [partial(train, BASE, [Member(seed=seed)], settings, table) for seed in range(5)]
+    for number, models in side_by_side(tasks, CPU, 3):
+        assert_same(models[0], tasks[number]()[0], 1e-8)
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2])
+def test_an_error_ends_the_others_and_reaches_the_caller(n_at_once: int) -> None:
+    def fail() -> str:
+        time.sleep(0.1)
+        raise OSError("the disk is full")
+
+    tasks = [endless_fit, fail] if n_at_once > 1 else [fail, endless_fit]
+    with pytest.raises(OSError, match="the disk is full"):
+        list(side_by_side(tasks, CPU, n_at_once))
+
+
+def test_who_takes_no_more_results_ends_what_runs() -> None:
+    results = side_by_side([lambda: "first", endless_fit, endless_fit], CPU, 2)
+    assert next(results) == (0, "first")
+    results.close()  # type: ignore[attr-defined] # it is a generator
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("fleet")]
+
+
+@pytest.mark.parametrize("n_at_once", [1, 2])
+@pytest.mark.parametrize("n_tasks", [2, 5])
+def test_ctrl_c_ends_what_runs_and_begins_nothing_else(n_at_once: int, n_tasks: int) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    found = []
+    try:
+        for _, status in side_by_side([endless_fit] * n_tasks, CPU, n_at_once):
+            found.append(status)
+        said_so = False
+    except Interrupted:
+        said_so = True
+    assert found == ["interrupted"] * n_at_once
+    assert said_so == (n_tasks > n_at_once)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert train(BASE, [Member()], settings_for(max_epochs=2))[0].history.status == "completed"
+
+
+class TestSharedPrecision:
+    """torch's setting is the whole process's."""
+
+    @pytest.fixture(autouse=True)
+    def _as_before(self) -> Iterator[None]:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("medium")
+        yield
+        torch.set_float32_matmul_precision(before)
+
+    def test_it_is_set_while_somebody_uses_it_and_given_back(self) -> None:
+        shared, first = SharedPrecision(), threading.Event()
+
+        def other() -> None:
+            with shared.use("high"):
+                first.set()
+                done.wait(30)
+
+        done = threading.Event()
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert first.wait(30)
+        with shared.use("high"):  # joins
+            done.set()
+            thread.join(30)
+            assert torch.get_float32_matmul_precision() == "high"
+        assert torch.get_float32_matmul_precision() == "medium"
+
+    def test_who_wants_another_waits(self) -> None:
+        shared, seen = SharedPrecision(), []
+
+        def other() -> None:
+            with shared.use("highest"):
+                seen.append(torch.get_float32_matmul_precision())
+
+        thread = threading.Thread(target=other)
+        with shared.use("high"):
+            thread.start()
+            thread.join(0.1)
+            assert thread.is_alive() and not seen
+        thread.join(30)
+        assert seen == ["highest"]
+        assert torch.get_float32_matmul_precision() == "medium"
+
+    def test_a_fit_within_a_fit_does_not_wait_for_itself(self) -> None:
+        shared = SharedPrecision()
+        with shared.use("high"):
+            with shared.use("highest"):
+                assert torch.get_float32_matmul_precision() == "highest"
+            assert torch.get_float32_matmul_precision() == "high"
+        assert torch.get_float32_matmul_precision() == "medium"
+
+    def test_nobody_joins_a_fit_within_a_fit(self) -> None:
+        shared, seen = SharedPrecision(), []
+
+        def other() -> None:
+            with shared.use("highest"):
+                seen.append(torch.get_float32_matmul_precision())
+
+        thread = threading.Thread(target=other)
+        with shared.use("high"):
+            with shared.use("highest"):
+                thread.start()
+                thread.join(0.1)
+                assert thread.is_alive()
+            assert torch.get_float32_matmul_precision() == "high"
+        thread.join(30)
+        assert seen == ["highest"]
