@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Se
 from tabgnm.paper.sizes import TARGETS, body_of_size
 from tabgnm.paper.store import ResultStore
 from tabgnm.training import Fleet, FleetSettings, History, Member
+from tabgnm.training.settings import torch_device
+from tabgnm.training.side_by_side import side_by_side
 
 DATA_SETS = ("yeast", "car", "phishing", "wireless", "connect4")
 LEARNING_RATE = 0.001
@@ -110,16 +113,22 @@ def run_curves(
     on_curve: Callable[[int], Any] | None = None,
 ) -> list[Curve]:
     """Train what the store does not have; `on_curve` is told how many are done."""
-    curves = []
-    for number, task in enumerate(tasks, start=1):
-        known = store.record(task.key)
-        if known is None:
-            known = _train(task, data_home, device).as_dict()
-            store.keep(task.key, known)
-        curves.append(Curve(task, History.from_dict(known)))
+    known = {task.key: store.record(task.key) for task in tasks}
+    missing = [task for task in tasks if known[task.key] is None]
+
+    def report() -> None:
         if on_curve is not None:
-            on_curve(number)
-    return curves
+            on_curve(sum(record is not None for record in known.values()))
+
+    if len(missing) < len(tasks):
+        report()
+    works = (partial(_train, task, data_home, device) for task in missing)
+    for number, history in side_by_side(works, torch_device(device)):
+        key = missing[number].key
+        store.keep(key, history.as_dict())
+        known[key] = history.as_dict()
+        report()
+    return [Curve(task, History.from_dict(known[task.key] or {})) for task in tasks]
 
 
 def _train(task: CurveTask, data_home: str | None, device: str) -> History:

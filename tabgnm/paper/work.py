@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import f1_score, r2_score
+from sklearn.metrics import r2_score
 
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.data import Encoded
@@ -114,4 +114,17 @@ def _evaluate(
     labels = outputs.argmax(dim=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
     known = table.y[rows] if table.y.dim() == 1 else table.y[rows, 0].long()
     accuracy = 100 * float((known == labels).double().mean())
-    return accuracy, 100 * float(f1_score(known.numpy(), labels.numpy(), average="macro", zero_division=0))
+    return accuracy, 100 * macro_f1(known.numpy(), labels.numpy())
+
+
+def macro_f1(known: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
+    """Mean of the classes' F1, of those that occur in either; 0 for one that is never hit.
+
+    What scikit-learn's `f1_score` gives, without its checks: for all models of a fleet they take as long as training.
+    """
+    n_classes = 1 + max(known.max(), labels.max())
+    hits, is_known, is_given = (
+        np.bincount(own, minlength=n_classes) for own in (known[known == labels], known, labels)
+    )
+    occurs = is_known + is_given
+    return float(np.mean(2 * hits[occurs > 0] / occurs[occurs > 0]))

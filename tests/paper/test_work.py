@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
 
 from tabgnm.paper import Result, Setting, Unit, run_unit
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.protocol import MODELS, Body, Model
+from tabgnm.paper.work import macro_f1
 
 
 def unit(model: Model = "gnm", name: str = "noisy_moons", folds: tuple[int, ...] = (0, 1), epochs: int = 3) -> Unit:
@@ -66,3 +71,9 @@ def test_errors_are_in_the_units_of_the_target_whatever_the_scaling() -> None:
 def test_data_that_differ_from_the_planned_ones_are_refused() -> None:
     with pytest.raises(ValueError, match="has another content here than where the work was planned; use the same"):
         run_unit(replace(unit(), source=replace(unit().source, digest="another")))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
+def test_macro_f1_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    known, labels = np.array(pairs).T
+    assert macro_f1(known, labels) == pytest.approx(f1_score(known, labels, average="macro", zero_division=0))
