@@ -16,7 +16,7 @@ from rich.console import Console
 from tabgnm.paper import pages, pictures
 from tabgnm.paper.curves import curve_tasks, run_curves
 from tabgnm.paper.engines import Engine
-from tabgnm.paper.estimate import in_words, measure_speed
+from tabgnm.paper.estimate import NO_WORK, in_words, measure_speed
 from tabgnm.paper.output import Page, TextTable, provenance, write_page
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, Unit
 from tabgnm.paper.run import Plan, Progress, data_sets, missing_units, plan, run
@@ -25,6 +25,8 @@ from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.sparse import learn_sparse_machines
 from tabgnm.paper.store import ResultStore
 from tabgnm.paper.summary import summarise
+
+_WIDEST, _WIDEST_CELL = 400, 36
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def run_curves_command(console: Console, options: Options) -> Page | None:
         if options.dry_run:
             units = [Unit(task.source, setting, task.body, (0,)) for task in todo]
             # A unit of the tables is four trainings; a curve is one.
-            seconds = measure_speed(options.device).seconds(units) / 4
+            seconds = measure_speed(options.device).seconds(units) / 4 if units else 0.0
             _say(console, f"{len(todo)} of {len(tasks)} curves to train, very roughly {in_words(seconds)}")
             return None
         with _progress(console, "curves") as show:
@@ -185,10 +187,14 @@ def _show(console: Console, table: TextTable) -> None:
 
     shown = Table(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(table.columns):
-        shown.add_column(name, justify="left" if number == 0 else "right", no_wrap=number > 0)
+        shown.add_column(name, justify="left" if number == 0 else "right", no_wrap=number > 0, max_width=_WIDEST_CELL)
     for row in table.rows:
         shown.add_row(*row)
-    console.print(shown)
+    # A terminal that is too narrow breaks lines; to leave out digits or the names of data sets would be worse.
+    before = console.width
+    console.width = max(before, console.measure(shown, options=console.options.update(width=_WIDEST)).maximum)
+    console.print(shown, crop=False, soft_wrap=True)
+    console.width = before
 
 
 def _say(console: Console, text: str) -> None:
@@ -197,7 +203,7 @@ def _say(console: Console, text: str) -> None:
 
 def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) -> None:
     """What `--dry-run` shows."""
-    speed = measure_speed(options.device)
+    speed = measure_speed(options.device) if todo else NO_WORK
     n_jobs = max(1, options.jobs)
     rows = []
     for source in own.sources:
@@ -215,6 +221,9 @@ def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) 
         _say(console, f"{name}: {len(left_out)} networks of the grid are left out, e.g. {left_out[0].reason}")
     for remark in pages.missing_remarks(own.missing):
         _say(console, remark)
+    if not todo:
+        _say(console, "Everything is in the store: nothing to train.")
+        return
     total, n_folds = speed.seconds(todo, n_jobs), len(options.fold_numbers() or range(N_FOLDS))
     _say(
         console,

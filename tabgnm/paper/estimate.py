@@ -31,6 +31,9 @@ class Speed:
         return total / max(1, n_jobs)
 
 
+NO_WORK = Speed(0.0, 0.0, 0.0)  # nothing has to be measured where nothing is left to do
+
+
 def measure_speed(device: str = "auto") -> Speed:
     """Train small fleets of a small and of a large network of the grid for a moment."""
     began = time.perf_counter()
@@ -69,6 +72,8 @@ def in_words(seconds: float) -> str:
     """Write a time for people."""
     if math.isnan(seconds):
         return "unknown"
+    if seconds == 0:
+        return "nothing"
     if seconds < 1:
         return "less than a second"
     if seconds < 100:

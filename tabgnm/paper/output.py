@@ -41,7 +41,7 @@ class Page:
         What a reader has to know: slices, samples, what is missing.
     tables : list of TextTable
     rows : list of mappings
-        For the CSV file; values that are lists are left out of it.
+        For the CSV file; lists are left out of it, and what is in mappings gets joined names.
     content : mapping
         For the JSON file.
     draw : callable or None
@@ -94,12 +94,24 @@ def write_page(page: Page, folder: Path, origin: Mapping[str, str]) -> list[Path
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    plain = [{name: v for name, v in row.items() if not isinstance(v, (list, tuple, dict))} for row in rows]
+    plain = [_plain(row) for row in rows]
+    names = list(dict.fromkeys(name for row in plain for name in row))
     file = io.StringIO()
-    writer = csv.DictWriter(file, fieldnames=list(plain[0]) if plain else ["nothing"], lineterminator="\n")
+    writer = csv.DictWriter(file, fieldnames=names or ["nothing"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(plain)
     return file.getvalue()
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that a cell can hold: those of mappings under joined names, no lists."""
+    plain: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            plain |= {f"{name}_{inner}": own for inner, own in _plain(value).items()}
+        elif value is not None and not isinstance(value, (list, tuple)):
+            plain[name] = value
+    return plain
 
 
 def _finite(value: Any) -> Any:

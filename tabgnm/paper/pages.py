@@ -59,13 +59,11 @@ def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequ
     tables = [_results_table(task, [cell for cell in cells if cell.task == task]) for task in _TASKS]
     comparisons, verdicts = compare(cells)
     if comparisons:
-        rows = [
-            (own.label, _number(own.gain, signed=True), str(own.n_folds), _p_value(own.p_value)) for own in comparisons
-        ]
+        rows = [(own.label, _gain(own.gain, own.task), str(own.n_folds), _p_value(own.p_value)) for own in comparisons]
         rows += [
             (
-                f"all {own.n_data_sets} of {own.task}",
-                f"better in {own.n_better} of {own.n_data_sets}",
+                f"{own.n_data_sets} data sets of {own.task} (published: better in {own.n_better_published})",
+                f"better in {own.n_better}, equal in {own.n_equal}",
                 "",
                 _p_value(own.p_value),
             )
@@ -218,6 +216,11 @@ def _decimals(value: float) -> int:
 
 def _number(value: float, *, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''},.{_decimals(value)}f}" if math.isfinite(value) else "not finite"
+
+
+def _gain(value: float, task: str) -> str:
+    """In points of accuracy, or in units of the error."""
+    return f"{value:+.2f}" if task == "classification" else _number(value, signed=True)
 
 
 def _pair(mean: float, deviation: float) -> str:
