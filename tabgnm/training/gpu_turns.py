@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,12 +32,13 @@ def n_sharing() -> int:
 class SharedPrecision:
     """How torch computes float32 products on a GPU, which is one setting for the whole process.
 
-    Fits that want the same run at the same time; one that wants another waits for them.
+    Fits that want the same run at the same time; one that wants another waits for them, and those after it for it.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._n_users = 0
+        self._queue: deque[object] = deque()
         self._own = threading.local()  # how many of the users are this thread's: a callback may fit, too
         self._alone = False  # somebody is changing it within his own fit
 
@@ -44,7 +46,7 @@ class SharedPrecision:
     def use(self, precision: str) -> Iterator[None]:
         """Compute with this precision, one of those of `torch.set_float32_matmul_precision`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._n_users == self._n_own or self._may_join(precision))
+            self._wait_for(precision)
             before, was_alone = torch.get_float32_matmul_precision(), self._alone
             if self._n_users == 0:
                 self._of_the_program = before
@@ -64,8 +66,24 @@ class SharedPrecision:
                     torch.set_float32_matmul_precision(self._of_the_program)
                 self._changed.notify_all()
 
+    def _wait_for(self, precision: str) -> None:
+        if self._n_own > 0:  # to wait for others who may wait for this thread would be for ever
+            current = torch.get_float32_matmul_precision()
+            if current != precision and self._n_users > self._n_own:
+                raise RuntimeError(
+                    f"a callback wants to train with {precision!r} float32 products while fits in other threads use "
+                    f"{current!r}; use the same precision, or train after the fit"
+                )
+            return
+        ticket = object()
+        self._queue.append(ticket)
+        self._changed.wait_for(lambda: self._queue[0] is ticket and self._may_join(precision))
+        self._queue.popleft()
+        self._changed.notify_all()  # the next one may want the same
+
     def _may_join(self, precision: str) -> bool:
-        return not self._alone and torch.get_float32_matmul_precision() == precision
+        is_same = torch.get_float32_matmul_precision() == precision
+        return self._n_users == 0 or (is_same and not self._alone)
 
     @property
     def _n_own(self) -> int:

@@ -16,32 +16,39 @@ _of_thread = threading.local()
 class Interruption:
     """While active, the first Ctrl-C only asks for an end; the second one raises KeyboardInterrupt as usual.
 
-    Signals reach the main thread only, and a program's own handler is left alone. Fits in threads that were started
-    for them are asked together: see `shared_by_threads`.
+    Signals reach the main thread only, and a program's own handler is left alone. Who asks within another one's
+    `shared_by_threads`, in whatever thread, ends that one too; and is ended by it.
     """
 
     def __init__(self) -> None:
-        self._event: threading.Event = getattr(_of_thread, "event", None) or threading.Event()
+        self._outer: Interruption | None = getattr(_of_thread, "innermost", None)
+        self._event = threading.Event()
         self._installed = False
 
     @property
     def requested(self) -> bool:
         """Whether training shall end."""
-        return self._event.is_set()
+        return self._event.is_set() or (self._outer is not None and self._outer.requested)
 
     def request(self) -> None:
-        """Ask for the end of training, in all threads that share this."""
+        """Ask for the end of all training around this, as Ctrl-C does."""
+        self.end_within()
+        if self._outer is not None:
+            self._outer.request()
+
+    def end_within(self) -> None:
+        """Ask for the end of what runs within this, only."""
         self._event.set()
 
     @contextmanager
     def shared_by_threads(self) -> Iterator[None]:
-        """Within this, in whatever thread: fits are asked to end when this one is."""
-        before = getattr(_of_thread, "event", None)
-        _of_thread.event = self._event
+        """Within this, in this thread: whatever is trained is asked to end when this is."""
+        before = getattr(_of_thread, "innermost", None)
+        _of_thread.innermost = self
         try:
             yield
         finally:
-            _of_thread.event = before
+            _of_thread.innermost = before
 
     def __enter__(self) -> Interruption:
         in_main_thread = threading.current_thread() is threading.main_thread()

@@ -23,7 +23,7 @@ _ON_A_GPU = 4
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed, and not all tasks were begun."""
+    """Ctrl-C was pressed: tasks that ran gave what they had, and others were not begun."""
 
 
 def fleets_at_once(device: torch.device) -> int:
@@ -37,8 +37,8 @@ def side_by_side(
     """Yield (number of the task, what it gave) as tasks are done; in order where only one runs at a time.
 
     Tasks are taken from the iterable when there is room for them, not before, and in the caller's thread. After Ctrl-C
-    those that run end as an interrupted fit does, and if there are others, `Interrupted` says that they were not begun.
-    An error of one ends the others, too.
+    those that run end as an interrupted fit does, no other is begun, and `Interrupted` is raised in the end. An error
+    of one ends the others, too.
     """
     n_at_once = n_at_once or fleets_at_once(device)
     each = _one_by_one(tasks) if n_at_once == 1 else _in_threads(tasks, device, n_at_once)
@@ -46,12 +46,11 @@ def side_by_side(
 
 
 def _one_by_one(tasks: Iterable[Callable[[], T]]) -> Iterator[tuple[int, T]]:
-    remaining = enumerate(tasks)
-    for number, task in remaining:
+    for number, task in enumerate(tasks):
         with Interruption() as interruption, interruption.shared_by_threads():
             result = task()
         yield number, result
-        if interruption.requested and next(remaining, None) is not None:
+        if interruption.requested:
             raise Interrupted
 
 
@@ -73,7 +72,9 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
     running: dict[Future[T], int] = {}
     with Interruption() as interruption, ExitStack() as endings:
         pool = endings.enter_context(ThreadPoolExecutor(n_at_once, thread_name_prefix="fleet"))
-        endings.callback(interruption.request)  # left early, by an error or by who asked: before waiting for the rest
+        endings.callback(
+            interruption.end_within
+        )  # left early, by an error or by the caller: before waiting for the rest
         while True:
             while len(running) < n_at_once and not interruption.requested:
                 number, task = next(remaining, (-1, None))
@@ -84,5 +85,5 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
-        if interruption.requested and next(remaining, None) is not None:
+        if interruption.requested:
             raise Interrupted

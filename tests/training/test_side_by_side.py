@@ -96,17 +96,34 @@ def test_ctrl_c_ends_what_runs_and_begins_nothing_else(n_at_once: int, n_tasks: 
     handler = signal.getsignal(signal.SIGINT)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    found = []
-    try:
-        for _, status in side_by_side([endless_fit] * n_tasks, CPU, n_at_once):
-            found.append(status)
-        said_so = False
-    except Interrupted:
-        said_so = True
+    found: list[str] = []
+    with pytest.raises(Interrupted):
+        found.extend(status for _, status in side_by_side([endless_fit] * n_tasks, CPU, n_at_once))
     assert found == ["interrupted"] * n_at_once
-    assert said_so == (n_tasks > n_at_once)
     assert signal.getsignal(signal.SIGINT) is handler
     assert train(BASE, [Member()], settings_for(max_epochs=2))[0].history.status == "completed"
+
+
+@pytest.mark.parametrize("n_outer", [1, 2])
+def test_tasks_may_have_tasks_of_their_own(n_outer: int) -> None:
+    def nested() -> int:
+        return sum(value for _, value in side_by_side(counted(3, []), CPU, 2))
+
+    assert sorted(side_by_side([nested] * 3, CPU, n_outer)) == [(number, 5) for number in range(3)]
+
+
+def test_ctrl_c_ends_tasks_of_tasks() -> None:
+    def nested() -> list[str]:
+        found: list[str] = []
+        with pytest.raises(Interrupted):
+            found.extend(status for _, status in side_by_side([endless_fit] * 2, CPU, 2))
+        return found
+
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    results: list[list[str]] = []
+    with pytest.raises(Interrupted):
+        results.extend(statuses for _, statuses in side_by_side([nested] * 2, CPU, 2))
+    assert results == [["interrupted"] * 2] * 2
 
 
 class TestSharedPrecision:
@@ -177,3 +194,42 @@ class TestSharedPrecision:
             assert torch.get_float32_matmul_precision() == "high"
         thread.join(30)
         assert seen == ["highest"]
+
+    def test_two_fits_that_change_it_within_do_not_wait_for_each_other(self) -> None:
+        shared, both, errors = SharedPrecision(), threading.Barrier(2, timeout=30), []
+
+        def change() -> None:
+            with shared.use("high"):
+                both.wait()
+                try:
+                    with shared.use("highest"):
+                        pass
+                except RuntimeError as error:
+                    errors.append(str(error))
+                both.wait()
+
+        threads = [threading.Thread(target=change) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(errors) == 2 and "use the same precision" in errors[0]
+
+    def test_who_waits_is_not_overtaken_for_ever(self) -> None:
+        shared, order = SharedPrecision(), []
+
+        def use(precision: str) -> None:
+            with shared.use(precision):
+                order.append(precision)
+
+        waiting = threading.Thread(target=use, args=("highest",))
+        late = threading.Thread(target=use, args=("high",))
+        with shared.use("high"):
+            waiting.start()
+            waiting.join(0.1)
+            late.start()
+            late.join(0.1)
+            assert order == []  # the late one does not join, as somebody waits
+        waiting.join(30)
+        late.join(30)
+        assert sorted(order) == ["high", "highest"]
