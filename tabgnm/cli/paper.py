@@ -144,7 +144,9 @@ def runtime(
     device: Device = "auto",
     output: Output = OUTPUT,
     data_home: DataHome = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to take the mean of. Default: 5.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs to take the mean of. Default: half a second of them.")
+    ] = None,
 ) -> None:
     """Time per epoch against parameters for both models; time and parameters against nodes."""
     with _errors_told():

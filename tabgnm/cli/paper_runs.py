@@ -20,7 +20,7 @@ from tabgnm.paper.estimate import NO_WORK, in_words, measure_speed
 from tabgnm.paper.output import Page, TextTable, provenance, write_page
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, Unit
 from tabgnm.paper.run import Plan, Progress, data_sets, missing_units, plan, run
-from tabgnm.paper.runtime import N_EPOCHS, measure_runtimes, runtime_tasks
+from tabgnm.paper.runtime import measure_runtimes, runtime_tasks
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.sparse import learn_sparse_machines
 from tabgnm.paper.store import ResultStore
@@ -127,20 +127,22 @@ def run_runtime(console: Console, options: Options) -> Page | None:
     """Running times."""
     pictures.require_matplotlib()
     tasks, missing = runtime_tasks(options.only, data_home=options.home)
-    n_epochs = options.epochs or N_EPOCHS
     if options.dry_run:
-        _say(console, f"{len(tasks)} networks to measure over {n_epochs + 3} epochs each")
+        _say(
+            console,
+            f"{len(tasks)} networks to measure, four epochs of each or more",
+        )
         return None
     with _progress(console, "runtime") as show:
         began = time.monotonic()
         runtimes = measure_runtimes(
             tasks,
-            n_epochs=n_epochs,
+            n_epochs=options.epochs,
             data_home=options.home,
             device=options.device,
             on_task=lambda done: show(done, len(tasks), f"{done} of {len(tasks)}", _left(began, done, len(tasks))),
         )
-    return _finish(console, pages.runtime_page(runtimes, n_epochs, missing), options)
+    return _finish(console, pages.runtime_page(runtimes, options.epochs, missing), options)
 
 
 def run_sparse(console: Console, options: Options) -> Page | None:

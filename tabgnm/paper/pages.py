@@ -124,10 +124,11 @@ def curves_page(curves: Sequence[Curve], setting: Setting, missing: Mapping[str,
     return Page("curves", "Training curves (figure 3, appendix D)", remarks, [table], dicts, content, draw)
 
 
-def runtime_page(runtimes: Sequence[Runtime], n_epochs: int, missing: Mapping[str, str]) -> Page:
+def runtime_page(runtimes: Sequence[Runtime], n_epochs: int | None, missing: Mapping[str, str]) -> Page:
     """Appendix C."""
     remarks = [
-        f"Seconds per epoch of one model trained alone, the mean of {n_epochs} epochs, validation included.",
+        "Seconds per epoch of one model trained alone, validation included: the mean of "
+        + (f"{n_epochs} epochs." if n_epochs else "as many epochs as last for half a second."),
         "The paper gives its times as figures only, without numbers: a GNM takes 1.2 to 1.3 times as long as an MLP "
         "(Car, Wireless, Letter; more on Connect4) on its GPU.",
         *missing_remarks(missing),

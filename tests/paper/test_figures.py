@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabgnm.nn import GNM
-from tabgnm.paper import ResultStore, Setting, Unit, curves, runtime
+from tabgnm.paper import ResultStore, Setting, Unit, curves
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.curves import CurveTask, curve_tasks, run_curves
 from tabgnm.paper.estimate import Speed, in_words, measure_speed
@@ -80,7 +80,9 @@ def test_times_are_positive_and_come_with_the_parameters() -> None:
     task = RuntimeTask("noisy_moons", "paper", Body("gnm", 50, 2), "")
     [found] = measure_runtimes([task], n_epochs=10, device="cpu")
     assert found.seconds > 0 and found.n_parameters == 4900 and found.n_effective_parameters == 197
-    assert found.as_dict()["width"] == 50 and runtime.N_EPOCHS >= 1
+    assert found.as_dict()["width"] == 50
+    [long_enough] = measure_runtimes([task], device="cpu")
+    assert long_enough.seconds > 0
 
 
 def test_more_work_is_estimated_to_take_longer() -> None:
