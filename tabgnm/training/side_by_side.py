@@ -19,7 +19,7 @@ from tabgnm.training.interruption import Interruption
 
 T = TypeVar("T")
 
-_ON_A_GPU = 4
+_ON_A_GPU = 8
 
 
 class Interrupted(KeyboardInterrupt):
