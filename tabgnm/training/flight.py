@@ -45,8 +45,8 @@ class Saver(Protocol):
 class _Threads:
     """One thread where more do not pay.
 
-    Steps in NumPy have one because its threads and torch's would keep each other from the same cores. Small ones in
-    torch have one because a second gains a fifth at most, and costs ten times the time if somebody else uses its core.
+    NumPy has one because its threads and torch's would keep each other from the same cores. torch has one where steps
+    are small: a second gains a fifth at most, and costs ten times the time if somebody else uses its core.
     """
 
     def __init__(self) -> None:
@@ -55,14 +55,15 @@ class _Threads:
         self._one = False
 
     def use_one(self, wanted: bool, *, in_numpy: bool = False) -> None:
-        """Use one thread from now on, or as many as before."""
-        # NumPy's first, as torch shares a library with them: its own number has the last word.
-        if in_numpy and self._limits is None:
+        """Use one thread of torch from now on, or as many as before; and one of NumPy while steps are taken in it."""
+        # NumPy's first, as torch may share a library with it: its own number has the last word.
+        changed = in_numpy != (self._limits is not None)
+        if changed and in_numpy:
             self._limits = threadpool_limits(limits=1, user_api="blas")
-        elif not in_numpy and self._limits is not None:
+        elif changed and self._limits is not None:
             self._limits.restore_original_limits()
-            self._limits, self._one = None, not wanted
-        if wanted != self._one:
+            self._limits = None
+        if changed or wanted != self._one:
             self._one = wanted
             torch.set_num_threads(1 if wanted else self._n_torch)
 
@@ -104,7 +105,7 @@ class Flight:
         threads = _Threads()
         try:
             while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
-                threads.use_one(lockstep.in_numpy or lockstep.is_small, in_numpy=lockstep.in_numpy)
+                threads.use_one(lockstep.is_small, in_numpy=lockstep.in_numpy)
                 runner.run(n_epochs)
                 metric = [] if lockstep.val_metric is None else [lockstep.val_metric]
                 self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active, *metric]))

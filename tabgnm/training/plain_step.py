@@ -8,6 +8,8 @@ Two things keep the calls few and short. In the flat buffer a layer's bias stand
 are one matrix, and with a node that is always 1 one product serves both, forwards and backwards. And states are kept as
 (nodes, rows): the bias node is then one more row, and NumPy's loops run along the rows of a table, which are many, not
 along the outputs, which are few.
+
+Large products, which are few too, are torch's: MKL is faster than NumPy's OpenBLAS, and has all threads.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 # Rows x weights of a step from which on torch's matrix products, with all its threads, make up for its overhead. On two
 # cores they are even at 6 million while little else runs; if more does, torch's threads wait for each other.
 _LARGEST_STEP = 8_000_000
+_LARGE_MATRIX = 20_000  # weights of a layer, from which on torch multiplies faster
 
 
 def is_plain(shape: Shape) -> bool:
@@ -58,6 +61,7 @@ class PlainStep:
         self._matrices, self._grad_matrices = _matrices(layout, flat), _matrices(layout, grad)
         self._transposed = [matrix.T for matrix in self._matrices]
         self._weights = [matrix[:-1] for matrix in self._matrices]
+        self._dots = [_torch_dot if matrix.size >= _LARGE_MATRIX else np.dot for matrix in self._matrices]
         self._dtype = self._matrices[0].dtype
         self._zero = np.zeros((), self._dtype)
         self._widths = [matrix.shape[1] for matrix in self._matrices]
@@ -81,16 +85,16 @@ class PlainStep:
         grad, transposed = states.grads[-1], states.grads_transposed[-1]
         self._train.head.gradient(states.messages[-1], rows, grad)
         for layer in range(len(self._matrices) - 1, 0, -1):
-            np.dot(states.sources[layer - 1], transposed, out=self._grad_matrices[layer])
+            self._dots[layer](states.sources[layer - 1], transposed, out=self._grad_matrices[layer])
             before, mask = states.grads[layer - 1], states.masks[layer - 1]
-            np.dot(self._weights[layer], grad, out=before)
+            self._dots[layer](self._weights[layer], grad, out=before)
             if factors:
                 np.multiply(before, factors[layer - 1], out=before)
             # A dropped node is 0 as a silent one is, and its gradient was multiplied by 0 above.
             np.greater(states.messages[layer - 1], self._zero, out=mask)
             np.multiply(before, mask, out=before)
             grad, transposed = before, states.grads_transposed[layer - 1]
-        np.dot(x, transposed, out=self._grad_matrices[0])
+        self._dots[0](x, transposed, out=self._grad_matrices[0])
 
     def train_loss(self, shares: Tensor) -> float:
         """Sum, over the rows of the block, of the losses that `run` has seen times `shares` (L,)."""
@@ -118,7 +122,7 @@ class PlainStep:
         factors: list[Array] = []
         sources, last = x, len(self._matrices) - 1
         for layer, message in enumerate(states.messages):
-            np.dot(self._transposed[layer], sources, out=message)
+            self._dots[layer](self._transposed[layer], sources, out=message)
             if layer == last:
                 break
             np.maximum(message, self._zero, out=message)
@@ -129,6 +133,10 @@ class PlainStep:
                 np.multiply(message, factors[layer], out=message)
             sources = states.sources[layer]
         return factors
+
+
+def _torch_dot(left: Array, right: Array, out: Array) -> None:
+    torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
 def _matrices(layout: FlatLayout, flat: Tensor) -> list[Array]:
