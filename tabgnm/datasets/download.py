@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ OnBytes: TypeAlias = Callable[[int, int | None], None]
 
 
 class _Refused(Exception):
-    """The server answered, and will not give the file; asking again is of no use."""
+    """The server will not give the file, or its name leads nowhere; asking again is of no use."""
 
 
 def download(
@@ -84,7 +85,13 @@ def _receive(url: str, to: Path, timeout: float, on_bytes: OnBytes | None) -> No
     import requests
 
     headers = {"Accept-Encoding": "identity"}  # so that bytes can be counted
-    with requests.get(url, stream=True, timeout=timeout, headers=headers) as response, to.open("wb") as file:
+    try:
+        answer = requests.get(url, stream=True, timeout=timeout, headers=headers)
+    except requests.ConnectionError as error:
+        if isinstance(_innermost(error), socket.gaierror):  # without a network, twenty data sets would take minutes
+            raise _Refused(_reason(error)) from error
+        raise
+    with answer as response, to.open("wb") as file:
         if 400 <= response.status_code < 500 and response.status_code not in TRY_AGAIN:
             raise _Refused(f"{response.status_code} {response.reason}")
         response.raise_for_status()
@@ -106,11 +113,13 @@ def _reason(error: Exception) -> str:
 
     if isinstance(error, requests.Timeout):
         return "the server did not answer in time"
-    innermost: BaseException = error
-    if isinstance(error, requests.ConnectionError):
-        while (inner := innermost.__cause__ or innermost.__context__) is not None:
-            innermost = inner
-    return str(innermost)
+    return str(_innermost(error) if isinstance(error, requests.ConnectionError) else error)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
 
 
 @contextmanager

@@ -118,6 +118,21 @@ def test_without_a_network_the_error_says_which_file_to_put_where(cache: Path, m
     assert isinstance(caught.value, OSError)
 
 
+def test_a_name_that_leads_nowhere_is_asked_for_once_only(
+    tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def no_name(host: str, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    with pytest.raises(DatasetUnavailableError, match="Temporary failure in name resolution"):
+        get("http://data.invalid/car.zip", tmp_path)
+    assert asked == ["data.invalid"] and waits == []
+
+
 def test_a_folder_that_cannot_be_written_is_told_before_the_download(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
