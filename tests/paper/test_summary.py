@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
 from tabgnm.paper import Published, compare, published, summarise
@@ -88,3 +90,22 @@ def test_models_without_common_folds_are_not_compared() -> None:
 def test_equal_models_are_not_different() -> None:
     results = [some_result(f"{model}{fold}", model=model, fold=fold) for model in ("gnm", "mlp") for fold in range(3)]
     assert compare(summarise([MOONS], results))[0][0].p_value == 1.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 120)), min_size=2, max_size=12),
+    st.integers(120, 600_000),
+)
+@example([(100 + gain, 100) for gain in (-3, -1, -1, 0, 3, 1, 1, -1, 1, -1)], 173)
+@example([(1025, 1), (2, 1), (101, 100), (59, 60)], 2000)  # 1/1024 is at half a digit
+def test_gains_of_as_many_rows_are_ties_though_percentages_are_rounded(
+    counts: list[tuple[int, int]], n_rows: int
+) -> None:
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=100 * (count / n_rows))
+        for fold, pair in enumerate(counts)
+        for model, count in zip(("gnm", "mlp"), pair, strict=True)
+    ]
+    gains = np.array([gnm - mlp for gnm, mlp in counts])
+    [found], _ = compare(summarise([MOONS], results))
+    assert found.p_value == pytest.approx(wilcoxon(gains).pvalue if gains.any() else 1.0)
