@@ -12,7 +12,7 @@ from pathlib import Path
 from tabgnm.datasets import xor_bayes_accuracy
 from tabgnm.paper import pictures
 from tabgnm.paper.curves import Curve
-from tabgnm.paper.output import Page, TextTable
+from tabgnm.paper.output import Page, TextTable, whole_file
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, trainings
 from tabgnm.paper.run import Plan
 from tabgnm.paper.runtime import Runtime
@@ -240,4 +240,5 @@ def _p_value(value: float | None) -> str:
 def write_index(pages: Sequence[Page], folder: Path) -> None:
     """Write an index of pages."""
     lines = ["# The paper's experiments", "", *(f"- [{page.title}]({page.name}.md)" for page in pages), ""]
-    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+    with whole_file(folder / "index.md") as part:
+        part.write_text("\n".join(lines), encoding="utf-8")
