@@ -25,7 +25,8 @@ from tabgnm.paper.work import Result
 SCHEMA_VERSION = 1
 CLAIM_SECONDS = 120.0  # a claim that was not renewed for so long is nobody's
 RENEW_SECONDS = 20.0
-_WAIT_SECONDS = 60.0  # for another process that is writing
+WAIT_SECONDS = 1.0  # before looking again whether other processes have done what they claimed
+_LOCK_SECONDS = 60.0  # to wait for another process that is writing
 
 _TABLES = {"results", "records", "claims"}
 _COLUMNS = [field.name for field in fields(Result)]
@@ -69,7 +70,7 @@ class ResultStore:
         with self._explained():
             # Autocommit: transactions are begun and ended by hand, where they are needed.
             self._connection = sqlite3.connect(
-                self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+                self.path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
                 self._prepare()
@@ -171,16 +172,21 @@ class ResultStore:
         return None if row is None else json.loads(row[0])
 
     def keep(self, key: str, content: Any) -> None:
-        """Keep something that JSON can write."""
+        """Keep something that JSON can write, and give up its claim."""
         with self._explained(), self._transaction():
             self._connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (key, json.dumps(content)))
+            self._connection.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     # Claims
 
     def claim(self, keys: Sequence[str]) -> set[str]:
         """Make work this process's own; gives the keys that are neither done nor another living process's."""
         with self._explained(), self._transaction():
-            taken = {row[0] for row in self._rows_of("SELECT key FROM results WHERE key IN", list(keys))}
+            taken = {
+                row[0]
+                for table in ("results", "records")
+                for row in self._rows_of(f"SELECT key FROM {table} WHERE key IN", list(keys))
+            }
             claims = self._rows_of("SELECT key, owner, renewed FROM claims WHERE key IN", list(keys))
             taken |= {key for key, owner, renewed in claims if owner != self.owner and not _abandoned(owner, renewed)}
             free = set(keys) - taken
@@ -251,7 +257,7 @@ def _explanation(error: str, path: Path) -> str:
     if "full" in error or "disk I/O" in error:
         return f"the disk of the store {name} is full or fails; what was stored is still there: make room and go on"
     if "locked" in error or "busy" in error:
-        return f"another process has kept the store {name} locked for {_WAIT_SECONDS:.0f} s; end it and try again"
+        return f"another process has kept the store {name} locked for {_LOCK_SECONDS:.0f} s; end it and try again"
     if "malformed" in error or "not a database" in error:
         return (
             f"the store {name} is damaged or no SQLite file, and was left as it is; move it away and start a new one, "
