@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +13,8 @@ from tabgnm.nn.shapes import Shape
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.protocol import BATCH_SIZE, MODELS, Body, Setting, folds
 from tabgnm.paper.sizes import TARGETS, body_of_size
-from tabgnm.training import Fleet, FleetSettings, Member, Table
+from tabgnm.paper.timing import seconds_of_fit
+from tabgnm.training import FleetSettings, Member, Table
 
 COMPARED = ("car", "wireless", "letter", "connect4")
 NODES = (50, 100, 200, 300, 400, 500)
@@ -107,9 +107,5 @@ def _seconds(shape: Shape, member: Member, loss: Loss, table: Table, epochs: int
     """Time of a training; the first of two runs is not counted, as much is done once there."""
     settings = FleetSettings(loss=loss, max_epochs=epochs, batch_size=BATCH_SIZE, device=device)
     if epochs == 1:
-        Fleet(shape, [member], settings).fit(table)
-    start = time.perf_counter()
-    [model] = Fleet(shape, [member], settings).fit(table).models
-    if model.history.status == "interrupted":
-        raise KeyboardInterrupt
-    return time.perf_counter() - start
+        seconds_of_fit(shape, [member], settings, table)
+    return seconds_of_fit(shape, [member], settings, table)
