@@ -109,3 +109,36 @@ def test_gains_of_as_many_rows_are_ties_though_percentages_are_rounded(
     gains = np.array([gnm - mlp for gnm, mlp in counts])
     [found], _ = compare(summarise([MOONS], results))
     assert found.p_value == pytest.approx(wilcoxon(gains).pvalue if gains.any() else 1.0)
+
+
+def test_what_is_selected_does_not_depend_on_the_test_rows() -> None:
+    results = [
+        some_result("a", fold=0, val_loss=0.1, metric1=None, metric2=None),
+        some_result("b", fold=0, val_loss=0.2, metric1=99.0, width=100),
+        some_result("c", fold=1, val_loss=0.2, metric1=99.0),
+    ]
+    assert {fold: result.key for fold, result in selected(results).items()} == {0: "a", 1: "c"}
+    [cell] = summarise([MOONS], results)
+    assert math.isnan(cell.mean1) and math.isnan(cell.mean2) and cell.difference is None
+
+
+def test_models_are_compared_on_the_folds_that_both_have() -> None:
+    values = {"gnm": {0: 80.0, 1: 91.0, 2: 92.0}, "mlp": {1: 90.0, 2: 90.0, 7: 10.0}}
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=value)
+        for model, folds in values.items()
+        for fold, value in folds.items()
+    ]
+    [found], [verdict] = compare(summarise([MOONS], results))
+    assert (found.n_folds, found.gain) == (2, 1.5)
+    assert (verdict.n_data_sets, verdict.n_better) == (1, 1)
+
+
+def test_a_model_without_finite_outputs_wins_and_loses_nothing() -> None:
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=None if model == "gnm" and fold else 90.0)
+        for model in ("gnm", "mlp")
+        for fold in range(3)
+    ]
+    [found], verdicts = compare(summarise([MOONS], results))
+    assert math.isnan(found.gain) and found.p_value is None and verdicts == []
