@@ -24,7 +24,6 @@ from tabgnm.paper.runtime import N_EPOCHS, measure_runtimes, runtime_tasks
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.sparse import learn_sparse_machines
 from tabgnm.paper.store import ResultStore
-from tabgnm.paper.summary import summarise
 
 _WIDEST, _WIDEST_CELL = 400, 36
 
@@ -64,7 +63,12 @@ class Options:
         numbers: list[int] = []
         for part in self.folds.split(","):
             first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
+            start, end = int(first), int(last or first)
+            if start > end:
+                raise ValueError(f"folds {part} count backwards; write {end}-{start}")
+            if end >= N_FOLDS:
+                raise ValueError(f"folds {part} do not exist; expected some of 0 to {N_FOLDS - 1}")
+            numbers += range(start, end + 1)
         return numbers
 
     def open_store(self) -> ResultStore:
@@ -87,6 +91,9 @@ def run_tables(console: Console, options: Options) -> Page | None:
     if not whole.units:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.missing.items())
         raise ValueError(f"none of the data sets can be had: {reasons}")
+    if not own.units:
+        _say(console, f"Part {options.shard} has nothing to do: the work has fewer parts. No page is written.")
+        return None
     with options.open_store() as store:
         if options.dry_run:
             _list_work(console, own, missing_units(store, own.units), options)
@@ -94,7 +101,7 @@ def run_tables(console: Console, options: Options) -> Page | None:
         with _progress(console, "tables") as show:
             run(own, store, engine, progress=lambda state: show(*_of_run(state)))
         results = store.results(whole.result_keys())
-    page = pages.tables_page(whole, summarise(whole.sources, results), setting, folds)
+    page = pages.tables_page(whole, results, setting, folds)
     return _finish(console, page, options)
 
 
@@ -210,9 +217,10 @@ def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) 
         units = [unit for unit in own.units if unit.source == source]
         left = [unit for unit in todo if unit.source == source]
         if units:
-            label = f"{source.name} ({source.note})" if source.note else source.name
             n_models, n_left = (sum(unit.n_models for unit in some) for some in (units, left))
-            rows.append((label, f"{len(units)}", f"{n_models:,}", f"{n_left:,}", in_words(speed.seconds(left, n_jobs))))
+            rows.append(
+                (source.label, f"{len(units)}", f"{n_models:,}", f"{n_left:,}", in_words(speed.seconds(left, n_jobs)))
+            )
     columns = ("data set", "fleets", "trainings", "to do", "time, roughly")
     _show(console, TextTable("The work", columns, rows))
     for remark in pages.setting_remarks(options.setting(), options.fold_numbers()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,13 +10,15 @@ from pathlib import Path
 
 from tabgnm.datasets import xor_bayes_accuracy
 from tabgnm.paper import pictures
+from tabgnm.paper.completeness import gaps
 from tabgnm.paper.curves import Curve
 from tabgnm.paper.output import Page, TextTable, whole_file
-from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, trainings
+from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting
 from tabgnm.paper.run import Plan
 from tabgnm.paper.runtime import Runtime
 from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
-from tabgnm.paper.summary import Cell, compare
+from tabgnm.paper.summary import Cell, compare, summarise
+from tabgnm.paper.work import Result
 
 _TASKS = {"classification": "Table 1: accuracy and macro F1 (%)", "regression": "Table 2: mean squared error and R²"}
 
@@ -39,19 +40,10 @@ def missing_remarks(missing: Mapping[str, str]) -> list[str]:
     return [f"Not here: {name}: {reason}" for name, reason in missing.items()]
 
 
-def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequence[int] | None) -> Page:
+def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
     """Tables 1 and 2, and whether the GNM is better than the MLP."""
-    remarks = setting_remarks(setting, folds)
-    n_wanted: Counter[tuple[str, str, str]] = Counter()
-    for unit in plan.units:
-        n_wanted[unit.source.name, unit.source.variant, unit.body.model] += len(trainings())
-    for cell in cells:
-        wanted = n_wanted[cell.dataset, cell.variant, cell.model]
-        if cell.n_configurations[0] < wanted:
-            remarks.append(
-                f"Incomplete: {cell.label}, {cell.model.upper()}: some folds chose from {cell.n_configurations[0]} of "
-                f"{wanted} configurations."
-            )
+    cells = summarise(plan.sources, results)
+    remarks = [*setting_remarks(setting, folds), *gaps(plan, results)]
     for name, left_out in plan.skipped.items():
         widths = sorted({own.body.width for own in left_out})
         remarks.append(f"Left out of the grid of {name}: {widths} ({left_out[0].reason.split(' are ')[-1]}).")
@@ -59,6 +51,10 @@ def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequ
     tables = [_results_table(task, [cell for cell in cells if cell.task == task]) for task in _TASKS]
     comparisons, verdicts = compare(cells)
     if comparisons:
+        remarks.append(
+            "The folds of a cross-validation share most of their training rows, so their gains are not independent and "
+            "p-values tend to be too small; nor are they corrected for the number of tests."
+        )
         rows = [(own.label, _gain(own.gain, own.task), str(own.n_folds), _p_value(own.p_value)) for own in comparisons]
         rows += [
             (
@@ -87,10 +83,10 @@ def _results_table(task: str, cells: Sequence[Cell]) -> TextTable:
         (
             cell.label,
             cell.model.upper(),
-            _pair(cell.mean1, cell.std1),
+            _mean(cell.mean1, cell.std1, len(cell.folds)),
             _pair(cell.paper.mean1, cell.paper.std1) if cell.paper else "other data",
             _difference(cell.difference),
-            _pair(cell.mean2, cell.std2),
+            _mean(cell.mean2, cell.std2, len(cell.folds)),
             _pair(cell.paper.mean2, cell.paper.std2) if cell.paper else "other data",
             str(len(cell.folds)),
         )
@@ -220,7 +216,14 @@ def _number(value: float, *, signed: bool = False) -> str:
 
 def _gain(value: float, task: str) -> str:
     """In points of accuracy, or in units of the error."""
-    return f"{value:+.2f}" if task == "classification" else _number(value, signed=True)
+    return f"{value:+.2f}" if task == "classification" and math.isfinite(value) else _number(value, signed=True)
+
+
+def _mean(mean: float, deviation: float, n_folds: int) -> str:
+    """With the deviation over the folds, which one fold does not have."""
+    if not math.isfinite(mean):
+        return "not finite"
+    return _pair(mean, deviation) if n_folds > 1 else _number(mean)
 
 
 def _pair(mean: float, deviation: float) -> str:
@@ -234,7 +237,9 @@ def _difference(value: float | None) -> str:
 
 
 def _p_value(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value >= 0.0005 else "< 0.001"
 
 
 def write_index(pages: Sequence[Page], folder: Path) -> None:

@@ -48,7 +48,8 @@ class Plan:
         fair = sum(unit.cost for unit in self.units) / of
         # A fleet that is more than half of a part would leave the other parts waiting: it is dealt out fold by fold.
         pieces = [own for unit in self.units for own in (unit.by_fold() if unit.cost > fair / 2 else [unit])]
-        loads, own = [0.0] * of, []
+        # Each goes to the lightest part: parts beyond the number of pieces stay empty, however many are asked for.
+        loads, own = [0.0] * min(of, len(pieces)), []
         for cost, _, unit in sorted(((-unit.cost, unit.first_key(), unit) for unit in pieces), key=lambda own: own[:2]):
             lightest = loads.index(min(loads))
             loads[lightest] -= cost

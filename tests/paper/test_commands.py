@@ -79,7 +79,7 @@ def test_a_slice_of_epochs_does_not_mix_with_another(runner: CliRunner, tmp_path
     shard = ["paper", "tables", *SMALL[:4], "--epochs", "2", "--shard", "1/12"]
     result = runner.invoke(app, shard)
     assert result.exit_code == 0, result.output
-    assert "Incomplete: noisy_moons" in result.output
+    assert "noisy_moons, GNM: incomplete, " in result.output
     content = json.loads((tmp_path / "paper-results" / "tables.json").read_text())
     assert all(cell["n_configurations"][1] <= 12 for cell in content["cells"])
 
@@ -91,6 +91,13 @@ def test_a_dry_run_lists_the_work_and_its_time_and_trains_nothing(runner: CliRun
     assert "384 trainings (2 folds), roughly" in text and "an estimate from" in text and "A slice: 1 epochs" in text
     with ResultStore(tmp_path / "paper-results" / "results.sqlite") as store:
         assert store.results() == []
+
+
+def test_a_part_without_work_says_so_and_writes_no_page(runner: CliRunner, tmp_path: Path) -> None:
+    for arguments in (["--shard", "99/100"], ["--shard", "1000000000/1000000000"]):
+        result = runner.invoke(app, ["paper", "tables", *SMALL, *arguments])
+        assert result.exit_code == 0 and f"Part {arguments[1]} has nothing to do" in result.output, result.output
+    assert not list(tmp_path.glob("paper-results/tables.*"))
 
 
 def test_shards_in_stores_of_their_own_are_merged(runner: CliRunner) -> None:
@@ -134,7 +141,9 @@ def test_curves_and_running_times_are_written(
         (["tables", "--folds", "a"], "'a' names no folds; write e.g. 0, 0-4 or 0,3,7"),
         (["tables", "--shard", "3/2"], "'3/2' is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8"),
         (["tables", "--only", "irsi"], "'irsi' is not a data set"),
-        (["tables", *SMALL, "--folds", "12"], "folds [12] do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "12"], "folds 12 do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "0-99999999999"], "folds 0-99999999999 do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 count backwards; write 2-5"),
         (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
         (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' is for clusters"),
         (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),

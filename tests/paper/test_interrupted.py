@@ -46,7 +46,9 @@ finally:
 @pytest.mark.skipif(os.name == "nt", reason="signals of Windows are others")
 @pytest.mark.parametrize("at", [1, 2, 3])
 @pytest.mark.parametrize(
-    "command", ["runtime --only car --epochs 2", "tables --only noisy_moons --folds 0 --dry-run"], ids=["runtime", "dry"]
+    "command",
+    ["runtime --only car --epochs 2", "tables --only noisy_moons --folds 0 --dry-run"],
+    ids=["runtime", "dry"],
 )
 def test_ctrl_c_in_any_fit_ends_the_command(tmp_path: Path, command: str, at: int) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
