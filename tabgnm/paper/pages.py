@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -48,6 +49,8 @@ def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: 
         widths = sorted({own.body.width for own in left_out})
         remarks.append(f"Left out of the grid of {name}: {widths} ({left_out[0].reason.split(' are ')[-1]}).")
     remarks += missing_remarks(plan.missing)
+    origins = Counter(result.origin for result in results)
+    remarks += [f"Trained on {name}: {n:,} trainings." for name, n in sorted(origins.items())]
     tables = [_results_table(task, [cell for cell in cells if cell.task == task]) for task in _TASKS]
     comparisons, verdicts = compare(cells)
     if comparisons:
@@ -69,6 +72,7 @@ def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: 
         tables.append(TextTable("GNM against MLP, fold by fold", columns, rows))
     content = {
         "setting": asdict(setting),
+        "origins": dict(sorted(origins.items())),
         "cells": [cell.as_dict() for cell in cells],
         "comparisons": [asdict(own) for own in comparisons],
         "verdicts": [asdict(own) for own in verdicts],

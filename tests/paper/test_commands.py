@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tabgnm.cli import app
 from tabgnm.paper import ResultStore
 from tabgnm.paper import data as paper_data
+from tests.paper.examples import some_result
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 SMALL = ["--only", "noisy_moons", "--folds", "0-1", "--epochs", "1", "--device", "cpu"]
@@ -108,6 +109,17 @@ def test_shards_in_stores_of_their_own_are_merged(runner: CliRunner) -> None:
     assert result.exit_code == 0, result.output
     with ResultStore("whole.sqlite") as store:
         assert len(store.results()) == 24 * 4 * 2
+
+
+def test_merging_names_files_as_they_are_called_and_counts_other_values(runner: CliRunner, tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "own.sqlite") as own, ResultStore(tmp_path / "go[bold]od x.sqlite") as other:
+        own.add([some_result("a", metric1=90.0)])
+        other.add([some_result("a", metric1=91.0), some_result("b")])
+    result = runner.invoke(app, ["paper", "merge", "own.sqlite", "go[bold]od x.sqlite"])
+    assert result.output == "go[bold]od x.sqlite: 1 new results; 1 have another value here, which stays\n"
+    Path("empty").touch()
+    result = runner.invoke(app, ["paper", "merge", "own.sqlite", "empty"])
+    assert result.exit_code == 1 and "'empty' is empty, and no store of results" in result.output
 
 
 def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path) -> None:

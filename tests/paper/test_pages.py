@@ -41,8 +41,12 @@ def page(change: Callable[[Result], Result | None] = lambda result: result, fold
 
 
 def remarks(change: Callable[[Result], Result | None]) -> list[str]:
-    """Those that a change adds."""
-    return [remark for remark in page(change).remarks if remark not in page().remarks]
+    """Those on a data set."""
+    return [remark for remark in page(change).remarks if remark.startswith("noisy_moons")]
+
+
+def test_a_page_of_everything_names_no_gaps() -> None:
+    assert remarks(lambda result: result) == []
 
 
 def test_a_model_that_is_missing_is_called_missing() -> None:
@@ -82,6 +86,13 @@ def test_a_selected_training_without_finite_outputs_shows_in_the_table_and_in_a_
     assert remarks(change) == [
         "noisy_moons, GNM: what was selected gives outputs that are not finite on the test rows of fold 2."
     ]
+
+
+def test_the_page_lists_where_its_rows_come_from() -> None:
+    made = page(lambda result: replace(result, origin="a GPU, 2026-02-01") if result.fold else result)
+    found = [remark for remark in made.remarks if remark.startswith("Trained on")]
+    assert found == ["Trained on a GPU, 2026-02-01: 192 trainings.", "Trained on a machine, 2026-01-31: 96 trainings."]
+    assert made.content["origins"] == {"a GPU, 2026-02-01": 192, "a machine, 2026-01-31": 96}
 
 
 def test_one_fold_has_no_deviation() -> None:
