@@ -217,7 +217,11 @@ def merge(
         console = Console()
         with ResultStore(store) as own:
             for other in others:
-                console.print(f"{other}: {own.merge(other):,} new results", highlight=False, soft_wrap=True)
+                found = own.merge(other)
+                text = f"{other}: {found.n_new:,} new results"
+                if found.n_different:
+                    text += f"; {found.n_different:,} have another value here, which stays"
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
