@@ -46,14 +46,17 @@ finally:
 @pytest.mark.skipif(os.name == "nt", reason="signals of Windows are others")
 @pytest.mark.parametrize("at", [1, 2, 3])
 @pytest.mark.parametrize(
-    "command",
-    ["runtime --only car --epochs 2", "tables --only noisy_moons --folds 0 --dry-run"],
-    ids=["runtime", "dry"],
+    ("command", "message"),
+    [
+        pytest.param("runtime --only car --epochs 2", "nothing of it is kept", id="runtime"),
+        pytest.param("tables --only noisy_moons --folds 0 --dry-run", "leaves nothing behind", id="dry"),
+    ],
 )
-def test_ctrl_c_in_any_fit_ends_the_command(tmp_path: Path, command: str, at: int) -> None:
+def test_ctrl_c_in_any_fit_ends_the_command(tmp_path: Path, command: str, message: str, at: int) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     arguments = [sys.executable, "-c", INTERRUPTED, str(at), "paper", *command.split(), "--device", "cpu"]
     done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 130, done.stderr
-    assert f"{at} fits" in done.stdout and "stopped" in done.stderr and "Traceback" not in done.stderr
+    assert f"{at} fits" in done.stdout, "it went on"
+    assert "stopped; " in done.stderr and message in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.glob("**/*.md"))
