@@ -208,14 +208,16 @@ def typical(machines: Sequence[SparseMachine]) -> SparseMachine:
     return max(machines, key=merit)
 
 
-def _decimals(value: float) -> int:
-    """As many as the paper's tables have for numbers of this size."""
+def _format(value: float) -> str:
+    """With as many decimals as the paper's tables have for numbers of this size."""
     size = abs(value)
-    return 5 if 0 < size < 0.01 else 3 if size < 1 else 2 if size < 1000 else 1
+    if 0 < size < 5e-5:
+        return ".1e"
+    return f",.{5 if 0 < size < 0.01 else 3 if size < 1 else 2 if size < 1000 else 1}f"
 
 
 def _number(value: float, *, signed: bool = False) -> str:
-    return f"{value:{'+' if signed else ''},.{_decimals(value)}f}" if math.isfinite(value) else "not finite"
+    return f"{value:{'+' if signed else ''}{_format(value)}}" if math.isfinite(value) else "not finite"
 
 
 def _gain(value: float, task: str) -> str:
@@ -231,7 +233,7 @@ def _mean(mean: float, deviation: float, n_folds: int) -> str:
 
 
 def _pair(mean: float, deviation: float) -> str:
-    return f"{mean:,.{_decimals(mean)}f} ± {deviation:,.{_decimals(mean)}f}"
+    return f"{mean:{_format(mean)}} ± {deviation:{_format(mean)}}"
 
 
 def _difference(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,12 +69,12 @@ def draw_tables(cells: Sequence[Cell], path: Path) -> None:
             filled = [COLOURS[model] if math.isfinite(cell.difference or 0.0) else "white" for cell in own]
             axis.scatter(gains, places, color=filled, edgecolors=COLOURS[model], zorder=2)
             axis.scatter([], [], color=COLOURS[model], label=model.upper())
-        axis.set_yticks(range(len(labels)), labels[::-1])
+        axis.set_yticks(range(len(labels)), [textwrap.fill(label, 36) for label in labels[::-1]])
         axis.set_ylim(-0.6, max(len(labels), 1) - 0.4)
         caption = "better than the paper's by so many of its standard deviations (shaded: within two)"
         if any(not math.isfinite(cell.difference or 0.0) for cell in known):
             caption += "\nhollow, at the edge: the paper's deviation is 0, so that only the side means something"
-        axis.set_xlabel(caption)
+        axis.figure.supxlabel(caption, fontsize=9, color=FAINT)  # below the names, too: it is wider than the axis
         if known:
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 

@@ -115,13 +115,14 @@ class ResultStore:
 
     def _prepare(self, *, may_be_new: bool) -> None:
         connection = self._connection
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        # After the tables: a process that makes the store just now writes both at once.
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > SCHEMA_VERSION:
             raise StoreError(
                 f"the store {str(self.path)!r} was written by a newer tabgnm (version {found} of its layout, this one "
                 f"knows {SCHEMA_VERSION}); use that one, or another file"
             )
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and not tables >= _TABLES:
             raise StoreError(f"{str(self.path)!r} is an SQLite file, but no store of results; use another file")
         if not tables and not may_be_new:
@@ -202,9 +203,10 @@ class ResultStore:
         n_removed = 0
         with self._explained(), self._transaction():
             for table in ("results", "records"):
-                rows = self._connection.execute(f"SELECT * FROM {table}").fetchall()
-                damaged = [(row[0],) for row in rows if not _fits(row)]
-                self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", damaged)
+                # Keys as bytes: one that is damaged need not be text any more.
+                rows = self._connection.execute(f"SELECT CAST(key AS BLOB), * FROM {table}").fetchall()
+                damaged = [(row[0],) for row in rows if not _fits(row[1:])]
+                self._connection.executemany(f"DELETE FROM {table} WHERE CAST(key AS BLOB) = ?", damaged)
                 n_removed += len(damaged)
         return n_removed
 
@@ -348,7 +350,8 @@ def _fits(row: Sequence[Any]) -> bool:
 
 def _copied(path: Path, folder: Path) -> Path:
     """Copy a store with what is not yet in its main file; again, if it was written to meanwhile."""
-    names = [path, path.with_name(f"{path.name}-wal")]
+    file = path.resolve()  # SQLite keeps the rest beside the file, not beside a link to it
+    names = [file, file.with_name(f"{file.name}-wal")]
 
     def state() -> list[tuple[int, int]]:
         return [(own.stat().st_mtime_ns, own.stat().st_size) for own in names if own.exists()]
@@ -362,7 +365,7 @@ def _copied(path: Path, folder: Path) -> Path:
             if own.exists():
                 shutil.copyfile(own, folder / own.name)
         if state() == before:
-            return folder / path.name
+            return folder / file.name
     raise StoreError(f"the store {str(path)!r} is written to without a pause; wait until that process is done")
 
 

@@ -100,6 +100,11 @@ def test_one_fold_has_no_deviation() -> None:
     assert page().tables[0].rows[0][2] == "91.00 ± 0.82"
 
 
+def test_very_small_numbers_do_not_read_as_0() -> None:
+    made = page(lambda result: replace(result, metric1=2.34e-7 * (1 + result.fold)))
+    assert made.tables[0].rows[0][2] == "4.7e-07 ± 1.9e-07"
+
+
 def test_p_values_come_with_what_they_do_not_say_and_small_ones_are_not_0() -> None:
     def change(result: Result) -> Result:
         return replace(result, metric1=(result.metric1 or 0) + 0.1 * result.fold) if result.model == "gnm" else result
@@ -125,4 +130,8 @@ def test_the_picture_shows_cells_whose_published_deviation_is_0_and_says_so(
     [axis] = drawn[0].axes
     places = [tuple(place) for points in axis.collections for place in getattr(points, "get_offsets", list)()]
     assert (-10.0, pytest.approx(0.12)) in places
-    assert "the paper's deviation is 0" in axis.get_xlabel()
+    [caption] = drawn[0].texts
+    assert "the paper's deviation is 0" in caption.get_text()
+    drawn[0].draw_without_rendering()
+    extent = caption.get_window_extent()
+    assert drawn[0].bbox.x0 <= extent.x0 and extent.x1 <= drawn[0].bbox.x1, "the caption is cut off"

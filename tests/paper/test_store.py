@@ -164,6 +164,15 @@ def test_a_row_that_was_changed_is_named_and_can_be_trained_again(path: Path, da
         assert store.claim(["key 1"]) == {"key 1"}
 
 
+def test_a_row_whose_key_is_no_text_any_more_can_be_removed(path: Path) -> None:
+    filled(path)
+    change(path, "UPDATE results SET key = CAST(x'ff00' AS TEXT) WHERE key = 'key 1'")
+    with ResultStore(path) as store:
+        with pytest.raises(StoreError, match="1 of 3 rows"):
+            store.results()
+        assert store.remove_damaged() == 1 and len(store.results()) == 2
+
+
 def test_a_curve_that_was_changed_is_not_believed(path: Path) -> None:
     with ResultStore(path) as store:
         store.keep("curve", {"train_loss": [1.0, 0.5]})
