@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
@@ -92,8 +92,9 @@ def test_equal_models_are_not_different() -> None:
     assert compare(summarise([MOONS], results))[0][0].p_value == 1.0
 
 
+@settings(max_examples=50)  # with ties every p-value is one over all signs
 @given(
-    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 120)), min_size=2, max_size=12),
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 120)), min_size=2, max_size=7),
     st.integers(120, 600_000),
 )
 @example([(100 + gain, 100) for gain in (-3, -1, -1, 0, 3, 1, 1, -1, 1, -1)], 173)
