@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -46,6 +47,20 @@ def _shard(text: str | None) -> str | None:
     return text
 
 
+def _folder(path: Path) -> Path:
+    """Refuse a folder that cannot be written now, rather than after the training."""
+    try:
+        existing = next(own for own in (path, *path.absolute().parents) if own.exists())
+        if existing.is_dir():
+            with tempfile.TemporaryFile(dir=existing):
+                return path
+    except OSError as error:
+        raise typer.BadParameter(
+            f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write"
+        ) from None
+    raise typer.BadParameter(f"{path} cannot be a folder, as {existing} is a file; choose another one")
+
+
 Only = Annotated[
     list[str] | None, typer.Option(help="Only this data set; may be given several times.", show_default=False)
 ]
@@ -60,7 +75,7 @@ Jobs = Annotated[int, typer.Option(help="Fleets at once; -1 means all cores, or 
 Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler or a Ray head. Default: one of its own, here.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Store = Annotated[Path | None, typer.Option(help="The file of results. Default: results.sqlite in the output folder.")]
-Output = Annotated[Path, typer.Option(help="The folder for CSV, JSON, PNG and Markdown files.")]
+Output = Annotated[Path, typer.Option(callback=_folder, help="The folder for CSV, JSON, PNG and Markdown files.")]
 DataHome = Annotated[
     Path | None,
     typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or else the user's cache folder."),
@@ -69,6 +84,16 @@ Epochs = Annotated[int | None, typer.Option(min=1, help="A slice of so many epoc
 Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many draws of the problem.")]
 
 OUTPUT = Path("paper-results")
+
+# What is left after Ctrl-C.
+_STORED = "what was done is stored, and the same command goes on from there"
+_NOT_STORED = "nothing of it is kept, and the same command begins anew"
+_PARTLY_STORED = (
+    "what was trained for tables and curves is stored, and the same command goes on from there; running times and "
+    "sparse machines begin anew"
+)
+_MERGED = "stores that were named as merged are, and the same command merges the rest"
+_ONLY_LOOKED = "a dry run leaves nothing behind"
 
 
 @paper_app.command()
@@ -88,7 +113,7 @@ def tables(
     epochs: Epochs = None,
 ) -> None:
     """Tables 1 and 2: both models on all data sets, the whole grid, ten folds."""
-    with _errors_told():
+    with _errors_told(_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_tables
 
         options = Options(
@@ -121,7 +146,7 @@ def curves(
     epochs: Epochs = None,
 ) -> None:
     """Training curves at about 500k, 1m, 2m and 3m parameters, both models."""
-    with _errors_told():
+    with _errors_told(_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_curves_command
 
         options = Options(
@@ -149,7 +174,7 @@ def runtime(
     ] = None,
 ) -> None:
     """Time per epoch against parameters for both models; time and parameters against nodes."""
-    with _errors_told():
+    with _errors_told(_NOT_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_runtime
 
         options = Options(
@@ -168,7 +193,7 @@ def sparse(
     seeds: Seeds = 20, device: Device = "cpu", output: Output = OUTPUT, epochs: Epochs = None, dry_run: DryRun = False
 ) -> None:
     """Section 6.5: sparse machines that learn XOR, their edges, and the MLPs that they are."""
-    with _errors_told():
+    with _errors_told(_NOT_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_sparse
 
         options = Options(seeds=seeds, device=device, output=output, epochs=epochs, dry_run=dry_run)
@@ -189,7 +214,7 @@ def everything(
     epochs: Epochs = None,
 ) -> None:
     """All experiments, the short ones first."""
-    with _errors_told():
+    with _errors_told(_PARTLY_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_all
 
         options = Options(
@@ -213,23 +238,27 @@ def merge(
     others: Annotated[list[Path], typer.Argument(help="Stores of other machines.", exists=True, dir_okay=False)],
 ) -> None:
     """Bring the results of several stores together, such as those of shards."""
-    with _errors_told():
+    with _errors_told(_MERGED):
         from tabgnm.paper.store import ResultStore
 
         console = Console()
         with ResultStore(store) as own:
             for other in others:
-                console.print(f"{other}: {own.merge(other):,} new results", highlight=False, soft_wrap=True)
+                found = own.merge(other)
+                text = f"{other}: {found.n_new:,} new results"
+                if found.n_different:
+                    text += f"; {found.n_different:,} have another value here, which stays"
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
-    """Show what is wrong as a message, not as a traceback, and exit."""
+def _errors_told(after_ctrl_c: str, *, dry_run: bool = False) -> Iterator[None]:
+    """Show what is wrong as a message, not as a traceback, and exit; say what is left after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
-        message = "stopped; what was done is stored, and the same command goes on from there"
-        Console(stderr=True).print(message, highlight=False)
+        message = f"stopped; {_ONLY_LOOKED if dry_run else after_ctrl_c}"
+        Console(stderr=True).print(message, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         if not _is_told(error):

@@ -24,7 +24,6 @@ from tabgnm.paper.runtime import measure_runtimes, runtime_tasks
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.sparse import learn_sparse_machines
 from tabgnm.paper.store import ResultStore
-from tabgnm.paper.summary import summarise
 
 _WIDEST, _WIDEST_CELL = 400, 36
 
@@ -64,19 +63,37 @@ class Options:
         numbers: list[int] = []
         for part in self.folds.split(","):
             first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
+            start, end = int(first), int(last or first)
+            if start > end:
+                raise ValueError(f"folds {part} count backwards; write {end}-{start}")
+            if end >= N_FOLDS:
+                raise ValueError(f"folds {part} do not exist; expected some of 0 to {N_FOLDS - 1}")
+            numbers += range(start, end + 1)
         return numbers
+
+    @property
+    def store_path(self) -> Path:
+        """The file of results."""
+        return self.store or self.output / "results.sqlite"
 
     def open_store(self) -> ResultStore:
         """The results store; its folder is made if it is the output folder."""
         if self.store is None:
             self.output.mkdir(parents=True, exist_ok=True)
-        return ResultStore(self.store or self.output / "results.sqlite")
+        return ResultStore(self.store_path)
+
+    @contextmanager
+    def look_into_store(self) -> Iterator[ResultStore | None]:
+        """The results store for a dry run, which neither makes nor changes it; None where there is none."""
+        if not self.store_path.exists():
+            yield None
+        else:
+            with ResultStore.snapshot(self.store_path) as store:
+                yield store
 
 
 def run_tables(console: Console, options: Options) -> Page | None:
     """Tables 1 and 2."""
-    pictures.require_matplotlib()
     engine = Engine(options.engine, options.jobs, options.address, options.home, options.device)
     setting, folds = options.setting(), options.fold_numbers()
     whole = plan(data_sets(options.only, options.home), setting, folds=folds, data_home=options.home)
@@ -87,45 +104,48 @@ def run_tables(console: Console, options: Options) -> Page | None:
     if not whole.units:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.missing.items())
         raise ValueError(f"none of the data sets can be had: {reasons}")
-    with options.open_store() as store:
-        if options.dry_run:
-            _list_work(console, own, missing_units(store, own.units), options)
-            return None
-        with _progress(console, "tables") as show:
-            run(own, store, engine, progress=lambda state: show(*_of_run(state)))
+    if not own.units:
+        _say(console, f"Part {options.shard} has nothing to do: the work has fewer parts. No page is written.")
+        return None
+    if options.dry_run:
+        with options.look_into_store() as known:
+            todo = own.units if known is None else missing_units(known, own.units)
+        _list_work(console, own, todo, options, engine)
+        return None
+    pictures.require_matplotlib()
+    with options.open_store() as store, _progress(console, "tables") as show:
+        run(own, store, engine, progress=lambda state: show(*_of_run(state)))
         results = store.results(whole.result_keys())
-    page = pages.tables_page(whole, summarise(whole.sources, results), setting, folds)
-    return _finish(console, page, options)
+    return _finish(console, pages.tables_page(whole, results, setting, folds), options)
 
 
 def run_curves_command(console: Console, options: Options) -> Page | None:
     """Training curves."""
-    pictures.require_matplotlib()
     setting = options.setting()
     tasks, missing = curve_tasks(setting, options.only, data_home=options.home)
-    with options.open_store() as store:
-        todo = [task for task in tasks if store.record(task.key) is None]
-        if options.dry_run:
-            units = [Unit(task.source, setting, task.body, (0,)) for task in todo]
-            # A unit of the tables is four trainings; a curve is one.
-            seconds = measure_speed(options.device).seconds(units) / 4 if units else 0.0
-            _say(console, f"{len(todo)} of {len(tasks)} curves to train, very roughly {in_words(seconds)}")
-            return None
-        with _progress(console, "curves") as show:
-            began = time.monotonic()
-            curves = run_curves(
-                tasks,
-                store,
-                data_home=options.home,
-                device=options.device,
-                on_curve=lambda done: show(done, len(tasks), f"{done} of {len(tasks)}", _left(began, done, len(tasks))),
-            )
+    if options.dry_run:
+        with options.look_into_store() as known:
+            todo = [task for task in tasks if known is None or known.record(task.key) is None]
+        units = [Unit(task.source, setting, task.body, (0,)) for task in todo]
+        # A unit of the tables is four trainings; a curve is one.
+        seconds = measure_speed(options.device).seconds(units) / 4 if units else 0.0
+        _say(console, f"{len(todo)} of {len(tasks)} curves to train, very roughly {in_words(seconds)}")
+        return None
+    pictures.require_matplotlib()
+    with options.open_store() as store, _progress(console, "curves") as show:
+        began = time.monotonic()
+        curves = run_curves(
+            tasks,
+            store,
+            data_home=options.home,
+            device=options.device,
+            on_curve=lambda done: show(done, len(tasks), f"{done} of {len(tasks)}", _left(began, done, len(tasks))),
+        )
     return _finish(console, pages.curves_page(curves, setting, missing), options)
 
 
 def run_runtime(console: Console, options: Options) -> Page | None:
     """Running times."""
-    pictures.require_matplotlib()
     tasks, missing = runtime_tasks(options.only, data_home=options.home)
     if options.dry_run:
         _say(
@@ -133,6 +153,7 @@ def run_runtime(console: Console, options: Options) -> Page | None:
             f"{len(tasks)} networks to measure, four epochs of each or more",
         )
         return None
+    pictures.require_matplotlib()
     with _progress(console, "runtime") as show:
         began = time.monotonic()
         runtimes = measure_runtimes(
@@ -147,11 +168,11 @@ def run_runtime(console: Console, options: Options) -> Page | None:
 
 def run_sparse(console: Console, options: Options) -> Page | None:
     """Sparse machines."""
-    pictures.require_matplotlib()
     epochs = options.epochs or SPARSE_EPOCHS
     if options.dry_run:
         _say(console, f"one fleet: {options.seeds} seeds x 7 strengths of the penalty, {epochs} epochs; some seconds")
         return None
+    pictures.require_matplotlib()
     began = time.perf_counter()
     machines = learn_sparse_machines(
         range(options.seeds), max_epochs=epochs, device=options.device, verbose=int(console.is_terminal)
@@ -203,18 +224,19 @@ def _say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) -> None:
+def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options, engine: Engine) -> None:
     """What `--dry-run` shows."""
     speed = measure_speed(options.device) if todo else NO_WORK
-    n_jobs = max(1, options.jobs)
+    n_jobs = engine.n_workers or 1
     rows = []
     for source in own.sources:
         units = [unit for unit in own.units if unit.source == source]
         left = [unit for unit in todo if unit.source == source]
         if units:
-            label = f"{source.name} ({source.note})" if source.note else source.name
             n_models, n_left = (sum(unit.n_models for unit in some) for some in (units, left))
-            rows.append((label, f"{len(units)}", f"{n_models:,}", f"{n_left:,}", in_words(speed.seconds(left, n_jobs))))
+            rows.append(
+                (source.label, f"{len(units)}", f"{n_models:,}", f"{n_left:,}", in_words(speed.seconds(left, n_jobs)))
+            )
     columns = ("data set", "fleets", "trainings", "to do", "time, roughly")
     _show(console, TextTable("The work", columns, rows))
     for remark in pages.setting_remarks(options.setting(), options.fold_numbers()):
@@ -226,11 +248,12 @@ def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options) 
     if not todo:
         _say(console, "Everything is in the store: nothing to train.")
         return
+    at_once = "one worker of the cluster" if engine.n_workers is None else f"{n_jobs} at once"
     total, n_folds = speed.seconds(todo, n_jobs), len(options.fold_numbers() or range(N_FOLDS))
     _say(
         console,
         f"In all {sum(unit.n_models for unit in todo):,} trainings ({n_folds} folds), roughly {in_words(total)} with "
-        f"{n_jobs} at once: an estimate from {speed.measured_in:.1f} s of measurements on this machine, which may be "
+        f"{at_once}: an estimate from {speed.measured_in:.1f} s of measurements on this machine, which may be "
         "off by a factor of two, and more where others use it too.",
     )
 

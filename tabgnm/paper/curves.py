@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Setting, Source, folds
 from tabgnm.paper.sizes import TARGETS, body_of_size
-from tabgnm.paper.store import ResultStore
+from tabgnm.paper.store import WAIT_SECONDS, ResultStore
 from tabgnm.training import Fleet, FleetSettings, History, Member
 from tabgnm.training.settings import torch_device
 from tabgnm.training.side_by_side import side_by_side
@@ -112,23 +113,45 @@ def run_curves(
     device: str = "auto",
     on_curve: Callable[[int], Any] | None = None,
 ) -> list[Curve]:
-    """Train what the store does not have; `on_curve` is told how many are done."""
+    """Train what the store does not have; `on_curve` is told how many are there.
+
+    Other processes on the same store may train some of them; this one waits for those.
+    """
     known = {task.key: store.record(task.key) for task in tasks}
-    missing = [task for task in tasks if known[task.key] is None]
 
     def report() -> None:
         if on_curve is not None:
             on_curve(sum(record is not None for record in known.values()))
 
-    if len(missing) < len(tasks):
+    if any(record is not None for record in known.values()):
         report()
-    works = (partial(_train, task, data_home, device) for task in missing)
-    for number, history in side_by_side(works, torch_device(device)):
-        key = missing[number].key
-        store.keep(key, history.as_dict())
-        known[key] = history.as_dict()
-        report()
+    with store.renewing():
+        while missing := [task for task in tasks if known[task.key] is None]:
+            begun: list[CurveTask] = []
+            works = (partial(_train, task, data_home, device) for task in _claimed(store, missing, begun))
+            try:
+                for number, history in side_by_side(works, torch_device(device)):
+                    key = begun[number].key
+                    store.keep(key, history.as_dict())
+                    known[key] = history.as_dict()
+                    report()
+            finally:
+                store.release()
+            if not begun:
+                time.sleep(WAIT_SECONDS)  # others are at it
+            theirs = {key: store.record(key) for key, record in known.items() if record is None}
+            known.update(theirs)
+            if any(record is not None for record in theirs.values()):
+                report()
     return [Curve(task, History.from_dict(known[task.key] or {})) for task in tasks]
+
+
+def _claimed(store: ResultStore, tasks: Sequence[CurveTask], begun: list[CurveTask]) -> Iterator[CurveTask]:
+    """Claim each curve when its turn comes, and give out, and note, those that nobody else is at."""
+    for task in tasks:
+        if store.claim([task.key]):
+            begun.append(task)
+            yield task
 
 
 def _train(task: CurveTask, data_home: str | None, device: str) -> History:

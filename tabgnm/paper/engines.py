@@ -93,32 +93,39 @@ class Engine:
                     raise WorkerLostError(f"a worker process is gone: {error}") from error
                 raise
 
+    @property
+    def n_workers(self) -> int | None:
+        """Fleets at once, as far as this side knows: None for all workers of a cluster elsewhere."""
+        if self.n_jobs != -1:
+            return self.n_jobs
+        return int(joblib.cpu_count()) if self.address is None else None
+
     def threads_per_worker(self) -> int:
         """Return how many threads torch may use in a worker."""
         if self.threads is not None:
             return self.threads
         if self.address is not None:
             return 1
-        cores: int = joblib.cpu_count()
-        return max(1, cores // (cores if self.n_jobs == -1 else self.n_jobs))
+        return max(1, int(joblib.cpu_count()) // (self.n_workers or 1))
 
 
 def _backend(engine: Engine, endings: ExitStack) -> str:
     """Return the name of joblib's backend; a cluster that is started here ends with `endings`."""
-    n_workers = joblib.cpu_count() if engine.n_jobs == -1 else engine.n_jobs
     if engine.name == "dask":
         distributed = import_extra("distributed", "dask", "the Dask engine")
         address = engine.address
         if address is None:
             with import_extra("dask", "dask", "the Dask engine").config.set(_NO_TRIMMING):
-                cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+                cluster = distributed.LocalCluster(
+                    n_workers=engine.n_workers, threads_per_worker=1, dashboard_address=None
+                )
             address = endings.enter_context(cluster).scheduler_address
         endings.enter_context(distributed.Client(address, set_as_default=True))
         return "dask"
     if engine.name == "ray":
         ray = import_extra("ray", "ray", "the Ray engine")
         if not ray.is_initialized():
-            where = {"address": engine.address} if engine.address else {"num_cpus": n_workers}
+            where = {"address": engine.address} if engine.address else {"num_cpus": engine.n_workers}
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False, **where)
             endings.callback(ray.shutdown)
         _register_ray()

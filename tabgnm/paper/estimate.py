@@ -11,10 +11,10 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy
 from tabgnm.paper.protocol import BATCH_SIZE, Body, Unit
-from tabgnm.training import Fleet, FleetSettings, Member, Table
+from tabgnm.paper.timing import seconds_of_fit, seconds_per_epoch
+from tabgnm.training import FleetSettings, Member, Table
 
 _N_INPUTS, _N_OUTPUTS, _N_MODELS, _N_BATCHES = 20, 4, 40, 12
-_SECONDS = 0.5  # of each measurement
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,9 @@ def _seconds_per_step(body: Body, device: str) -> tuple[float, float]:
 
     def train(epochs: int) -> float:
         settings = FleetSettings(loss=CrossEntropy(), max_epochs=epochs, batch_size=BATCH_SIZE, device=device)
-        start = time.perf_counter()
-        Fleet(shape, members, settings).fit(Table(x, y))
-        return time.perf_counter() - start
+        return seconds_of_fit(shape, members, settings, Table(x, y))
 
-    first = train(1)  # with all that is done once
-    once = min(first, train(1))
-    epochs = 1 + max(1, min(200, math.ceil(_SECONDS / once)))
-    per_epoch = (train(epochs) - once) / (epochs - 1)
-    if per_epoch <= 0:
-        per_epoch = once
+    per_epoch = seconds_per_epoch(train, device)
     return per_epoch / (_N_MODELS * _N_BATCHES), 3.0 * shape.n_effective_parameters() * BATCH_SIZE
 
 

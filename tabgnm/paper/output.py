@@ -8,7 +8,9 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -79,18 +81,26 @@ def write_page(page: Page, folder: Path, origin: Mapping[str, str]) -> list[Path
     }
     paths = []
     if page.draw is not None:
-        picture = folder / f"{page.name}.png"
-        part = folder / f".{page.name}.part.png"
-        page.draw(part)
-        part.replace(picture)
-        paths.append(picture)
+        paths.append(folder / f"{page.name}.png")
+        with whole_file(paths[-1]) as part:
+            page.draw(part)
     for suffix, text in texts.items():
-        path = folder / f"{page.name}.{suffix}"
-        part = folder / f".{page.name}.part"
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-        paths.append(path)
+        paths.append(folder / f"{page.name}.{suffix}")
+        with whole_file(paths[-1]) as part:
+            part.write_text(text, encoding="utf-8")
     return paths
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to, which becomes `path` when all of it is written, and is removed if that fails."""
+    # Processes that share a store may finish together and write the same page: each its own part.
+    part = path.with_name(f".{path.stem}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part{path.suffix}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:

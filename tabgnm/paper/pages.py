@@ -11,13 +11,15 @@ from pathlib import Path
 
 from tabgnm.datasets import xor_bayes_accuracy
 from tabgnm.paper import pictures
+from tabgnm.paper.completeness import gaps
 from tabgnm.paper.curves import Curve
-from tabgnm.paper.output import Page, TextTable
-from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, trainings
+from tabgnm.paper.output import Page, TextTable, whole_file
+from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting
 from tabgnm.paper.run import Plan
 from tabgnm.paper.runtime import Runtime
 from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
-from tabgnm.paper.summary import Cell, compare
+from tabgnm.paper.summary import Cell, compare, summarise
+from tabgnm.paper.work import Result
 
 _TASKS = {"classification": "Table 1: accuracy and macro F1 (%)", "regression": "Table 2: mean squared error and R²"}
 
@@ -39,26 +41,23 @@ def missing_remarks(missing: Mapping[str, str]) -> list[str]:
     return [f"Not here: {name}: {reason}" for name, reason in missing.items()]
 
 
-def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequence[int] | None) -> Page:
+def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
     """Tables 1 and 2, and whether the GNM is better than the MLP."""
-    remarks = setting_remarks(setting, folds)
-    n_wanted: Counter[tuple[str, str, str]] = Counter()
-    for unit in plan.units:
-        n_wanted[unit.source.name, unit.source.variant, unit.body.model] += len(trainings())
-    for cell in cells:
-        wanted = n_wanted[cell.dataset, cell.variant, cell.model]
-        if cell.n_configurations[0] < wanted:
-            remarks.append(
-                f"Incomplete: {cell.label}, {cell.model.upper()}: some folds chose from {cell.n_configurations[0]} of "
-                f"{wanted} configurations."
-            )
+    cells = summarise(plan.sources, results)
+    remarks = [*setting_remarks(setting, folds), *gaps(plan, results)]
     for name, left_out in plan.skipped.items():
         widths = sorted({own.body.width for own in left_out})
         remarks.append(f"Left out of the grid of {name}: {widths} ({left_out[0].reason.split(' are ')[-1]}).")
     remarks += missing_remarks(plan.missing)
+    origins = Counter(result.origin for result in results)
+    remarks += [f"Trained on {name}: {n:,} trainings." for name, n in sorted(origins.items())]
     tables = [_results_table(task, [cell for cell in cells if cell.task == task]) for task in _TASKS]
     comparisons, verdicts = compare(cells)
     if comparisons:
+        remarks.append(
+            "The folds of a cross-validation share most of their training rows, so their gains are not independent and "
+            "p-values tend to be too small; nor are they corrected for the number of tests."
+        )
         rows = [(own.label, _gain(own.gain, own.task), str(own.n_folds), _p_value(own.p_value)) for own in comparisons]
         rows += [
             (
@@ -73,6 +72,7 @@ def tables_page(plan: Plan, cells: Sequence[Cell], setting: Setting, folds: Sequ
         tables.append(TextTable("GNM against MLP, fold by fold", columns, rows))
     content = {
         "setting": asdict(setting),
+        "origins": dict(sorted(origins.items())),
         "cells": [cell.as_dict() for cell in cells],
         "comparisons": [asdict(own) for own in comparisons],
         "verdicts": [asdict(own) for own in verdicts],
@@ -87,10 +87,10 @@ def _results_table(task: str, cells: Sequence[Cell]) -> TextTable:
         (
             cell.label,
             cell.model.upper(),
-            _pair(cell.mean1, cell.std1),
+            _mean(cell.mean1, cell.std1, len(cell.folds)),
             _pair(cell.paper.mean1, cell.paper.std1) if cell.paper else "other data",
             _difference(cell.difference),
-            _pair(cell.mean2, cell.std2),
+            _mean(cell.mean2, cell.std2, len(cell.folds)),
             _pair(cell.paper.mean2, cell.paper.std2) if cell.paper else "other data",
             str(len(cell.folds)),
         )
@@ -209,23 +209,32 @@ def typical(machines: Sequence[SparseMachine]) -> SparseMachine:
     return max(machines, key=merit)
 
 
-def _decimals(value: float) -> int:
-    """As many as the paper's tables have for numbers of this size."""
+def _format(value: float) -> str:
+    """With as many decimals as the paper's tables have for numbers of this size."""
     size = abs(value)
-    return 5 if 0 < size < 0.01 else 3 if size < 1 else 2 if size < 1000 else 1
+    if 0 < size < 5e-5:
+        return ".1e"
+    return f",.{5 if 0 < size < 0.01 else 3 if size < 1 else 2 if size < 1000 else 1}f"
 
 
 def _number(value: float, *, signed: bool = False) -> str:
-    return f"{value:{'+' if signed else ''},.{_decimals(value)}f}" if math.isfinite(value) else "not finite"
+    return f"{value:{'+' if signed else ''}{_format(value)}}" if math.isfinite(value) else "not finite"
 
 
 def _gain(value: float, task: str) -> str:
     """In points of accuracy, or in units of the error."""
-    return f"{value:+.2f}" if task == "classification" else _number(value, signed=True)
+    return f"{value:+.2f}" if task == "classification" and math.isfinite(value) else _number(value, signed=True)
+
+
+def _mean(mean: float, deviation: float, n_folds: int) -> str:
+    """With the deviation over the folds, which one fold does not have."""
+    if not math.isfinite(mean):
+        return "not finite"
+    return _pair(mean, deviation) if n_folds > 1 else _number(mean)
 
 
 def _pair(mean: float, deviation: float) -> str:
-    return f"{mean:,.{_decimals(mean)}f} ± {deviation:,.{_decimals(mean)}f}"
+    return f"{mean:{_format(mean)}} ± {deviation:{_format(mean)}}"
 
 
 def _difference(value: float | None) -> str:
@@ -235,10 +244,13 @@ def _difference(value: float | None) -> str:
 
 
 def _p_value(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value >= 0.0005 else "< 0.001"
 
 
 def write_index(pages: Sequence[Page], folder: Path) -> None:
     """Write an index of pages."""
     lines = ["# The paper's experiments", "", *(f"- [{page.title}]({page.name}.md)" for page in pages), ""]
-    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+    with whole_file(folder / "index.md") as part:
+        part.write_text("\n".join(lines), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +54,7 @@ def _figure(path: Path, n_rows: int, n_columns: int, size: tuple[float, float]) 
 
 def draw_tables(cells: Sequence[Cell], path: Path) -> None:
     """How far each cell is from the paper's, in units of the paper's standard deviation."""
-    known = [cell for cell in cells if cell.difference is not None and math.isfinite(cell.difference)]
+    known = [cell for cell in cells if cell.difference is not None]
     labels = list(dict.fromkeys(cell.label for cell in known))
     with _figure(path, 1, 1, (8.0, max(2.0, 0.35 * len(labels) + 1))) as axes:
         axis = axes[0, 0]
@@ -64,10 +65,16 @@ def draw_tables(cells: Sequence[Cell], path: Path) -> None:
             places = [len(labels) - 1 - labels.index(cell.label) + shift for cell in own]
             # What is very far away is shown at the edge; the table has its number.
             gains = [max(-10.0, min(10.0, cell.difference or 0.0)) for cell in own]
-            axis.scatter(gains, places, color=COLOURS[model], label=model.upper(), zorder=2)
-        axis.set_yticks(range(len(labels)), labels[::-1])
+            # Where the paper's deviation is 0 only the side is known.
+            filled = [COLOURS[model] if math.isfinite(cell.difference or 0.0) else "white" for cell in own]
+            axis.scatter(gains, places, color=filled, edgecolors=COLOURS[model], zorder=2)
+            axis.scatter([], [], color=COLOURS[model], label=model.upper())
+        axis.set_yticks(range(len(labels)), [textwrap.fill(label, 36) for label in labels[::-1]])
         axis.set_ylim(-0.6, max(len(labels), 1) - 0.4)
-        axis.set_xlabel("better than the paper's by so many of its standard deviations (shaded: within two)")
+        caption = "better than the paper's by so many of its standard deviations (shaded: within two)"
+        if any(not math.isfinite(cell.difference or 0.0) for cell in known):
+            caption += "\nhollow, at the edge: the paper's deviation is 0, so that only the side means something"
+        axis.figure.supxlabel(caption, fontsize=9, color=FAINT)  # below the names, too: it is wider than the axis
         if known:
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 

@@ -100,6 +100,11 @@ class Source:
     n_outputs: int
     note: str = ""  # a leak, or a sample in place of all rows, is named in every table
 
+    @property
+    def label(self) -> str:
+        """Data set as a table names it."""
+        return f"{self.name} ({self.note})" if self.note else self.name
+
 
 def trainings() -> list[Training]:
     """The part of the grid that one fleet can hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -15,12 +16,11 @@ from tabgnm.datasets.retrieval import availability
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.engines import Engine, WorkerLostError
 from tabgnm.paper.protocol import MODELS, Model, Setting, Skipped, Source, Unit, bodies, units
-from tabgnm.paper.store import ResultStore
+from tabgnm.paper.store import WAIT_SECONDS, ResultStore
 
 _log = logging.getLogger("tabgnm.paper")
 
 _ATTEMPTS = 5  # in a row, after workers that died
-_WAIT_SECONDS = 1.0  # for other processes on the same store
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Plan:
         fair = sum(unit.cost for unit in self.units) / of
         # A fleet that is more than half of a part would leave the other parts waiting: it is dealt out fold by fold.
         pieces = [own for unit in self.units for own in (unit.by_fold() if unit.cost > fair / 2 else [unit])]
-        loads, own = [0.0] * of, []
+        # Each goes to the lightest part: parts beyond the number of pieces stay empty, however many are asked for.
+        loads, own = [0.0] * min(of, len(pieces)), []
         for cost, _, unit in sorted(((-unit.cost, unit.first_key(), unit) for unit in pieces), key=lambda own: own[:2]):
             lightest = loads.index(min(loads))
             loads[lightest] -= cost
@@ -162,26 +163,27 @@ def run(
     lost_in_a_row = 0
     with store.renewing():
         while todo:
-            claimed = False
+            claimed, first = _claimed(store, todo), None
             try:
-                for results in engine.run(_claimed(store, todo)):
+                # An engine may be a whole cluster: none is started where others are at everything that is left.
+                first = next(claimed, None)
+                for results in engine.run(itertools.chain([first], claimed)) if first is not None else ():
                     store.add(results)
-                    claimed, lost_in_a_row = True, 0
+                    lost_in_a_row = 0
                     left.difference_update(result.key for result in results)
                     report()
             except WorkerLostError as error:
                 lost_in_a_row += 1
                 if lost_in_a_row == _ATTEMPTS:
                     raise
-                claimed = True
                 _log.warning("%s; going on with what is left", error)
             finally:
                 store.release()
             todo = missing_units(store, todo)
             left.intersection_update(key for unit in todo for key in unit.result_keys())
             report()
-            if todo and not claimed:
-                time.sleep(_WAIT_SECONDS)  # others are at it
+            if todo and first is None:
+                time.sleep(WAIT_SECONDS)  # others are at it
 
 
 def _claimed(store: ResultStore, todo: Sequence[Unit]) -> Iterator[Unit]:

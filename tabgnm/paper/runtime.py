@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,16 +14,12 @@ from tabgnm.nn.shapes import Shape
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.protocol import BATCH_SIZE, MODELS, Body, Setting, folds
 from tabgnm.paper.sizes import TARGETS, body_of_size
-from tabgnm.training import Fleet, FleetSettings, Member, Table
-from tabgnm.training.settings import torch_device
+from tabgnm.paper.timing import seconds_of_fit, seconds_per_epoch
+from tabgnm.training import FleetSettings, Member, Table
 
 COMPARED = ("car", "wireless", "letter", "connect4")
 NODES = (50, 100, 200, 300, 400, 500)
 N_LAYERS_OF_NODES = 2  # 500 nodes are 499,000 parameters in the paper
-# What is done once is over by then: on a GPU the second epoch captures what later ones replay.
-FIRST_EPOCHS = {"cpu": 1, "cuda": 3}
-LEAST_SECONDS = 0.5  # of a measurement
-MOST_EPOCHS = 400
 
 
 @dataclass(frozen=True)
@@ -103,30 +97,14 @@ def measure_runtimes(
         member = Member(train=torch.as_tensor(fold.train), val=torch.as_tensor(fold.val))
 
         train = partial(_seconds, shape, member, data.loss, encoded.table, device)
-        seconds = _seconds_per_epoch(train, FIRST_EPOCHS[torch_device(device).type], n_epochs)
+        seconds = seconds_per_epoch(train, device, n_epochs)
         found.append(Runtime(task, shape.n_parameters(), shape.n_effective_parameters(), len(fold.train), seconds))
         if on_task is not None:
             on_task(number)
     return found
 
 
-def _seconds_per_epoch(train: Callable[[int], float], first: int, n_epochs: int | None) -> float:
-    """Compare trainings of `first` and of more epochs; `train` takes their number and gives the time."""
-    train(first)  # much is done once in a process
-    more = n_epochs or 1
-    short, long = train(first), train(first + more)
-    while n_epochs is None and long - short < LEAST_SECONDS and more < MOST_EPOCHS:
-        growth = LEAST_SECONDS / max(long - short, LEAST_SECONDS / 100)
-        more = min(MOST_EPOCHS, math.ceil(1.2 * more * growth))
-        short, long = train(first), train(first + more)
-    return max(long - short, 0.0) / more
-
-
 def _seconds(shape: Shape, member: Member, loss: Loss, table: Table, device: str, epochs: int) -> float:
     """Time of a training."""
     settings = FleetSettings(loss=loss, max_epochs=epochs, batch_size=BATCH_SIZE, device=device)
-    start = time.perf_counter()
-    [model] = Fleet(shape, [member], settings).fit(table).models
-    if model.history.status == "interrupted":
-        raise KeyboardInterrupt
-    return time.perf_counter() - start
+    return seconds_of_fit(shape, [member], settings, table)

@@ -26,7 +26,7 @@ class Cell:
     model: str
     folds: tuple[int, ...]
     n_configurations: tuple[int, int]  # the fewest and the most that a fold chose from
-    mean1: float
+    mean1: float  # NaN if a selected training gave no finite outputs
     std1: float
     mean2: float
     std2: float
@@ -36,12 +36,16 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """By how many standard deviations of the paper ours is better (negative: worse) in the first measure."""
-        if self.paper is None:
+        if self.paper is None or not math.isfinite(self.mean1):
             return None
         gain = self.mean1 - self.paper.mean1 if self.task == "classification" else self.paper.mean1 - self.mean1
         if self.paper.std1 == 0:
             return 0.0 if gain == 0 else math.copysign(math.inf, gain)
         return gain / self.paper.std1
+
+    def value_of_fold(self, fold: int) -> float:
+        """Return the first measure on the test rows of a fold."""
+        return self.fold_values[self.folds.index(fold)]
 
     @property
     def label(self) -> str:
@@ -56,10 +60,13 @@ class Cell:
 
 
 def selected(results: Sequence[Result]) -> dict[int, Result]:
-    """Of each fold the training with the lowest validation loss; ties go to the first in the order of the store."""
+    """Of each fold the training with the lowest validation loss; ties go to the first in the order of the store.
+
+    Test rows have no say: one whose test outputs are not finite is selected like any other, and measures nothing.
+    """
     best: dict[int, Result] = {}
     for result in results:
-        if result.val_loss is None or result.metric1 is None:
+        if result.val_loss is None:
             continue
         known = best.get(result.fold)
         if known is None or known.val_loss is None or result.val_loss < known.val_loss:
@@ -104,7 +111,10 @@ def summarise(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell
 
 @dataclass(frozen=True)
 class Comparison:
-    """GNM against MLP on one data set, fold by fold: mean gain of the GNM, and Wilcoxon's p-value (two-sided)."""
+    """GNM against MLP on the folds that both have: mean gain of the GNM, and Wilcoxon's p-value (two-sided).
+
+    A gain that is not finite, as a model's outputs are not, has no p-value.
+    """
 
     label: str
     task: str
@@ -116,6 +126,8 @@ class Comparison:
 @dataclass(frozen=True)
 class Verdict:
     """GNM against MLP over data sets of one task, without the clean variants, which are the same data once more.
+
+    Data sets on which a model gives no finite outputs do not count either.
 
     How often it is better, here and by the published numbers of the same data sets, and Wilcoxon's p-value (two-sided).
     """
@@ -135,15 +147,18 @@ def compare(cells: Sequence[Cell]) -> tuple[list[Comparison], list[Verdict]]:
     relative: dict[str, dict[str, float]] = {}
     for gnm in cells:
         mlp = by_model.get((gnm.dataset, gnm.variant, "mlp"))
-        if gnm.model != "gnm" or mlp is None or gnm.folds != mlp.folds:
+        if gnm.model != "gnm" or mlp is None:
             continue
-        gains = np.array(gnm.fold_values) - np.array(mlp.fold_values)
-        gains = gains if gnm.task == "classification" else -gains
+        both = sorted(set(gnm.folds) & set(mlp.folds))
+        if not both:
+            continue
+        ours, theirs = (np.array([cell.value_of_fold(fold) for fold in both]) for cell in (gnm, mlp))
+        gains = ours - theirs if gnm.task == "classification" else theirs - ours
         comparisons.append(Comparison(gnm.label, gnm.task, len(gains), float(gains.mean()), _p_value(gains)))
-        if gnm.variant == "clean":
+        if gnm.variant == "clean" or not np.isfinite(gains).all():
             continue
         # Errors have units: over data sets they are compared in shares of the MLP's error.
-        error = 100 - mlp.mean1 if gnm.task == "classification" else mlp.mean1
+        error = float(100 - theirs.mean() if gnm.task == "classification" else theirs.mean())
         relative.setdefault(gnm.task, {})[gnm.dataset] = float(gains.mean()) / max(error, 1e-12)
     verdicts = []
     for task, of_data_sets in relative.items():
@@ -160,7 +175,22 @@ def _is_better_published(name: str, task: str) -> bool:
 
 
 def _p_value(gains: np.ndarray[Any, Any]) -> float | None:
-    """Wilcoxon's signed-rank test; 1 where all gains are 0, None for fewer than two."""
-    if len(gains) < 2:
+    """Wilcoxon's signed-rank test; 1 where all gains are 0, None for fewer than two or any that is not finite."""
+    if len(gains) < 2 or not np.isfinite(gains).all():
         return None
-    return 1.0 if not gains.any() else float(wilcoxon(gains).pvalue)
+    ranked = _ranked(gains)
+    return 1.0 if not ranked.any() else float(wilcoxon(ranked).pvalue)
+
+
+def _ranked(gains: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order of the gains' sizes, with their signs, which is all that Wilcoxon's test sees of them.
+
+    Gains of as many rows are ties, though as differences of percentages their last bits differ. Rounding would still
+    tear some apart, those at half a digit; so sizes count as different where there is a gap between them.
+    """
+    sizes = np.abs(gains)
+    order = np.argsort(sizes)
+    ranks = np.empty(len(gains))
+    ranks[order] = np.cumsum(np.diff(sizes[order], prepend=0.0) > 1e-9 * sizes.max())
+    signed: np.ndarray[Any, Any] = np.copysign(ranks, gains)
+    return signed

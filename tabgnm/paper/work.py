@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.data import Encoded
+from tabgnm.paper.origin import origin
 from tabgnm.paper.protocol import BATCH_SIZE, Unit, folds
 from tabgnm.training import Fleet, FleetResult, FleetSettings, Member
 
@@ -38,10 +39,11 @@ class Result:
     metric1: float | None  # accuracy in percent, or mean squared error
     metric2: float | None  # macro F1 in percent, or R²
     seconds: float  # its share of the fleet's time
+    origin: str  # where and when it was made
 
 
 def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") -> list[Result]:
-    """Train and evaluate all models of a unit. The same unit gives the same results, wherever it runs."""
+    """Train and evaluate all models of a unit. The same unit gives the same results, but for times and origin."""
     began = time.perf_counter()
     source = unit.source
     data = paper_data.load(source.name, source.variant, data_home)
@@ -70,7 +72,7 @@ def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") 
     if any(model.history.status == "interrupted" for model in result.models):
         raise KeyboardInterrupt
     seconds = (time.perf_counter() - began) / len(members)
-    rows = []
+    made, rows = origin(where), []
     for position, (training, fold) in enumerate(unit.members()):
         history = result.models[position].history
         metric1, metric2 = _evaluate(result, position, encoded[fold], every_fold[fold].test, source.task, where)
@@ -94,6 +96,7 @@ def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") 
                 metric1=metric1,
                 metric2=metric2,
                 seconds=seconds,
+                origin=made,
             )
         )
     return rows

@@ -20,8 +20,10 @@ def small_plan(
 
 
 def table(store: ResultStore) -> list[tuple[Any, ...]]:
-    """All of a store but times, which no two runs share."""
-    return [tuple(v for name, v in vars(result).items() if name != "seconds") for result in store.results()]
+    """All of a store but times and dates, which no two runs share."""
+    return [
+        tuple(v for name, v in vars(result).items() if name not in ("seconds", "origin")) for result in store.results()
+    ]
 
 
 def made_up(name: str, variant: str, n_rows: int) -> Bunch:
@@ -64,5 +66,6 @@ def some_result(key: str = "k", **changes: Any) -> Result:
         "metric1": 90.0,
         "metric2": 89.0,
         "seconds": 1.5,
+        "origin": "a machine, 2026-01-31",
     }
     return Result(**(values | changes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,10 @@ from typer.testing import CliRunner
 from tabgnm.cli import app
 from tabgnm.paper import ResultStore
 from tabgnm.paper import data as paper_data
+from tests.paper.examples import some_result
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MOONS = paper_data.load("noisy_moons", "paper", None)
 SMALL = ["--only", "noisy_moons", "--folds", "0-1", "--epochs", "1", "--device", "cpu"]
 
 
@@ -79,7 +82,7 @@ def test_a_slice_of_epochs_does_not_mix_with_another(runner: CliRunner, tmp_path
     shard = ["paper", "tables", *SMALL[:4], "--epochs", "2", "--shard", "1/12"]
     result = runner.invoke(app, shard)
     assert result.exit_code == 0, result.output
-    assert "Incomplete: noisy_moons" in result.output
+    assert "noisy_moons, GNM: incomplete, " in result.output
     content = json.loads((tmp_path / "paper-results" / "tables.json").read_text())
     assert all(cell["n_configurations"][1] <= 12 for cell in content["cells"])
 
@@ -89,8 +92,56 @@ def test_a_dry_run_lists_the_work_and_its_time_and_trains_nothing(runner: CliRun
     assert result.exit_code == 0, result.output
     text = one_line(result.output)
     assert "384 trainings (2 folds), roughly" in text and "an estimate from" in text and "A slice: 1 epochs" in text
-    with ResultStore(tmp_path / "paper-results" / "results.sqlite") as store:
-        assert store.results() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_leaves_a_store_as_it_is_and_needs_nothing_to_draw_with(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.invoke(app, ["paper", "tables", *SMALL, "--shard", "1/2"])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # what Python takes for "not installed"
+    store = tmp_path / "paper-results" / "results.sqlite"
+    before = {own: own.stat().st_mtime_ns for own in store.parent.iterdir()}
+    result = runner.invoke(app, ["paper", "tables", *SMALL, "--dry-run"])
+    assert result.exit_code == 0 and re.search(r"In all (92|96|100) trainings", one_line(result.output)), result.output
+    assert {own: own.stat().st_mtime_ns for own in store.parent.iterdir()} == before
+    for command in (["curves", "--only", "wireless"], ["runtime", "--only", "car"], ["sparse"]):
+        monkeypatch.setattr(paper_data, "load", lambda *_: MOONS)
+        result = runner.invoke(app, ["paper", *command, "--dry-run", "--device", "cpu", "--output", "elsewhere"])
+        assert result.exit_code == 0 and not Path("elsewhere").exists(), result.output
+
+
+def test_all_cores_are_told_as_a_number(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joblib.cpu_count", lambda: 6)
+    result = runner.invoke(app, ["paper", "tables", *SMALL, "--dry-run", "--jobs", "-1"])
+    assert "with 6 at once" in one_line(result.output), result.output
+    cluster = ["--engine", "dask", "--address", "tcp://head:8786"]
+    result = runner.invoke(app, ["paper", "tables", *SMALL, "--dry-run", "--jobs", "-1", *cluster])
+    assert "with one worker of the cluster" in one_line(result.output), result.output
+
+
+@pytest.mark.parametrize("command", ["tables", "curves", "runtime", "sparse", "all"])
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("file", "file cannot be a folder, as file is a file; choose another one"),
+        ("file/inside", "/file is a file; choose another one"),
+        ("/proc/nowhere", "the folder /proc/nowhere cannot be written ("),
+    ],
+)
+def test_a_folder_that_cannot_be_is_refused_before_the_work(
+    runner: CliRunner, command: str, output: str, message: str
+) -> None:
+    Path("file").touch()
+    result = runner.invoke(app, ["paper", command, "--output", output])
+    assert result.exit_code == 2 and message in one_line(result.output).replace("/ ", "/"), result.output
+
+
+def test_a_part_without_work_says_so_and_writes_no_page(runner: CliRunner, tmp_path: Path) -> None:
+    for arguments in (["--shard", "99/100"], ["--shard", "1000000000/1000000000"]):
+        result = runner.invoke(app, ["paper", "tables", *SMALL, *arguments])
+        assert result.exit_code == 0 and f"Part {arguments[1]} has nothing to do" in result.output, result.output
+    assert not list(tmp_path.glob("paper-results/tables.*"))
 
 
 def test_shards_in_stores_of_their_own_are_merged(runner: CliRunner) -> None:
@@ -101,6 +152,17 @@ def test_shards_in_stores_of_their_own_are_merged(runner: CliRunner) -> None:
     assert result.exit_code == 0, result.output
     with ResultStore("whole.sqlite") as store:
         assert len(store.results()) == 24 * 4 * 2
+
+
+def test_merging_names_files_as_they_are_called_and_counts_other_values(runner: CliRunner, tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "own.sqlite") as own, ResultStore(tmp_path / "go[bold]od x.sqlite") as other:
+        own.add([some_result("a", metric1=90.0)])
+        other.add([some_result("a", metric1=91.0), some_result("b")])
+    result = runner.invoke(app, ["paper", "merge", "own.sqlite", "go[bold]od x.sqlite"])
+    assert result.output == "go[bold]od x.sqlite: 1 new results; 1 have another value here, which stays\n"
+    Path("empty").touch()
+    result = runner.invoke(app, ["paper", "merge", "own.sqlite", "empty"])
+    assert result.exit_code == 1 and "'empty' is empty, and no store of results" in result.output
 
 
 def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path) -> None:
@@ -114,8 +176,7 @@ def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path)
 def test_curves_and_running_times_are_written(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moons = paper_data.load("noisy_moons", "paper", None)
-    monkeypatch.setattr(paper_data, "load", lambda *_: moons)
+    monkeypatch.setattr(paper_data, "load", lambda *_: MOONS)
     monkeypatch.setattr("tabgnm.paper.curves.TARGETS", {"tiny": 3_000})
     monkeypatch.setattr("tabgnm.paper.runtime.TARGETS", {"tiny": 3_000})
     monkeypatch.setattr("tabgnm.paper.runtime.NODES", (20, 30))
@@ -134,7 +195,9 @@ def test_curves_and_running_times_are_written(
         (["tables", "--folds", "a"], "'a' names no folds; write e.g. 0, 0-4 or 0,3,7"),
         (["tables", "--shard", "3/2"], "'3/2' is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8"),
         (["tables", "--only", "irsi"], "'irsi' is not a data set"),
-        (["tables", *SMALL, "--folds", "12"], "folds [12] do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "12"], "folds 12 do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "0-99999999999"], "folds 0-99999999999 do not exist; expected some of 0 to 9"),
+        (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 count backwards; write 2-5"),
         (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
         (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' is for clusters"),
         (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),
@@ -147,10 +210,21 @@ def test_what_cannot_be_is_told_without_a_traceback(runner: CliRunner, arguments
     assert message in one_line(result.output) and "Traceback" not in result.output
 
 
-def test_an_interruption_says_that_the_same_command_goes_on(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["tables", *SMALL], "stopped; what was done is stored, and the same command goes on from there"),
+        (["sparse", "--seeds", "1"], "stopped; nothing of it is kept, and the same command begins anew"),
+        (["tables", *SMALL, "--dry-run"], "stopped; a dry run leaves nothing behind"),
+        (["all"], "stopped; what was trained for tables and curves is stored"),
+    ],
+)
+def test_an_interruption_says_what_is_kept(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tabgnm.paper.engines.run_unit", interrupted)
-    result = runner.invoke(app, ["paper", "tables", *SMALL])
-    assert result.exit_code == 130 and "the same command goes on from there" in result.output
+    monkeypatch.setattr("tabgnm.training.Fleet.fit", interrupted)
+    result = runner.invoke(app, ["paper", *command])
+    assert result.exit_code == 130 and message in one_line(result.output)

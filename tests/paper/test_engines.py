@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,22 @@ def test_work_that_fails_is_not_taken_for_a_worker_that_died(tmp_path: Path, mon
     with ResultStore(tmp_path / "a") as store, pytest.raises(ValueError, match="this network cannot be trained"):
         run(small_plan(3), store)
     assert len(calls) == 1
+
+
+def test_no_engine_is_started_while_others_are_at_all_of_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    monkeypatch.setattr(Engine, "run", lambda *_: started.append(1) or iter(()))
+    work = small_plan(2)
+    results = [result for unit in work.units for result in engines.run_unit(unit, device="cpu")]
+    with ResultStore(tmp_path / "a") as store, ResultStore(tmp_path / "a") as other:
+        other.claim(work.result_keys())
+        ending = threading.Timer(0.4, other.add, [results])
+        ending.start()
+        run(work, store, Engine("dask", n_jobs=2))
+        ending.join()
+        assert len(store.results()) == 8 and not started
 
 
 def test_torch_gets_its_share_of_the_cores_in_every_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,40 @@ with ResultStore(path) as store:
     print(json.dumps({"statuses": statuses, "n": len(store.results()), "wanted": work.n_models}))
 """
 
+CURVES = """
+import json, os, sys
+import tabgnm.paper.curves as curves
+from tabgnm.paper import ResultStore, Setting
+from tabgnm.paper import data as paper_data
+from tabgnm.paper.protocol import MODELS, Body
+
+path, log = sys.argv[1:]
+source = paper_data.load("noisy_moons", "paper", None).source
+tasks = [
+    curves.CurveTask(source, Setting(max_epochs=3), Body(model, width, 2), "tiny")
+    for width in (40, 50, 60, 70) for model in MODELS
+]
+real = curves._train
+
+def logged(task, *options):
+    with open(log, "a") as file:
+        file.write(f"{os.getpid()} {task.key}\\n")
+    return real(task, *options)
+
+curves._train = logged
+children = []
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        with ResultStore(path) as store:
+            found = curves.run_curves(tasks, store, device="cpu")
+        os._exit(0 if all(len(curve.history.val_loss) == 3 for curve in found) else 1)
+    children.append(child)
+statuses = [os.waitpid(child, 0)[1] for child in children]
+with ResultStore(path) as store:
+    print(json.dumps({"statuses": statuses, "n": sum(store.record(task.key) is not None for task in tasks)}))
+"""
+
 
 def outcome(program: str, *arguments: object) -> Any:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -120,3 +154,13 @@ def test_two_processes_on_one_store_do_no_work_twice(tmp_path: Path) -> None:
     lines = log.read_text().split()
     assert len(set(lines[::2])) == 2, "one of the two did everything"
     assert len(lines[1::2]) == len(set(lines[1::2])) == 32
+
+
+@needs_fork
+def test_two_processes_on_one_store_train_no_curve_twice(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    found = outcome(CURVES, tmp_path / "results.sqlite", log)
+    assert found == {"statuses": [0, 0], "n": 8}
+    lines = log.read_text().split()
+    assert len(set(lines[::2])) == 2, "one of the two did everything"
+    assert len(lines[1::2]) == len(set(lines[1::2])) == 8

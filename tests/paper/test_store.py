@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import socket
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from tabgnm.paper import ResultStore, StoreError
 from tabgnm.paper import store as store_module
+from tabgnm.paper.store import Merged
 from tests.paper.examples import some_result
 
 
@@ -83,9 +85,108 @@ def test_stores_of_several_machines_are_merged(tmp_path: Path) -> None:
             store.add([some_result(f"{fold}", fold=fold), some_result("both", fold=2)])
             store.keep(name, fold)
     with ResultStore(tmp_path / "a") as store:
-        assert store.merge(tmp_path / "b") == 1
+        assert store.merge(tmp_path / "b") == Merged(n_new=2, n_same=1, n_different=0)
         assert [result.fold for result in store.results()] == [0, 1, 2]
         assert store.record("b") == 1
+        assert store.merge(tmp_path / "b") == Merged(n_new=0, n_same=3, n_different=0)
+
+
+def test_of_two_values_for_one_key_the_first_stays_and_the_others_are_counted(tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "a") as store, ResultStore(tmp_path / "b") as other:
+        store.add([some_result("k", metric1=90.0), some_result("l", seconds=1.0, origin="here", fold=1)])
+        other.add([some_result("k", metric1=80.0), some_result("l", seconds=2.0, origin="there", fold=1)])
+        store.keep("curve", [1.0])
+        other.keep("curve", [2.0])
+        assert store.merge(tmp_path / "b") == Merged(n_new=0, n_same=1, n_different=2)  # not yet in the main file
+        assert [result.metric1 for result in store.results()] == [90.0, 90.0] and store.record("curve") == [1.0]
+
+
+def test_a_store_that_is_merged_may_be_read_only_and_is_left_as_it_is(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs" / "results.sqlite"
+    theirs.parent.mkdir()
+    filled(theirs)
+    before = theirs.read_bytes()
+    readable_by_all(theirs)
+    with ResultStore(tmp_path / "own") as store, no_rights(theirs.parent):
+        assert store.merge(theirs).n_new == 3
+        assert [own.name for own in theirs.parent.iterdir()] == [theirs.name]
+    assert theirs.read_bytes() == before
+
+
+def test_what_is_no_store_is_not_merged_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("fold,accuracy\n" * 200)
+    with ResultStore(tmp_path / "own") as store:
+        for name, message in (("empty", "empty' is empty, and no store"), ("text", "text' is damaged or no SQLite")):
+            with pytest.raises(StoreError, match=message):
+                store.merge(tmp_path / name)
+        with pytest.raises(StoreError, match=r"there is no store '.*absent'; check the name"):
+            store.merge(tmp_path / "absent")
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+# Checksums
+
+
+def change(path: Path, statement: str) -> None:
+    """What a failing disk or a stranger would do."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "metric1 = metric1 + 1e-12",
+        "val_loss = NULL",
+        "fold = 7",
+        "origin = 'elsewhere'",
+        "status = CAST(x'ff' AS TEXT)",
+    ],
+)
+def test_a_row_that_was_changed_is_named_and_can_be_trained_again(path: Path, damage: str) -> None:
+    filled(path)
+    change(path, f"UPDATE results SET {damage} WHERE key = 'key 1'")
+    with ResultStore(path) as store:
+        assert len(store.results(["key 0", "key 2"])) == 2
+        for read in (store.results, lambda: store.done(["key 0", "key 1"])):
+            with pytest.raises(
+                StoreError,
+                match=r"(?s)1 of . rows .* are damaged.*noisy_moons.*key 1.*Remove them, and the same command",
+            ) as error:
+                read()
+        command = shlex.split(str(error.value).split("trains them again: ")[1])
+        assert command[:2] == ["python", "-c"]
+        exec(command[2], {})
+        assert store.done([f"key {i}" for i in range(3)]) == {"key 0", "key 2"}
+        assert store.claim(["key 1"]) == {"key 1"}
+
+
+def test_a_row_whose_key_is_no_text_any_more_can_be_removed(path: Path) -> None:
+    filled(path)
+    change(path, "UPDATE results SET key = CAST(x'ff00' AS TEXT) WHERE key = 'key 1'")
+    with ResultStore(path) as store:
+        with pytest.raises(StoreError, match="1 of 3 rows"):
+            store.results()
+        assert store.remove_damaged() == 1 and len(store.results()) == 2
+
+
+def test_a_curve_that_was_changed_is_not_believed(path: Path) -> None:
+    with ResultStore(path) as store:
+        store.keep("curve", {"train_loss": [1.0, 0.5]})
+        change(path, "UPDATE records SET content = replace(content, '0.5', '0.4')")
+        with pytest.raises(StoreError, match=r"1 of 1 rows .* are damaged"):
+            store.record("curve")
+        assert store.remove_damaged() == 1 and store.record("curve") is None
+
+
+def test_numbers_that_sqlite_stores_as_others_are_not_taken_for_damage(path: Path) -> None:
+    with ResultStore(path) as store:
+        store.add([some_result(metric1=90, metric2=float("nan"), seconds=1)])
+        [found] = store.results()
+        assert (found.metric1, found.metric2, found.seconds) == (90.0, None, 1.0)
 
 
 # Claims
@@ -143,9 +244,20 @@ def test_a_store_of_a_newer_layout_is_refused(path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(
-        StoreError, match=r"written by a newer tabgnm \(version 99 of its layout, this one knows 1\); use"
+        StoreError, match=r"written by a newer tabgnm \(version 99 of its layout, this one knows 2\); use"
     ):
         ResultStore(path)
+
+
+def test_a_store_of_an_older_layout_is_refused_and_left_alone(path: Path) -> None:
+    filled(path)
+    change(path, "PRAGMA user_version = 1")
+    before = path.read_bytes()
+    with pytest.raises(
+        StoreError, match=r"an older tabgnm \(version 1 .* knows 2\) and was left as it is; use that one"
+    ):
+        ResultStore(path)
+    assert path.read_bytes() == before
 
 
 def test_another_sqlite_file_is_refused_and_left_alone(path: Path) -> None:
@@ -187,6 +299,13 @@ def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
         ResultStore(tmp_path)
 
 
+def readable_by_all(path: Path) -> None:
+    """Of pytest's folders only the owner may read."""
+    for folder in path.parents:
+        if folder.stat().st_mode & 0o055 != 0o055 and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+
+
 @contextmanager
 def no_rights(folder: Path) -> Iterator[None]:
     """Make a folder and its files read-only, for root too."""
@@ -206,9 +325,7 @@ def no_rights(folder: Path) -> Iterator[None]:
 
 def test_a_read_only_folder_is_named_and_loses_nothing(path: Path) -> None:
     known = filled(path)
-    for folder in path.parents:  # of pytest's folders only the owner may read
-        if folder.stat().st_mode & 0o055 != 0o055 and os.access(folder, os.W_OK):
-            folder.chmod(0o755)
+    readable_by_all(path)
     with no_rights(path.parent), pytest.raises(StoreError, match="check the rights of"), ResultStore(path) as store:
         store.add([some_result("new")])
     with ResultStore(path) as store:

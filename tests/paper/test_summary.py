@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
 from tabgnm.paper import Published, compare, published, summarise
@@ -88,3 +90,56 @@ def test_models_without_common_folds_are_not_compared() -> None:
 def test_equal_models_are_not_different() -> None:
     results = [some_result(f"{model}{fold}", model=model, fold=fold) for model in ("gnm", "mlp") for fold in range(3)]
     assert compare(summarise([MOONS], results))[0][0].p_value == 1.0
+
+
+@settings(max_examples=50)  # with ties every p-value is one over all signs
+@given(
+    st.lists(st.tuples(st.integers(0, 120), st.integers(0, 120)), min_size=2, max_size=7),
+    st.integers(120, 600_000),
+)
+@example([(100 + gain, 100) for gain in (-3, -1, -1, 0, 3, 1, 1, -1, 1, -1)], 173)
+@example([(1025, 1), (2, 1), (101, 100), (59, 60)], 2000)  # 1/1024 is at half a digit
+def test_gains_of_as_many_rows_are_ties_though_percentages_are_rounded(
+    counts: list[tuple[int, int]], n_rows: int
+) -> None:
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=100 * (count / n_rows))
+        for fold, pair in enumerate(counts)
+        for model, count in zip(("gnm", "mlp"), pair, strict=True)
+    ]
+    gains = np.array([gnm - mlp for gnm, mlp in counts])
+    [found], _ = compare(summarise([MOONS], results))
+    assert found.p_value == pytest.approx(wilcoxon(gains).pvalue if gains.any() else 1.0)
+
+
+def test_what_is_selected_does_not_depend_on_the_test_rows() -> None:
+    results = [
+        some_result("a", fold=0, val_loss=0.1, metric1=None, metric2=None),
+        some_result("b", fold=0, val_loss=0.2, metric1=99.0, width=100),
+        some_result("c", fold=1, val_loss=0.2, metric1=99.0),
+    ]
+    assert {fold: result.key for fold, result in selected(results).items()} == {0: "a", 1: "c"}
+    [cell] = summarise([MOONS], results)
+    assert math.isnan(cell.mean1) and math.isnan(cell.mean2) and cell.difference is None
+
+
+def test_models_are_compared_on_the_folds_that_both_have() -> None:
+    values = {"gnm": {0: 80.0, 1: 91.0, 2: 92.0}, "mlp": {1: 90.0, 2: 90.0, 7: 10.0}}
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=value)
+        for model, folds in values.items()
+        for fold, value in folds.items()
+    ]
+    [found], [verdict] = compare(summarise([MOONS], results))
+    assert (found.n_folds, found.gain) == (2, 1.5)
+    assert (verdict.n_data_sets, verdict.n_better) == (1, 1)
+
+
+def test_a_model_without_finite_outputs_wins_and_loses_nothing() -> None:
+    results = [
+        some_result(f"{model}{fold}", model=model, fold=fold, metric1=None if model == "gnm" and fold else 90.0)
+        for model in ("gnm", "mlp")
+        for fold in range(3)
+    ]
+    [found], verdicts = compare(summarise([MOONS], results))
+    assert math.isnan(found.gain) and found.p_value is None and verdicts == []

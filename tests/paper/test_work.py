@@ -1,5 +1,6 @@
 """A unit of work is a pure function of its content."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.metrics import f1_score
 
 from tabgnm.paper import Result, Setting, Unit, run_unit
 from tabgnm.paper import data as paper_data
+from tabgnm.paper.origin import origin
 from tabgnm.paper.protocol import MODELS, Body, Model
 from tabgnm.paper.work import macro_f1
 
@@ -21,7 +23,7 @@ def unit(model: Model = "gnm", name: str = "noisy_moons", folds: tuple[int, ...]
 
 
 def content(results: list[Result]) -> dict[str, Result]:
-    return {result.key: replace(result, seconds=0.0) for result in results}
+    return {result.key: replace(result, seconds=0.0, origin="") for result in results}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -54,6 +56,14 @@ def test_there_is_a_result_for_each_fold_dropout_and_learning_rate() -> None:
         (fold, dropout, rate) for fold in (0, 1) for dropout in (0.0, 0.2) for rate in (0.01, 0.001)
     }
     assert all(result.status == "completed" and 1 <= result.best_epoch <= 3 for result in results)
+
+
+def test_a_result_says_where_and_when_it_was_made_and_its_key_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = run_unit(unit(folds=(0,), epochs=1), device="cpu")
+    [made] = {result.origin for result in results}
+    assert re.fullmatch(r".* CPU with \d+ cores, torch \d\S*, tabgnm \d\S*, 20\d\d-\d\d-\d\d", made)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"a GPU, the {device.index}.")
+    assert origin(torch.device("cuda:1")).startswith("a GPU, the 1., torch ")
 
 
 def test_the_moons_are_learned() -> None:

@@ -1,0 +1,21 @@
+"""Where and when a training was made, in a line that is kept with its result."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import datetime, timezone
+
+import torch
+
+from tabgnm import __version__
+
+
+def origin(device: torch.device) -> str:
+    """Processor, versions and day: what can make two trainings of the same key differ, and a way to tell them apart."""
+    if device.type == "cuda":
+        where = torch.cuda.get_device_name(device)
+    else:
+        where = f"{platform.machine()} CPU with {os.cpu_count()} cores"
+    day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    return f"{where}, torch {torch.__version__}, tabgnm {__version__}, {day}"
