@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,9 +101,7 @@ def run_tables(console: Console, options: Options) -> Page | None:
     if options.shard is not None:
         number, of = map(int, options.shard.split("/"))
         own = whole.shard(number, of)
-    if not whole.units:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.missing.items())
-        raise ValueError(f"none of the data sets can be had: {reasons}")
+    _require_data(whole.units, whole.missing)
     if not own.units:
         _say(console, f"Part {options.shard} has nothing to do: the work has fewer parts. No page is written.")
         return None
@@ -119,10 +117,17 @@ def run_tables(console: Console, options: Options) -> Page | None:
     return _finish(console, pages.tables_page(whole, results, setting, folds), options)
 
 
+def _require_data(work: Sequence[Any], missing: Mapping[str, str]) -> None:
+    if not work:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
+        raise ValueError(f"none of the data sets can be had: {reasons}")
+
+
 def run_curves_command(console: Console, options: Options) -> Page | None:
     """Training curves."""
     setting = options.setting()
     tasks, missing = curve_tasks(setting, options.only, data_home=options.home)
+    _require_data(tasks, missing)
     if options.dry_run:
         with options.look_into_store() as known:
             todo = [task for task in tasks if known is None or known.record(task.key) is None]
@@ -147,6 +152,7 @@ def run_curves_command(console: Console, options: Options) -> Page | None:
 def run_runtime(console: Console, options: Options) -> Page | None:
     """Running times."""
     tasks, missing = runtime_tasks(options.only, data_home=options.home)
+    _require_data(tasks, missing)
     if options.dry_run:
         _say(
             console,

@@ -67,6 +67,7 @@ def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: 
                 _p_value(own.p_value),
             )
             for own in verdicts
+            if own.n_data_sets > 1
         ]
         columns = ("data set", "gain of the GNM", "folds", "p (Wilcoxon)")
         tables.append(TextTable("GNM against MLP, fold by fold", columns, rows))

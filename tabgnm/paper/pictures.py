@@ -23,6 +23,7 @@ PURPOSE = "drawing the picture of an experiment"
 COLOURS = {"gnm": "#2b6ca3", "mlp": "#d9772b"}
 INK, FAINT = "#16202c", "#77828e"
 _KIND_COLOURS = {"input": "#a7c3da", "hidden": "#ffffff", "bias": "#e8ecef", "output": "#f0c8a8"}
+_FAR = 10.0  # standard deviations
 _STYLE = {
     "font.size": 9,
     "text.color": INK,
@@ -63,17 +64,22 @@ def draw_tables(cells: Sequence[Cell], path: Path) -> None:
         for model, shift in (("gnm", 0.12), ("mlp", -0.12)):
             own = [cell for cell in known if cell.model == model]
             places = [len(labels) - 1 - labels.index(cell.label) + shift for cell in own]
-            # What is very far away is shown at the edge; the table has its number.
-            gains = [max(-10.0, min(10.0, cell.difference or 0.0)) for cell in own]
-            # Where the paper's deviation is 0 only the side is known.
-            filled = [COLOURS[model] if math.isfinite(cell.difference or 0.0) else "white" for cell in own]
-            axis.scatter(gains, places, color=filled, edgecolors=COLOURS[model], zorder=2)
+            for cell, place in zip(own, places, strict=True):
+                gain = cell.difference or 0.0
+                # What is very far away is an arrow at the edge; the table has its number.
+                shape = "o" if abs(gain) <= _FAR else "<" if gain < 0 else ">"
+                # Where the paper's deviation is 0 only the side is known.
+                fill = COLOURS[model] if math.isfinite(gain) else "white"
+                where = max(-_FAR, min(_FAR, gain))
+                axis.scatter([where], [place], marker=shape, color=fill, edgecolors=COLOURS[model], zorder=2)
             axis.scatter([], [], color=COLOURS[model], label=model.upper())
         axis.set_yticks(range(len(labels)), [textwrap.fill(label, 36) for label in labels[::-1]])
         axis.set_ylim(-0.6, max(len(labels), 1) - 0.4)
         caption = "better than the paper's by so many of its standard deviations (shaded: within two)"
+        if any(_FAR < abs(cell.difference or 0.0) < math.inf for cell in known):
+            caption += f"\narrow at the edge: by more than {_FAR:.0f}"
         if any(not math.isfinite(cell.difference or 0.0) for cell in known):
-            caption += "\nhollow, at the edge: the paper's deviation is 0, so that only the side means something"
+            caption += "\nhollow: the paper's deviation is 0, so that only the side means something"
         axis.figure.supxlabel(caption, fontsize=9, color=FAINT)  # below the names, too: it is wider than the axis
         if known:
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -91,8 +97,9 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
             axis.plot(epochs, curve.history.train_loss, color=colour, label=f"{model}, training")
             axis.plot(epochs, curve.history.val_loss, color=colour, linestyle=":", label=f"{model}, validation")
             axis.set_title(f"{curve.task.source.name}, about {curve.task.size} parameters", loc="left")
-            axis.set_xlabel("epoch")
-        axes[0, 0].set_ylabel("loss")
+            axis.set(xlabel="epoch", yscale="log")  # the first epochs on raw features are far above all others
+        for axis in axes[:, 0]:
+            axis.set_ylabel("loss")
         axes[0, 0].legend(fontsize=7)
 
 
@@ -102,8 +109,12 @@ def draw_runtimes(runtimes: Sequence[Runtime], path: Path) -> None:
     compared = [own for own in runtimes if own.task.size]
     names = list(dict.fromkeys(own.task.dataset for own in compared))
     n_plots = len(names) + (2 if by_nodes else 0)
-    with _figure(path, 1, max(1, n_plots), (3.2, 2.8)) as axes:
-        for axis, name in zip(axes[0], names, strict=False):
+    n_columns = min(3, max(1, n_plots))
+    with _figure(path, max(1, -(-n_plots // n_columns)), n_columns, (3.2, 2.8)) as grid:
+        axes = list(grid.flat)
+        for unused in axes[n_plots:]:
+            unused.set_axis_off()
+        for axis, name in zip(axes, names, strict=False):
             for model, colour in COLOURS.items():
                 own = [o for o in compared if (o.task.dataset, o.task.body.model) == (name, model)]
                 times = [1000 * o.seconds for o in own]
@@ -112,7 +123,7 @@ def draw_runtimes(runtimes: Sequence[Runtime], path: Path) -> None:
             axis.legend()
         if by_nodes:
             nodes = [own.task.body.width for own in by_nodes]
-            times, counts = axes[0, len(names)], axes[0, len(names) + 1]
+            times, counts = axes[len(names)], axes[len(names) + 1]
             times.plot(nodes, [1000 * own.seconds for own in by_nodes], "o-", color=COLOURS["gnm"])
             times.set(title="GNM on Car", xlabel="nodes", ylabel="ms per epoch", ylim=(0, None))
             counts.plot(nodes, [own.n_parameters / 1e3 for own in by_nodes], "o-", color=COLOURS["gnm"], label="all")

@@ -23,6 +23,8 @@ _SMALLEST_RATE = 1e-30  # below, numbers that are divided by the rate overflow; 
 # operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
 _torch_fused_adam = getattr(torch, "_fused_adam_", None)
 
+_ONLY = (1,)
+
 
 class Adam:
     """Moments of M models, and the step from their gradients.
@@ -38,7 +40,8 @@ class Adam:
         self.settings = settings
         self.layout = layout
         self.bind(flat, grad)
-        self._step_number = torch.zeros(())
+        self._step_number = np.zeros((), np.float32)  # written through NumPy, which is faster than a call of torch
+        self._step_tensor = torch.from_numpy(self._step_number)
         self.exp_avg = torch.zeros_like(flat)
         self.exp_avg_sq = torch.zeros_like(flat)
         self.factors = layout.rate_factors(dict(settings.rate_factors), flat.device, flat.dtype)
@@ -101,6 +104,7 @@ class Adam:
             progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
             rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
         self._host_rates, self._host_steps = rate[:, self._kind_of], (done + 1)[:, self._kind_of]
+        self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
         if self._plain:
             return
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
@@ -174,9 +178,12 @@ class Adam:
 
     def _update_by_rows(self, n: int, index: int) -> None:
         """The same by torch's fused kernel: one call for all models with the same rate and number of steps."""
+        if n == 1:
+            self._fused_update(_ONLY, *self._first_model[index])
+            return
         rates, steps = self._host_rates[index, :n], self._host_steps[index, :n]
-        if n == 1 or ((rates == rates[0]).all() and (steps == steps[0]).all()):
-            self._fused_update((n,), float(rates[0]), float(steps[0]))
+        if (rates == rates[0]).all() and (steps == steps[0]).all():
+            self._fused_update((n,), *self._first_model[index])
             return
         groups: dict[tuple[float, float], list[int]] = {}
         for i in range(n):
@@ -193,13 +200,14 @@ class Adam:
             self._rows[which] = [[buffer[own] for own in rows] for buffer in buffers]
         flat, grad, exp_avg, exp_avg_sq = self._rows[which]
         beta_1, beta_2 = self.settings.betas
+        self._step_number[()] = step
         _torch_fused_adam(
             flat,
             grad,
             exp_avg,
             exp_avg_sq,
             [],
-            [self._step_number.fill_(step)] * len(flat),
+            [self._step_tensor] * len(flat),
             lr=rate,
             beta1=beta_1,
             beta2=beta_2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +229,26 @@ def test_an_interruption_says_what_is_kept(
     monkeypatch.setattr("tabgnm.training.Fleet.fit", interrupted)
     result = runner.invoke(app, ["paper", *command])
     assert result.exit_code == 130 and message in one_line(result.output)
+
+
+@pytest.mark.parametrize("command", ["tables", "curves", "runtime"])
+def test_without_any_data_there_is_an_error_and_no_empty_page(
+    command: str, runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_network(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    paper_data.load.cache_clear()
+    result = runner.invoke(app, ["paper", command, "--only", "car", "--data-home", str(tmp_path / "empty")])
+    assert result.exit_code == 1
+    assert "none of the data sets can be had: car" in one_line(result.output)
+    assert not list((tmp_path / "paper-results").glob(f"{command}.*"))
+
+
+def test_a_narrow_terminal_still_gets_all_names_and_numbers(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    result = runner.invoke(app, ["paper", "tables", *SMALL])
+    assert result.exit_code == 0, result.output
+    assert "…" not in result.output
+    assert re.search(r"noisy_moons +MLP +\d+\.\d\d ± \d+\.\d\d +99.90 ± 0.30", result.output)
