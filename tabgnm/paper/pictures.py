@@ -100,7 +100,8 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
             axis.set(xlabel="epoch", yscale="log")  # the first epochs on raw features are far above all others
         for axis in axes[:, 0]:
             axis.set_ylabel("loss")
-        axes[0, 0].legend(fontsize=7)
+        lines, labels = axes[0, 0].get_legend_handles_labels()
+        axes[0, 0].figure.legend(lines, labels, loc="outside upper center", ncols=len(lines))
 
 
 def draw_runtimes(runtimes: Sequence[Runtime], path: Path) -> None:

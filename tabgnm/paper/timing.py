@@ -23,7 +23,7 @@ def seconds_of_fit(shape: Shape, members: Sequence[Member], settings: FleetSetti
     After Ctrl-C a fit ends quietly, and in its last epoch even as completed: the next one would go on as if nothing had
     happened. So the request itself is asked for, not the histories.
     """
-    with Interruption() as interruption, interruption.shared_by_threads():
+    with Interruption() as interruption, interruption.around():
         start = time.perf_counter()
         Fleet(shape, list(members), settings).fit(table)
         seconds = time.perf_counter() - start

@@ -13,11 +13,11 @@ from torch import Tensor
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint as checkpoints
+from tabgnm.training import gpu_turns
 from tabgnm.training.callbacks import Callback
 from tabgnm.training.chunks import models_per_chunk
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.flight import Flight
-from tabgnm.training.gpu_turns import SharedPrecision, whole_device
 from tabgnm.training.history import History
 from tabgnm.training.interruption import Interruption
 from tabgnm.training.lockstep import Lockstep
@@ -29,7 +29,6 @@ from tabgnm.training.settings import FleetSettings, Member
 _log = logging.getLogger("tabgnm.training")
 
 BLOCK_STEPS = 32
-_precision = SharedPrecision()
 
 
 class Fleet:
@@ -125,13 +124,17 @@ class Fleet:
         self._check(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = _Saver(self, given, checkpoint, checkpoint_every)
-        with Interruption() as interruption, ExitStack() as endings:
+        with Interruption() as interruption, interruption.around(), ExitStack() as endings:
             for hook in hooks:
                 hook.on_train_begin(len(self.members), self.settings.max_epochs)
                 endings.callback(hook.on_train_end)
             with _arithmetic(self.settings):
                 done = self._train(
-                    given, hooks, saver, interruption, every_epoch=any(hook.every_epoch for hook in hooks)
+                    given,
+                    hooks,
+                    saver,
+                    interruption,
+                    every_epoch=any(getattr(hook, "every_epoch", True) for hook in hooks),
                 )
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
@@ -220,7 +223,7 @@ class Fleet:
                 limit = max(1, len(positions) // 2)
                 _log.warning("out of GPU memory with %d models at once; going on with %d", len(positions), limit)
                 waiting, in_flight = [*in_flight, *waiting], []
-                with whole_device:
+                with gpu_turns.whole_device:
                     torch.cuda.empty_cache()
                 continue
             waiting = waiting if in_flight else waiting[len(positions) :]
@@ -299,5 +302,5 @@ def _arithmetic(settings: FleetSettings) -> Iterator[None]:
             finally:
                 torch.set_flush_denormal(flushed_before)
             return
-        with _precision.use("high" if settings.precision == "tf32" else "highest"):
+        with gpu_turns.precision.use("high" if settings.precision == "tf32" else "highest"):
             yield

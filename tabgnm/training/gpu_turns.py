@@ -77,13 +77,20 @@ class SharedPrecision:
             return
         ticket = object()
         self._queue.append(ticket)
-        self._changed.wait_for(lambda: self._queue[0] is ticket and self._may_join(precision))
-        self._queue.popleft()
-        self._changed.notify_all()  # the next one may want the same
+        try:
+            self._changed.wait_for(lambda: self._queue[0] is ticket and self._may_join(precision))
+        finally:  # also after Ctrl-C
+            self._queue.remove(ticket)
+            self._changed.notify_all()  # the next one may want the same
 
     def _may_join(self, precision: str) -> bool:
         is_same = torch.get_float32_matmul_precision() == precision
         return self._n_users == 0 or (is_same and not self._alone)
+
+    @property
+    def is_used_here(self) -> bool:
+        """Whether this thread is within a fit."""
+        return self._n_own > 0
 
     @property
     def _n_own(self) -> int:
@@ -92,3 +99,6 @@ class SharedPrecision:
     def _count(self, change: int) -> None:
         self._n_users += change
         self._own.count = self._n_own + change
+
+
+precision = SharedPrecision()

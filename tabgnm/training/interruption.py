@@ -17,7 +17,7 @@ class Interruption:
     """While active, the first Ctrl-C only asks for an end; the second one raises KeyboardInterrupt as usual.
 
     Signals reach the main thread only, and a program's own handler is left alone. Who asks within another one's
-    `shared_by_threads`, in whatever thread, ends that one too; and is ended by it.
+    `around`, in whatever thread, ends that one too; and is ended by it.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Interruption:
         self._event.set()
 
     @contextmanager
-    def shared_by_threads(self) -> Iterator[None]:
-        """Within this, in this thread: whatever is trained is asked to end when this is."""
+    def around(self) -> Iterator[None]:
+        """Within this, in this thread: whatever else is trained is asked to end when this is."""
         before = getattr(_of_thread, "innermost", None)
         _of_thread.innermost = self
         try:

@@ -107,7 +107,7 @@ class FleetPlan:
         """Train fleet after fleet, and yield each with its models when it is done.
 
         On a GPU several are trained at once, unless there are callbacks, which are for one thread. After Ctrl-C those
-        that were begun are given, and `Interrupted` (a KeyboardInterrupt) is raised if there are others.
+        that were begun are given, and `Interrupted` (a KeyboardInterrupt) is raised in the end.
         """
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tabgnm.training.callbacks import Callback, EpochReport
 
@@ -37,12 +37,12 @@ class ProgressLine:
         bar = Progress(
             TextColumn("models {task.fields[done]}/{task.fields[models]}"),
             BarColumn(),
-            TextColumn("epoch {task.fields[epoch]}  {task.fields[rate]:,.0f} model-epochs/s"),
+            TextColumn("{task.fields[epoch]}{task.fields[rate]:,.0f} model-epochs/s"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
         )
-        self._task = bar.add_task("", total=n_model_epochs, models=n_models, done=0, epoch=0, rate=0.0)
+        self._task = bar.add_task("", total=n_model_epochs, models=n_models, done=0, epoch="", rate=0.0)
         with bar:
             self._bar = bar
             try:
@@ -60,9 +60,9 @@ class ProgressLine:
         with self._lock:
             if self._bar is not None:
                 task = self._bar.tasks[self._task]
-                fields = {"rate": task.speed or 0.0, "done": task.fields["done"] + models_done}
+                fields: dict[str, Any] = {"rate": task.speed or 0.0, "done": task.fields["done"] + models_done}
                 if epoch is not None:
-                    fields["epoch"] = epoch
+                    fields["epoch"] = f"epoch {epoch}  "
                 self._bar.update(self._task, advance=n_model_epochs, **fields)
 
 
@@ -92,7 +92,8 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, report: EpochReport) -> None:
         """Move on by the models that trained in this epoch."""
-        self.line.move(len(report.models), epoch=report.epoch)
+        # Fleets that share a line are in different epochs.
+        self.line.move(len(report.models), epoch=None if self._shared else report.epoch)
 
     def on_model_end(self, model: int, n_epochs: int, status: str) -> None:  # noqa: ARG002 - the hook's signature
         """Count the model, and the epochs it did not need."""

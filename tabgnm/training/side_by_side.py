@@ -27,8 +27,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 def fleets_at_once(device: torch.device) -> int:
-    """Return how many fleets to train at the same time."""
-    return _ON_A_GPU if device.type == "cuda" else 1
+    """Return how many fleets to train at the same time; one by one within another fit, which would be waited for."""
+    return _ON_A_GPU if device.type == "cuda" and not gpu_turns.precision.is_used_here else 1
 
 
 def side_by_side(
@@ -47,7 +47,7 @@ def side_by_side(
 
 def _one_by_one(tasks: Iterable[Callable[[], T]]) -> Iterator[tuple[int, T]]:
     for number, task in enumerate(tasks):
-        with Interruption() as interruption, interruption.shared_by_threads():
+        with Interruption() as interruption, interruption.around():
             result = task()
         yield number, result
         if interruption.requested:
@@ -63,7 +63,7 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
     def on_own_stream(task: Callable[[], T], interruption: Interruption) -> T:
         stream = streams.get()
         try:
-            with interruption.shared_by_threads(), gpu_turns.sharing(n_at_once), torch.cuda.stream(stream):
+            with interruption.around(), gpu_turns.sharing(n_at_once), torch.cuda.stream(stream):
                 return task()
         finally:
             streams.put(stream)
@@ -83,7 +83,8 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
                 running[pool.submit(on_own_stream, task, interruption)] = number
             if not running:
                 break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            for future in sorted(done, key=lambda own: own.exception() is not None):  # what is good is not lost
                 yield running.pop(future), future.result()
         if interruption.requested:
             raise Interrupted

@@ -86,3 +86,28 @@ def test_fleets_in_other_threads_need_no_signals() -> None:
     alone = Fleet(BASE, [Member(seed=3)], settings_for(max_epochs=5)).fit(table_for(CrossEntropy())).models[0]
     for model in results:
         assert all(torch.equal(model.parameters[name], value) for name, value in alone.parameters.items())
+
+
+def test_ctrl_c_ends_a_fit_within_a_callback_too() -> None:
+    inner: list[str] = []
+
+    class Nested(Callback):
+        def on_epoch_end(self, report: object) -> None:  # noqa: ARG002 - the hook's signature
+            fleet = Fleet(BASE, [Member(seed=1)], settings_for(max_epochs=1_000_000))
+            inner.append(fleet.fit(table_for(CrossEntropy())).models[0].history.status)
+
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    fleet = Fleet(BASE, [Member()], settings_for(max_epochs=3))
+    model = fleet.fit(table_for(CrossEntropy()), callbacks=[Nested()]).models[0]
+    assert inner == ["interrupted"] and model.history.status == "interrupted"
+
+
+def test_a_callback_need_not_be_derived_from_ours() -> None:
+    class Duck:
+        def on_train_begin(self, n_models: int, max_epochs: int) -> None: ...
+        def on_epoch_end(self, report: object) -> None: ...
+        def on_model_end(self, model: int, n_epochs: int, status: str) -> None: ...
+        def on_train_end(self) -> None: ...
+
+    fleet = Fleet(BASE, [Member()], settings_for(max_epochs=2))
+    assert fleet.fit(table_for(CrossEntropy()), callbacks=[Duck()]).models[0].history.n_epochs == 2  # type: ignore[list-item]

@@ -9,8 +9,18 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tabgnm.training import Callback, ProgressBar
-from tests.training.examples import BASE, assert_all_same, different_members, settings_for, train
+from tabgnm.nn.losses import CrossEntropy
+from tabgnm.training import Callback, FleetPlan, Job, Member, ProgressBar
+from tabgnm.training.progress import ProgressLine
+from tests.training.examples import (
+    BASE,
+    PERCEPTRON,
+    assert_all_same,
+    different_members,
+    settings_for,
+    table_for,
+    train,
+)
 
 
 def terminal() -> tuple[Console, StringIO]:
@@ -44,7 +54,7 @@ def test_a_terminal_shows_one_line() -> None:
     console, text = terminal()
     train(BASE, different_members(3), settings_for(max_epochs=4), callbacks=[ProgressBar(console)])
     shown = frames(text.getvalue())
-    assert shown and all(re.match(r"models \d/3 .*epoch \d.*model-epochs/s", frame) for frame in shown), shown
+    assert shown and all(re.match(r"models \d/3 .*(epoch \d.*)?model-epochs/s", frame) for frame in shown), shown
     assert shown[-1].startswith("models 3/3") and "epoch 4" in shown[-1]
 
 
@@ -80,3 +90,14 @@ def test_the_bar_changes_nothing() -> None:
     members = different_members(3)
     with_bar = train(BASE, members, settings_for(), callbacks=[ProgressBar(console)])
     assert_all_same(with_bar, train(BASE, members, settings_for()))
+
+
+def test_fleets_of_a_plan_share_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    console, text = terminal()
+    monkeypatch.setattr("tabgnm.training.plan.ProgressLine", lambda: ProgressLine(console))
+    jobs = [
+        Job(shape, settings_for(max_epochs=3), Member(seed=seed)) for shape in (BASE, PERCEPTRON) for seed in range(2)
+    ]
+    FleetPlan(jobs, table_for(CrossEntropy())).run(verbose=1)
+    shown = frames(text.getvalue())
+    assert shown[-1].startswith("models 4/4") and not any("epoch " in frame for frame in shown)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tabgnm.nn.losses import CrossEntropy
-from tabgnm.training import Fleet, Member
+from tabgnm.training import Fleet, Member, gpu_turns
 from tabgnm.training.gpu_turns import SharedPrecision, n_sharing
 from tabgnm.training.side_by_side import Interrupted, fleets_at_once, side_by_side
 from tests.training.examples import BASE, assert_same, settings_for, table_for, train
@@ -233,3 +233,48 @@ class TestSharedPrecision:
         waiting.join(30)
         late.join(30)
         assert sorted(order) == ["high", "highest"]
+
+    def test_who_is_interrupted_while_waiting_keeps_nobody_else_from_it(self) -> None:
+        shared = SharedPrecision()
+
+        class Stop(BaseException):
+            pass
+
+        def interrupted(*_: object) -> None:
+            raise Stop
+
+        def use(precision: str) -> None:
+            with shared.use(precision):
+                pass
+
+        holder_is_in, may_leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with shared.use("high"):
+                holder_is_in.set()
+                may_leave.wait(30)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert holder_is_in.wait(30)
+        before = signal.signal(signal.SIGALRM, interrupted)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(Stop):
+                use("highest")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        may_leave.set()
+        holder.join(30)
+        later = threading.Thread(target=use, args=("highest",), daemon=True)
+        later.start()
+        later.join(30)
+        assert not later.is_alive()
+
+
+def test_within_a_fit_fleets_are_trained_one_by_one() -> None:
+    gpu = torch.device("cuda")
+    assert fleets_at_once(gpu) > 1
+    with gpu_turns.precision.use(torch.get_float32_matmul_precision()):
+        assert fleets_at_once(gpu) == 1
+    assert fleets_at_once(gpu) > 1
