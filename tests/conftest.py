@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+
+# Shells start background jobs with Ctrl-C ignored; tests that send it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Some virtual machines announce AMX but stop at its first instruction; bf16 products do not need it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
