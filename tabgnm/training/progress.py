@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -49,11 +48,6 @@ class ProgressLine:
                 yield
             finally:
                 self._bar = None
-
-    @property
-    def completed(self) -> float:
-        """Share of the work that is done, as shown; NaN if the line is not shown."""
-        return math.nan if self._bar is None else self._bar.tasks[self._task].percentage / 100
 
     def move(self, n_model_epochs: int, *, epoch: int | None = None, models_done: int = 0) -> None:
         """Move on by epochs of models; some models may be done."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 from unittest.mock import patch
 
 import numpy as np
@@ -21,7 +22,7 @@ from tabgnm.nn import GNMShape, hard_concrete
 from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss, SquaredError
 from tabgnm.nn.message_passing import DropoutFactors, backward, forward
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import Member, counter_random
+from tabgnm.training import Member, counter_random, plain_step
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.optimisers import Adam
@@ -186,17 +187,18 @@ def plain_shapes(draw: st.DrawFn) -> Shape:
 few_batches = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
 
-@given(plain_shapes(), st.sampled_from(LOSSES), seeds, few_batches, st.booleans())
-@settings(max_examples=150)
+@given(plain_shapes(), st.sampled_from(LOSSES), seeds, few_batches, st.booleans(), st.sampled_from([0, 20, 20_000]))
+@settings(max_examples=200)
 def test_the_step_in_numpy_is_message_passing(
-    shape: Shape, loss: Loss, seed: int, batches: list[int], with_dropout: bool
+    shape: Shape, loss: Loss, seed: int, batches: list[int], with_dropout: bool, large: int
 ) -> None:
     torch.manual_seed(seed)
     layout = FlatLayout(shape)
     flat = torch.randn(layout.n_flat, dtype=torch.float64) / 2
     grad, expected = (torch.full_like(flat, torch.nan) for _ in range(2))
     parameters = layout.views(flat)
-    plain = PlainStep(layout, flat, grad, loss)
+    with mock.patch.object(plain_step, "_LARGE_MATRIX", large):  # from which on products are torch's
+        plain = PlainStep(layout, flat, grad, loss)
     for n_rows in batches:  # its buffers are used again
         table = table_for(loss, n_rows, shape=shape, seed=seed)
         weights = torch.rand(n_rows, dtype=torch.float64)

@@ -136,6 +136,17 @@ class TestSharedPrecision:
         yield
         torch.set_float32_matmul_precision(before)
 
+    @staticmethod
+    def _user_of_highest(shared: SharedPrecision) -> tuple[threading.Thread, list[str]]:
+        """A thread that wants "highest", and what it will have seen."""
+        seen: list[str] = []
+
+        def use() -> None:
+            with shared.use("highest"):
+                seen.append(torch.get_float32_matmul_precision())
+
+        return threading.Thread(target=use), seen
+
     def test_it_is_set_while_somebody_uses_it_and_given_back(self) -> None:
         shared, first = SharedPrecision(), threading.Event()
 
@@ -155,13 +166,8 @@ class TestSharedPrecision:
         assert torch.get_float32_matmul_precision() == "medium"
 
     def test_who_wants_another_waits(self) -> None:
-        shared, seen = SharedPrecision(), []
-
-        def other() -> None:
-            with shared.use("highest"):
-                seen.append(torch.get_float32_matmul_precision())
-
-        thread = threading.Thread(target=other)
+        shared = SharedPrecision()
+        thread, seen = self._user_of_highest(shared)
         with shared.use("high"):
             thread.start()
             thread.join(0.1)
@@ -179,13 +185,8 @@ class TestSharedPrecision:
         assert torch.get_float32_matmul_precision() == "medium"
 
     def test_nobody_joins_a_fit_within_a_fit(self) -> None:
-        shared, seen = SharedPrecision(), []
-
-        def other() -> None:
-            with shared.use("highest"):
-                seen.append(torch.get_float32_matmul_precision())
-
-        thread = threading.Thread(target=other)
+        shared = SharedPrecision()
+        thread, seen = self._user_of_highest(shared)
         with shared.use("high"):
             with shared.use("highest"):
                 thread.start()
@@ -270,6 +271,26 @@ class TestSharedPrecision:
         later.start()
         later.join(30)
         assert not later.is_alive()
+
+
+def test_what_was_done_is_given_before_an_error_of_another_is_raised() -> None:
+    go_on = threading.Event()
+
+    def good() -> str:
+        go_on.wait(30)
+        return "good"
+
+    def bad() -> str:
+        go_on.wait(30)
+        raise OSError("the disk is full")
+
+    results = side_by_side([lambda: "first", bad, good, bad], CPU, 4)
+    assert next(results) == (0, "first")
+    go_on.set()
+    time.sleep(0.3)  # all the others are done when they are asked for
+    assert next(results) == (2, "good")
+    with pytest.raises(OSError, match="the disk is full"):
+        next(results)
 
 
 def test_within_a_fit_fleets_are_trained_one_by_one() -> None:
