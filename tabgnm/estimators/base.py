@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -369,6 +370,11 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         save(self, path)
 
     # scikit-learn
+
+    @classmethod
+    @functools.cache  # scikit-learn reads the signature anew each time, which costs more than the rest of `get_params`
+    def _get_param_names(cls) -> tuple[str, ...]:
+        return tuple(super()._get_param_names())
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:

@@ -56,6 +56,13 @@ def check_device(value: object) -> None:
         raise TypeError(f"device={value!r} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
 
 
+def check_random(value: Any) -> None:
+    """Raise unless this stands for a source of random numbers."""
+    is_seed = isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < 2**32
+    if not is_seed and not isinstance(value, np.random.RandomState):  # to make one from a seed takes a while
+        random_numbers(value)
+
+
 def random_numbers(value: Any) -> np.random.RandomState:
     """Return the source of random numbers that `random_state` stands for."""
     try:

@@ -22,7 +22,7 @@ from tabgnm.estimators.checks import (
     check_hidden,
     check_integer,
     check_number,
-    random_numbers,
+    check_random,
 )
 from tabgnm.estimators.splitting import check_fraction
 from tabgnm.nn.layout import positive_integer
@@ -228,8 +228,7 @@ class TrainingParameters:
         check_fraction(self.validation_fraction)
         check_flag("warm_start", self.warm_start)
         check_device(self.device)
-        if not isinstance(self.random_state, np.random.RandomState):
-            random_numbers(self.random_state)
+        check_random(self.random_state)
         if isinstance(self.verbose, str | bytes) or not isinstance(self.verbose, numbers.Integral | np.bool_):
             raise TypeError(
                 f"verbose={self.verbose!r} has type {type(self.verbose).__name__}; use 0 for nothing, 1 for "

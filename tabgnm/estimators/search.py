@@ -11,6 +11,7 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -241,17 +242,19 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             self._prepare(fit, X, y, routed.estimator.fit)
         ready = [fit for fit in fits if fit.prepared is not None]
         out: dict[int, dict[str, Any]] = {}
+        score = partial(self._scored, X=X, y=y, scorers=scorers, score_params=routed.scorer.score)
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib would only cost time
         for group, trained in self._trained_fleets(ready):
             for fit, models in zip(group, trained, strict=True):
                 self._finish(fit, models)
-            scored = parallel(delayed(self._scored)(fit, X, y, scorers, routed.scorer.score) for fit in group)
+            scored = parallel(delayed(score)(fit) for fit in group) if in_threads else map(score, group)
             out.update({id(fit): result for fit, result in zip(group, scored, strict=True)})
             for fit in group:  # a fitted estimator may be large, and has been scored
                 fit.estimator, fit.prepared = None, None
         for fit in fits:
             if id(fit) not in out:
-                out[id(fit)] = self._scored(fit, X, y, scorers, routed.scorer.score)
+                out[id(fit)] = score(fit)
         return [out[id(fit)] for fit in fits]
 
     def _prepare(self, fit: _Fit, X: Any, y: Any, fit_params: dict[str, Any]) -> None:

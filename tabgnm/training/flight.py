@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -17,12 +19,15 @@ from tabgnm.training.cuda_graph import EpochRunner
 from tabgnm.training.history import History
 from tabgnm.training.interruption import Interruption
 from tabgnm.training.lockstep import Lockstep
+from tabgnm.training.notes import Fetched
 from tabgnm.training.settings import FleetSettings
 
 _log = logging.getLogger("tabgnm.training")
 
-# Asking costs as much as several steps, and makes the host wait for a GPU; who looks on wants to see something, though.
+# Asking costs as much as several steps; who looks on wants to see something, though. A GPU goes on while an answer is
+# on its way, and where models may stop early it should not go on for long.
 _EPOCHS_BETWEEN_QUESTIONS = 10
+_EPOCHS_IF_ONE_MAY_STOP = 5
 _SECONDS_BETWEEN_QUESTIONS = 0.2
 _MODEL_TENSORS = (
     "flat", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged", "epoch",
@@ -87,7 +92,8 @@ class Flight:
         self.histories = {position: History() for position in positions}
         self._interruption = interruption
         self._every_epoch = every_epoch
-        self._pending: list[Tensor] = []
+        self._n_asked = 0  # epochs that the device was asked about
+        self._questions: list[tuple[range, Callable[[], Fetched]]] = []  # without an answer yet
 
     def run(self, lockstep: Lockstep, snapshot: Snapshot | None) -> None:
         """Train to the end, or until an interruption is asked for."""
@@ -95,8 +101,11 @@ class Flight:
         if snapshot is not None:
             n_epochs = self._resume(lockstep, snapshot)
         on_gpu = lockstep.flat.device.type == "cuda"
-        patient = on_gpu or self.settings.patience is None
-        between = _EPOCHS_BETWEEN_QUESTIONS if patient and not self._every_epoch else 1
+        at_once = self._every_epoch or not on_gpu  # wait for answers before the next epoch
+        between = _EPOCHS_BETWEEN_QUESTIONS
+        if self.settings.patience is not None:
+            between = _EPOCHS_IF_ONE_MAY_STOP if on_gpu else 1
+        between = 1 if self._every_epoch else between
         asked = time.monotonic()
         # On a GPU, making room costs a new capture; on a CPU next to nothing.
         worth_leaving = 0.5 if on_gpu else 1.0
@@ -107,57 +116,85 @@ class Flight:
             while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
                 threads.use_one(lockstep.is_small, in_numpy=lockstep.in_numpy)
                 runner.run(n_epochs)
-                metric = [] if lockstep.val_metric is None else [lockstep.val_metric]
-                self._pending.append(torch.stack([lockstep.train_loss, lockstep.val_loss, lockstep.active, *metric]))
                 n_epochs += 1
                 save = self.saver.wants(n_epochs)
                 waited = time.monotonic() - asked
-                enough = len(self._pending) >= between or waited > _SECONDS_BETWEEN_QUESTIONS
+                enough = n_epochs - self._n_asked >= between or waited > _SECONDS_BETWEEN_QUESTIONS
                 enough = enough or self._interruption.requested
-                if not (enough or save or n_epochs == self.settings.max_epochs):
+                is_last = n_epochs == self.settings.max_epochs
+                if not (enough or save or is_last):
                     continue
                 asked = time.monotonic()
-                was_active = self._ask(lockstep, n_epochs, was_active)
+                self._ask(lockstep, n_epochs)
+                was_active = self._hear(lockstep, was_active, all_of_them=at_once or save or is_last)
                 n_active = int(was_active.sum())
                 if 0 < n_active < len(was_active) and n_active <= worth_leaving * len(was_active):
-                    self._leave(lockstep, was_active)
-                    runner = EpochRunner(lockstep)
-                    was_active = torch.ones(n_active, dtype=torch.bool)
-                if save and n_active and n_epochs < self.settings.max_epochs:
+                    was_active = self._hear(lockstep, was_active)  # answers are about the models that are there now
+                    if was_active.any():
+                        self._leave(lockstep, was_active)
+                        runner = EpochRunner(lockstep)
+                        was_active = torch.ones(len(self.alive), dtype=torch.bool)
+                if save and n_active and not is_last:
                     self.saver.save(self._snapshot(lockstep, n_epochs))
+            if n_epochs > self._n_asked:
+                self._ask(lockstep, n_epochs)
+            self._hear(lockstep, was_active)
         except KeyboardInterrupt:  # raised by a callback, after an epoch that was written down
             self._interruption.request()
         finally:
             threads.use_one(False)
         self._put_away(lockstep, list(range(len(self.alive))))
 
-    def _ask(self, lockstep: Lockstep, n_epochs: int, was_active: Tensor) -> Tensor:
-        """Fetch the epochs since the last question, write them down and report them; gives who is still active."""
-        if not self._pending:
-            return was_active
-        fetched = torch.stack(self._pending).tolist()  # plain lists: operations on short tensors cost more
-        first = n_epochs - len(self._pending) + 1
-        self._pending = []
-        still = was_active.tolist()
-        for epoch, (train_loss, val_loss, active, *metric) in enumerate(fetched, start=first):
-            trained = [i for i, was in enumerate(still) if was]
-            positions = [self.alive[i] for i in trained]
-            losses = [train_loss[i] for i in trained]
-            val_losses = [val_loss[i] for i in trained] if lockstep.val is not None else []
-            metrics = [metric[0][i] for i in trained] if metric else []
-            for i, position in enumerate(positions):
-                self.histories[position].train_loss.append(losses[i])
-                if val_losses:
-                    self.histories[position].val_loss.append(val_losses[i])
-                if metrics:
-                    self.histories[position].val_metric.append(metrics[i])
-            still = [was and bool(now) for was, now in zip(still, active, strict=True)]
-            report = EpochReport(epoch, positions, losses, val_losses, metrics)
-            answers = [hook.on_epoch_end(report) for hook in self.hooks] if positions else []
-            if any(answers):
-                still = [False] * len(still)
-                lockstep.active.fill_(False)
-        return torch.tensor(still)
+    def _ask(self, lockstep: Lockstep, n_epochs: int) -> None:
+        """Ask about the epochs since the last question."""
+        epochs = range(self._n_asked + 1, n_epochs + 1)
+        self._questions.append((epochs, lockstep.notes.ask(epochs)))
+        self._n_asked = n_epochs
+
+    def _hear(self, lockstep: Lockstep, was_active: Tensor, *, all_of_them: bool = True) -> Tensor:
+        """Write down and report answers, all or all but the last question's; gives who is still active."""
+        still = was_active.numpy()
+        while len(self._questions) > (0 if all_of_them else 1):
+            epochs, answer = self._questions.pop(0)
+            notes = answer()
+            # Who looks on is told of epoch after epoch, as soon as it is written down.
+            parts = zip(epochs, np.split(notes, len(notes)), strict=True) if self.hooks else [(epochs[0], notes)]
+            for epoch, part in parts:
+                trained = still.nonzero()[0].tolist()
+                still = self._write_down(part, trained, validated=lockstep.val is not None)
+                if self.hooks and trained and any(self._report(epoch, trained, part[0], lockstep)):
+                    still = np.zeros_like(still)
+                    lockstep.active.fill_(False)
+        return torch.from_numpy(still)
+
+    def _write_down(self, notes: NDArray[Any], trained: list[int], *, validated: bool) -> NDArray[np.bool_]:
+        """Add notes (epochs, what, M) to the histories of the models that were trained; gives who still is."""
+        goes_on: NDArray[np.bool_] = np.zeros((len(notes), notes.shape[2]), dtype=bool)
+        goes_on[:, trained] = np.logical_and.accumulate(notes[:, 2, trained] != 0)
+        n_epochs = (1 + goes_on[:-1].sum(axis=0)).tolist()  # the last one of a model is that in which it ends
+        by_model = notes.transpose(2, 1, 0).tolist()  # plain lists: operations on short arrays cost more
+        for i in trained:
+            train_loss, val_loss, _, *metric = by_model[i]
+            history, n = self.histories[self.alive[i]], n_epochs[i]
+            history.train_loss += train_loss[:n]
+            if validated:
+                history.val_loss += val_loss[:n]
+            for values in metric:
+                history.val_metric += values[:n]
+        still: NDArray[np.bool_] = goes_on[-1]
+        return still
+
+    def _report(self, epoch: int, trained: list[int], notes: NDArray[Any], lockstep: Lockstep) -> list[bool | None]:
+        """Tell those who look on about an epoch; gives their answers."""
+        train_loss, val_loss, _, *metric = notes[:, trained].tolist()
+        report = EpochReport(
+            epoch,
+            [self.alive[i] for i in trained],
+            train_loss,
+            val_loss if lockstep.val is not None else [],
+            metric[0] if metric else [],
+        )
+        return [hook.on_epoch_end(report) for hook in self.hooks]
 
     def _leave(self, lockstep: Lockstep, active: Tensor) -> None:
         """Put away the models that are done, and go on with the others."""
@@ -191,4 +228,5 @@ class Flight:
         restore(lockstep, _MODEL_TENSORS, snapshot.state)
         restore(lockstep.adam, _MOMENTS, snapshot.state)
         self.histories = dict(zip(snapshot.alive, snapshot.histories, strict=True))
+        self._n_asked = snapshot.n_epochs
         return snapshot.n_epochs

@@ -11,29 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.nn.losses import LossWithMetric
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
+from tabgnm.training.ahead import Ahead
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_epochs, fused_kernels, fused_layers
 from tabgnm.training.gated_weights import Gates
+from tabgnm.training.notes import Notes
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.plain_gpu_step import LayerGpuStep, PlainGpuStep
 from tabgnm.training.plain_step import PlainStep, is_plain, is_small
 from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
-from tabgnm.training.staging import Staging
 
 _ONE_THREAD_WORK = 3_000_000  # multiply-adds of a forward pass of all models
 _VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
-_EPOCHS_AHEAD = 64
 
-
-# What a single model keeps account of in NumPy, in the order in which `_note_one` takes it.
+# What a single model keeps account of in NumPy, in the order in which `_judge_one` takes it.
 _NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
 
 
@@ -108,14 +108,17 @@ class Lockstep:
         n = len(self.members)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
-        self._staged_keys = Staging(self._keys)
-        self._epochs_ahead = range(0)
+        self._keys_ahead = Ahead(self._keys_of, self._keys)
         self.adam.allocate_rates(self.epochs.n_steps)
         low = torch.bfloat16 if self.settings.precision == "bf16" else None
         self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
         positions = max(block.n_positions for block in self.epochs.blocks)
         self._outputs = torch.empty(n, positions, self.shape.n_outputs, dtype=dtype, device=device)
         self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
+        self.notes = Notes(3 + (self.val_metric is not None), self.flat)
+        # Whether a step on a CPU is so small that a second thread hardly pays.
+        work = n * self.epochs.batch_size * self.shape.n_effective_parameters()
+        self.is_small = device.type == "cpu" and work <= _ONE_THREAD_WORK
         self._prepare_validation()
         self._make_plain_steps(n)
 
@@ -156,32 +159,28 @@ class Lockstep:
     # An epoch, in the order of its parts. Only `load_epoch` speaks to the host.
 
     def load_epoch(self, epoch: int) -> None:
-        """Copy in what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
-        if epoch not in self._epochs_ahead:  # hashing the keys of many epochs costs as much as those of one
-            self._epochs_ahead = epochs = range(epoch, epoch + _EPOCHS_AHEAD)
-            purposes: list[tuple[int | range, ...]] = [(counter_random.SHUFFLE, epochs)]
-            purposes += [(counter_random.DROPOUT, epochs, layer) for layer in range(self.dropout.n_streams)]
-            if self.gates is not None:
-                purposes.append((counter_random.GATES, epochs))
-            keys = [counter_random.keys(self._seeds, *purpose) for purpose in purposes]
-            self._keys_ahead = np.stack(keys, axis=1)  # (epochs, streams, M)
-        self._staged_keys.send(self._keys_ahead[epoch - self._epochs_ahead.start])
+        """Have ready what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
+        self._keys_ahead.load(epoch)
         self.adam.load_epoch(epoch)
+
+    def _keys_of(self, epochs: range) -> NDArray[np.int64]:
+        """Keys of the random numbers of epochs, (epochs, streams, M)."""
+        purposes: list[tuple[int | range, ...]] = [(counter_random.SHUFFLE, epochs)]
+        purposes += [(counter_random.DROPOUT, epochs, layer) for layer in range(self.dropout.n_streams)]
+        if self.gates is not None:
+            purposes.append((counter_random.GATES, epochs))
+        return np.stack([counter_random.keys(self._seeds, *purpose) for purpose in purposes], axis=1)
 
     def begin_epoch(self) -> None:
         """Shuffle, and start the streams."""
+        self._keys_ahead.pick(self.epoch)
+        self.adam.begin_epoch(self.epoch)
         self.train_loss.zero_()
         self.epochs.shuffle(self._keys[0])
         n_dropout = len(self._keys) - 1 - (self.gates is not None)
         self.dropout.start(list(self._keys[1 : 1 + n_dropout]))
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
-
-    @property
-    def is_small(self) -> bool:
-        """Whether a step on a CPU is so small that a second thread hardly pays."""
-        work = len(self.members) * self.epochs.batch_size * self.shape.n_effective_parameters()
-        return self.flat.device.type == "cpu" and work <= _ONE_THREAD_WORK
 
     @property
     def in_numpy(self) -> bool:
@@ -312,13 +311,19 @@ class Lockstep:
         return views
 
     def end_epoch(self) -> None:
-        """Validate, keep what is best so far, and note who is done. Models that are done are not looked at."""
+        """Validate, keep what is best so far, see who is done, and write it down."""
         self.epoch += 1
         if self.val is not None:
             self._validate()
         if self._plain is not None:
-            self._note_one()
-            return
+            self._judge_one()
+        else:
+            self._judge()
+        metric = [] if self.val_metric is None else [self.val_metric]
+        self.notes.write(self.epoch, [self.train_loss, self.val_loss, self.active, *metric])
+
+    def _judge(self) -> None:
+        """Keep what is best so far, and see who is done. Models that are done are not looked at."""
         kernels = None if self._fused is None else fused_epochs(self.flat.device)
         if kernels is not None:
             kernels.keep_best(
@@ -352,8 +357,8 @@ class Lockstep:
         if self.settings.patience is not None and self.val is not None:
             self.active &= self.waited < self.settings.patience
 
-    def _note_one(self) -> None:
-        """Do the rest of `end_epoch` for a single model in NumPy, where looking at a number costs next to nothing."""
+    def _judge_one(self) -> None:
+        """Do what `_judge` does for a single model in NumPy, where looking at a number costs next to nothing."""
         active, diverged, best_loss, best_epoch, waited, train_loss, val_loss = self._notes
         validated, patience = self.val is not None, self.settings.patience
         finite = np.isfinite(train_loss[0]) and (not validated or np.isfinite(val_loss[0]))

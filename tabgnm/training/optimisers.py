@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.training.ahead import Ahead
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_kernels
 from tabgnm.training.schedules import schedule_factors
 from tabgnm.training.settings import FleetSettings, Member
-from tabgnm.training.staging import Staging
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
@@ -31,7 +31,7 @@ class Adam:
 
     With rate r, step t and bias corrections c1 = 1 - b1^t, c2 = 1 - b2^t, Adam subtracts
     (r / c1) m / (sqrt(v / c2) + eps) = m / (scale sqrt(v) + offset), so the two numbers `scale` and `offset` per model
-    and step are all that the device needs; they are computed on the host, an epoch at a time.
+    and step are all that the device needs; they are computed on the host.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Adam:
         self.l1_threshold = self._column([m.l1 if proximal else 0.0 for m in members], flat)
         extras = (self.decay, self.l2, self.l1_gradient, self.l1_threshold, settings.clip_norm)
         self._plain = self._by_rows and all(extra is None for extra in extras)
-        # Filled by `load_epoch`: rates (steps, 3, M, 1) on the device, and rate and step number on the host.
+        # Filled for each epoch: rates (steps, 3, M, 1) on the device; on a CPU, also rates and numbers of the steps.
         self.rates: Tensor
         self._host_rates: NDArray[np.float64]
         self._host_steps: NDArray[np.float64]
@@ -87,33 +87,48 @@ class Adam:
         """Make room for the rates of an epoch, which stays where it is from then on."""
         self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
-        self._staged_rates = Staging(self.rates)
         # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
         pairs = np.stack([self._base_rates, np.asarray(n_steps, dtype=np.float64)])
-        self._kinds, self._kind_of = np.unique(pairs, axis=1, return_inverse=True)
-        self._kind_of = self._kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
-        self._constant_rates = np.repeat(self._kinds[:1], max(n_steps), axis=0)
+        self._kinds, kind_of = np.unique(pairs, axis=1, return_inverse=True)
+        self._kind_of = kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
+        self._kind_on_device = torch.from_numpy(self._kind_of).to(self.rates.device)
+        self._rates_of_kinds = self.rates.new_zeros(max(n_steps), 3, self._kinds.shape[1])
+        self._ahead = Ahead(self._numbers, self._rates_of_kinds)
 
     def load_epoch(self, epoch: int) -> None:
-        """Compute the numbers for all steps of an epoch (from 0 on) and bring them to the device."""
+        """Compute the numbers for all steps of an epoch (from 0 on), and of some after it."""
+        if self.flat.device.type == "cpu":
+            rate, done = self._rates_and_steps(range(epoch, epoch + 1))
+            self._host_rates, self._host_steps = rate[0][:, self._kind_of], (done[0] + 1)[:, self._kind_of]
+            self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
+        if not self._plain:
+            self._ahead.load(epoch)
+
+    def begin_epoch(self, epoch: Tensor) -> None:
+        """Give each model its numbers of an epoch, by the device."""
+        if not self._plain:
+            self._ahead.pick(epoch)
+            torch.index_select(self._rates_of_kinds, 2, self._kind_on_device, out=self.rates.squeeze(3))
+
+    def _rates_and_steps(self, epochs: range) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rate of each step, and how many steps were taken before it, (epochs, steps, kinds) each."""
         settings = self.settings
         base_rates, own_steps = self._kinds
-        done = epoch * own_steps + self._steps_before  # (steps, kinds), before each step
-        rate = self._constant_rates
-        if settings.schedule != "constant" or settings.warmup:
-            progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-            rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
-        self._host_rates, self._host_steps = rate[:, self._kind_of], (done + 1)[:, self._kind_of]
-        self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
-        if self._plain:
-            return
-        correction_1, correction_2 = (1 - beta ** (done + 1) for beta in settings.betas)
+        done = np.array(epochs, dtype=np.float64)[:, None, None] * own_steps + self._steps_before
+        if settings.schedule == "constant" and not settings.warmup:
+            return np.broadcast_to(base_rates, done.shape), done
+        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+        return base_rates * schedule_factors(settings.schedule, settings.warmup, progress), done
+
+    def _numbers(self, epochs: range) -> NDArray[np.float64]:
+        """All that the device needs of each step, (epochs, steps, 3, kinds)."""
+        rate, done = self._rates_and_steps(epochs)
+        correction_1, correction_2 = (1 - beta ** (done + 1) for beta in self.settings.betas)
         # With a rate of 0 the step divides by infinity, so that not even a weight of 0 moves.
         moves = rate >= _SMALLEST_RATE
-        inverse = np.divide(correction_1, rate, out=np.full_like(rate, np.inf), where=moves)
+        inverse = np.divide(correction_1, rate, out=np.full_like(done, np.inf), where=moves)
         scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
-        table = [scale, settings.eps * inverse, np.where(moves, rate, 0.0)]
-        self._staged_rates.send(np.stack(table, axis=1)[:, :, self._kind_of])
+        return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
     def step(self, n: int, index: int, rates: Tensor) -> None:
         """Update the first `n` models.

@@ -26,7 +26,8 @@ from tabgnm.training.triton_kernels import LOSS_KINDS, adam, loss_slope, stream_
 MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.
 PRODUCTS = {"float32": "bf16x6", "tf32": "bf16x3", "bf16": "bf16"}
-_FEW_PROGRAMS = 96  # so few leave multiprocessors of a GPU idle
+_FEW_PROGRAMS = 24  # so few leave most multiprocessors of a GPU idle
+_FEW_UPDATES = 192  # the same for the optimiser's step, which waits for memory
 
 
 @triton.jit
@@ -130,6 +131,14 @@ def _backward_kernel(
     tl.store(grad_source_ptr, total, mask=inside)
 
 
+@triton.jit
+def _fetch_to_cache(places):
+    """Ask for memory that will be read soon; unlike a load it holds no registers meanwhile."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [places.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
 @triton.jit(do_not_specialize=["n_rows", "rates_stride"])
 def _update_kernel(
     tile_ptr, x_ptr, state_ptr, grad_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
@@ -153,6 +162,12 @@ def _update_kernel(
     sources, targets = first_source + tl.arange(0, SOURCES), first_target + tl.arange(0, TARGETS)
     source_inside, target_inside = (sources < n_sources)[None, :], (targets < n_targets)[None, :]
     inside = (sources < n_sources)[:, None] & target_inside
+    # The two ends of each row of the tile: a row is at most a line of the cache long, but may lie in two.
+    ends = tl.minimum(first_target + tl.arange(0, 2) * (TARGETS - 1), n_targets - 1)
+    ends = weight_column + tl.minimum(sources, n_sources - 1)[:, None] * n_targets + ends[None, :]
+    _fetch_to_cache(flat_ptr + model * flat_model + ends)
+    _fetch_to_cache(moment_ptr + model * flat_model + ends)
+    _fetch_to_cache(square_ptr + model * flat_model + ends)
 
     source_ptr, source_row = state_ptr + model * state_model + source_column, state_row
     if is_first_layer:
@@ -326,9 +341,10 @@ class Update:
             name: each is not None for name, each in zip(names, penalties, strict=True)
         }
         self._constants |= {"HAS_FACTORS": factors is not None, "BETA_1": betas[0], "BETA_2": betas[1]}
-        self._sources, self._targets = 64, 32
-        if len(flat) * len(self._cut(widths)) < 2 * _FEW_PROGRAMS:
-            self._sources = 16
+        # With so many registers per thread five programs fit on a multiprocessor instead of four.
+        self._sources, self._targets, self._options = 64, 32, {"maxnreg": 96}
+        if len(flat) * len(self._cut(widths)) < _FEW_UPDATES:
+            self._sources, self._options = 16, {}
         self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
 
     def _cut(self, widths: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -357,7 +373,7 @@ class Update:
             n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
             flat.stride(0), rates.stride(0),
             HOW=how, **self._constants, ROWS=32, SOURCES=self._sources, TARGETS=self._targets,
-            num_warps=4, num_stages=1,
+            num_warps=4, num_stages=1, **self._options,
         )  # fmt: skip
 
 

@@ -1,0 +1,55 @@
+"""Numbers of the last epochs, written down by the device and fetched by the host while the device goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+EPOCHS_KEPT = 32
+
+Fetched = NDArray[np.floating[Any]]
+
+
+class Notes:
+    """Some numbers of each of M models for each of the last `EPOCHS_KEPT` epochs.
+
+    Parameters
+    ----------
+    n_numbers : int
+        How many for each model and epoch.
+    like : Tensor
+        Of shape (M, ...): notes are on the same device, and of the same type.
+    """
+
+    def __init__(self, n_numbers: int, like: Tensor) -> None:
+        self._kept = like.new_zeros(EPOCHS_KEPT, n_numbers, len(like))
+
+    def write(self, epoch: Tensor, numbers: Sequence[Tensor]) -> None:
+        """Write down numbers (M,) of an epoch."""
+        notes = torch.stack(list(numbers))
+        if notes.device.type == "cpu":
+            self._kept[int(epoch) % EPOCHS_KEPT] = notes
+        else:
+            self._kept.index_copy_(0, epoch.remainder(EPOCHS_KEPT).view(1), notes.unsqueeze(0))
+
+    def ask(self, epochs: range) -> Callable[[], Fetched]:
+        """Ask for the numbers of epochs; gives a function that waits for them, (epochs, numbers, M)."""
+        places = [epoch % EPOCHS_KEPT for epoch in epochs]
+        if self._kept.device.type == "cpu":
+            notes: Fetched = self._kept.numpy()[places]
+            return lambda: notes
+        copy = self._kept.to("cpu", non_blocking=True)  # of now: what the device writes from here on comes later
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call] # torch's, without types
+        arrived.record()
+
+        def wait() -> Fetched:
+            arrived.synchronize()
+            fetched: Fetched = copy.numpy()[places]
+            return fetched
+
+        return wait
