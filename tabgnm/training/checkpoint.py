@@ -86,7 +86,7 @@ def save_checkpoint(path: Path, identity: str, snapshot: Snapshot) -> None:
     """Write a snapshot; the file is replaced as a whole or not at all."""
     tensors = {f"state.{name}": value.detach().cpu().contiguous() for name, value in snapshot.state.items()}
     for position, (weights, _) in snapshot.done.items():
-        tensors[f"done.{position}"] = weights.contiguous()
+        tensors[f"done.{position}"] = weights.clone()  # models that were trained together share their memory
     meta = {
         "format": _FORMAT,
         "identity": identity,

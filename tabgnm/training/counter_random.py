@@ -93,12 +93,12 @@ def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
     return torch.from_numpy(values.view(np.int64))
 
 
-def uniform(keys: Sequence[int], n: int, device: torch.device) -> Tensor:
+def uniform(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
     """Return (M, n) float64 numbers in the open interval (0, 1)."""
     return _shift(hashes(keys, n, device), 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
 
 
-def normal(keys: Sequence[int], n: int, device: torch.device) -> Tensor:
+def normal(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
     """Return (M, n) float64 standard normal numbers, by the Box-Muller transform."""
     half = (n + 1) // 2
     numbers = uniform(keys, 2 * half, device)

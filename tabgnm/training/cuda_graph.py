@@ -22,13 +22,14 @@ _WHOLE_EPOCH_STEPS = 64  # longer epochs are captured block by block: capturing 
 class EpochRunner:
     """Runs epochs of a lockstep; made anew when the lockstep loses models."""
 
-    def __init__(self, lockstep: Lockstep) -> None:
+    def __init__(self, lockstep: Lockstep, when_captured: Callable[[], None] = lambda: None) -> None:
         self.lockstep = lockstep
         self.on_gpu = lockstep.flat.device.type == "cuda"
         self.whole = lockstep.epochs.n_steps[0] <= _WHOLE_EPOCH_STEPS
         self._graphs: dict[Any, torch.cuda.CUDAGraph | None] = {}
         self._buffers: dict[Any, BlockData] = {}
         self._warm = False
+        self._when_captured: Callable[[], None] | None = when_captured
 
     def run(self, epoch: int) -> None:
         """Run one epoch (from 0 on)."""
@@ -36,27 +37,34 @@ class EpochRunner:
         lockstep.load_epoch(epoch)
         if not self.on_gpu:
             lockstep.run_epoch()
-        elif not self._warm:
-            self._warm = True
-            self._on_side_stream()  # libraries allocate their workspaces before anything is captured
-        elif self.whole:
-            self._replay("epoch", lockstep.run_epoch)
-        else:
+        elif not self.whole:
             lockstep.begin_epoch()
             for block in lockstep.epochs.blocks:
                 self._run_block(block)
             lockstep.end_epoch()
+        elif not self._warm:
+            self._warm_up(lockstep.run_epoch)
+        else:
+            self._replay("epoch", lockstep.run_epoch)
+        if self._when_captured is not None and (self._graphs or not self.on_gpu):
+            self._when_captured()
+            self._when_captured = None
 
-    def _on_side_stream(self) -> None:
+    def _warm_up(self, work: Callable[[], None]) -> None:
+        """Do the work once by itself: libraries allocate their workspaces before anything is captured."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's, without types
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self.lockstep.run_epoch()
+            work()
         torch.cuda.current_stream().wait_stream(stream)
+        self._warm = True
 
     def _run_block(self, block: Block) -> None:
         """Gather into buffers that stay where they are, then replay the steps; equal blocks share a graph."""
         loaded = self.lockstep.load_block(block)
+        if not self._warm:
+            self._warm_up(lambda: self.lockstep.take_steps(block, loaded))
+            return
         key = block.pattern
         if key not in self._buffers:
             self._buffers[key] = BlockData(*(part.clone() for part in loaded))

@@ -68,10 +68,10 @@ class FlatLayout:
     def compact(self, flat: Tensor) -> Tensor:
         """Return the weights (M, P) on the CPU in the layout without gates and without gaps."""
         plain = FlatLayout(self.shape)
-        out = torch.empty(len(flat), plain.n_weights, dtype=flat.dtype)
+        out = flat.new_empty(len(flat), plain.n_weights)
         for name, view in plain.views(out).items():
             view.copy_(self.views(flat)[name])
-        return out
+        return out.cpu()
 
     def first_weights(
         self, seeds: list[int], device: torch.device, dtype: torch.dtype, starts: Sequence[Start | None] = ()
@@ -81,10 +81,10 @@ class FlatLayout:
         Gates are open to begin with either way.
         """
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
-        views = self.views(flat)
+        views, own_seeds = self.views(flat), counter_random.seed_array(seeds)
         for position, name in enumerate(self.sizes):
             view, how, n = views[name], self.shape.draws()[name], math.prod(self.sizes[name])
-            keys = [counter_random.key(seed, counter_random.INITIAL_WEIGHTS, position) for seed in seeds]
+            keys = torch.from_numpy(counter_random.keys(own_seeds, counter_random.INITIAL_WEIGHTS, position)).to(device)
             if how.kind == "normal":
                 view.copy_(counter_random.normal(keys, n, device).mul_(how.scale).view(view.shape))
             elif how.kind == "uniform":

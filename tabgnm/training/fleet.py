@@ -216,7 +216,9 @@ class Fleet:
             positions = in_flight or waiting[:limit]
             flight = Flight(positions, self.settings, hooks, saver, done, interruption, every_epoch=every_epoch)
             try:
-                flight.run(lockstep_of(positions), snapshot if in_flight else None)
+                with ExitStack() as set_up:
+                    set_up.enter_context(gpu_turns.setting_up())
+                    flight.run(lockstep_of(positions), snapshot if in_flight else None, set_up.close)
             except torch.cuda.OutOfMemoryError:
                 if len(positions) == 1:
                     raise

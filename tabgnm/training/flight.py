@@ -95,8 +95,13 @@ class Flight:
         self._n_asked = 0  # epochs that the device was asked about
         self._questions: list[tuple[range, Callable[[], Fetched]]] = []  # without an answer yet
 
-    def run(self, lockstep: Lockstep, snapshot: Snapshot | None) -> None:
-        """Train to the end, or until an interruption is asked for."""
+    def run(
+        self, lockstep: Lockstep, snapshot: Snapshot | None, when_set_up: Callable[[], None] = lambda: None
+    ) -> None:
+        """Train to the end, or until an interruption is asked for.
+
+        `when_set_up` is called as soon as the device goes through epochs by itself.
+        """
         n_epochs = 0
         if snapshot is not None:
             n_epochs = self._resume(lockstep, snapshot)
@@ -109,8 +114,10 @@ class Flight:
         asked = time.monotonic()
         # On a GPU, making room costs a new capture; on a CPU next to nothing.
         worth_leaving = 0.5 if on_gpu else 1.0
-        runner = EpochRunner(lockstep)
-        was_active = lockstep.active.cpu().clone()  # a snapshot may hold models that had stopped already
+        runner = EpochRunner(lockstep, when_set_up)
+        was_active = torch.ones(len(self.alive), dtype=torch.bool)
+        if snapshot is not None:
+            was_active = lockstep.active.cpu().clone()  # it may hold models that had stopped already
         threads = _Threads()
         try:
             while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
@@ -204,9 +211,9 @@ class Flight:
         self.alive = [self.alive[i] for i in keep.tolist()]
 
     def _put_away(self, lockstep: Lockstep, rows: list[int]) -> None:
-        weights = lockstep.final_weights()
+        weights = lockstep.final_weights(rows)
         best, diverged, active = (getattr(lockstep, n).tolist() for n in ("best_epoch", "diverged", "active"))
-        for row in rows:
+        for own_weights, row in zip(weights, rows, strict=True):
             position = self.alive[row]
             history = self.histories[position]
             history.best_epoch = best[row]
@@ -215,7 +222,7 @@ class Flight:
                 _log.warning("model %d diverged in epoch %d: its loss is no longer finite", position, history.n_epochs)
             elif history.n_epochs < self.settings.max_epochs:
                 history.status = "interrupted" if active[row] else "stopped_early"
-            self.done[position] = weights[row].clone(), history
+            self.done[position] = own_weights, history
             for hook in self.hooks:
                 hook.on_model_end(position, history.n_epochs, history.status)
 

@@ -11,6 +11,7 @@ import torch
 
 # While one thread captures a CUDA graph, no other may capture, or wait for the whole device: either would fail.
 whole_device = threading.RLock()
+_set_up = threading.RLock()
 _of_thread = threading.local()
 
 
@@ -27,6 +28,20 @@ def sharing(n_fleets: int) -> Iterator[None]:
 def n_sharing() -> int:
     """Return for how many fleets the memory of the GPU is."""
     return getattr(_of_thread, "n_fleets", 1)
+
+
+@contextmanager
+def setting_up() -> Iterator[None]:
+    """Within this, fleets that share a GPU wait for each other.
+
+    Setting up is the host's work: done by all at the same time it would keep the first one, and the GPU, waiting for
+    the last one.
+    """
+    if n_sharing() == 1:
+        yield
+        return
+    with _set_up:
+        yield
 
 
 class SharedPrecision:

@@ -436,7 +436,9 @@ class Lockstep:
             self.take_steps(block, self.load_block(block))
         self.end_epoch()
 
-    def final_weights(self) -> Tensor:
-        """Best weights of all models with their gates applied, on the CPU: (M, P)."""
+    def final_weights(self, rows: Sequence[int]) -> Tensor:
+        """Best weights of these models with their gates applied, on the CPU: (rows, P)."""
         best = self.best_flat if self.gates is None else self.gates.fixed(self.best_flat)
+        if len(rows) < len(best):
+            best = best[torch.tensor(rows, dtype=torch.int64, device=best.device)]
         return self.layout.compact(best)

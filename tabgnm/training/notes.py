@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 EPOCHS_KEPT = 32
+MOST_QUESTIONS = 2
 
 Fetched = NDArray[np.floating[Any]]
 
@@ -28,6 +29,9 @@ class Notes:
 
     def __init__(self, n_numbers: int, like: Tensor) -> None:
         self._kept = like.new_zeros(EPOCHS_KEPT, n_numbers, len(like))
+        self._copies: list[Tensor] = []  # page-locked, so that a GPU goes on meanwhile; used in turn
+        if like.device.type == "cuda":
+            self._copies = [torch.empty_like(self._kept, device="cpu", pin_memory=True) for _ in range(MOST_QUESTIONS)]
 
     def write(self, epoch: Tensor, numbers: Sequence[Tensor]) -> None:
         """Write down numbers (M,) of an epoch."""
@@ -38,13 +42,18 @@ class Notes:
             self._kept.index_copy_(0, epoch.remainder(EPOCHS_KEPT).view(1), notes.unsqueeze(0))
 
     def ask(self, epochs: range) -> Callable[[], Fetched]:
-        """Ask for the numbers of epochs; gives a function that waits for them, (epochs, numbers, M)."""
+        """Ask for the numbers of epochs; gives a function that waits for them, (epochs, numbers, M).
+
+        There may be `MOST_QUESTIONS` without an answer.
+        """
         places = [epoch % EPOCHS_KEPT for epoch in epochs]
         if self._kept.device.type == "cpu":
             notes: Fetched = self._kept.numpy()[places]
             return lambda: notes
-        copy = self._kept.to("cpu", non_blocking=True)  # of now: what the device writes from here on comes later
-        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call] # torch's, without types
+        copy = self._copies.pop(0)
+        self._copies.append(copy)
+        copy.copy_(self._kept, non_blocking=True)  # as it is now: what the device writes from here on comes later
+        arrived = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
         arrived.record()
 
         def wait() -> Fetched:

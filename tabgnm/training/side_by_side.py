@@ -75,16 +75,22 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
         endings.callback(
             interruption.end_within
         )  # left early, by an error or by the caller: before waiting for the rest
-        while True:
+
+        def fill_up() -> None:
             while len(running) < n_at_once and not interruption.requested:
                 number, task = next(remaining, (-1, None))
                 if task is None:
                     break
                 running[pool.submit(on_own_stream, task, interruption)] = number
-            if not running:
-                break
+
+        fill_up()
+        while running:
             done = wait(running, return_when=FIRST_COMPLETED).done
-            for future in sorted(done, key=lambda own: own.exception() is not None):  # what is good is not lost
-                yield running.pop(future), future.result()
+            ordered = sorted(done, key=lambda own: own.exception() is not None)  # what is good is not lost
+            numbers = [running.pop(future) for future in ordered]
+            if ordered[-1].exception() is None:
+                fill_up()  # before the caller looks at what was done, which may take a while
+            for number, future in zip(numbers, ordered, strict=True):
+                yield number, future.result()
         if interruption.requested:
             raise Interrupted
