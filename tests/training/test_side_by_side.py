@@ -46,7 +46,8 @@ def test_every_task_is_run_once(n_at_once: int, n_tasks: int) -> None:
 def test_tasks_are_taken_when_there_is_room_for_them(n_at_once: int) -> None:
     taken: list[int] = []
     for n_done, _ in enumerate(side_by_side(counted(9, taken), CPU, n_at_once), start=1):
-        assert len(taken) <= n_done + n_at_once
+        # Several may be done at the same time, and as many are begun before the first of them is looked at.
+        assert len(taken) <= n_done + 2 * n_at_once - 1
 
 
 def test_tasks_run_at_the_same_time_and_share_the_memory() -> None:
