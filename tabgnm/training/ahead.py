@@ -19,18 +19,10 @@ _MOST_NUMBERS = 2**18  # of all these epochs
 
 
 class Ahead:
-    """Brings numbers of each epoch into a buffer that stays where it is.
+    """Brings numbers of each epoch into `target`, a buffer that stays where it is."""
 
-    Parameters
-    ----------
-    compute : function
-        Gives the numbers of a range of epochs, one array of the shape of `target` for each.
-    target : Tensor
-        The buffer.
-    """
-
-    def __init__(self, compute: Callable[[range], NDArray[Any]], target: Tensor) -> None:
-        self._compute, self._target = compute, target
+    def __init__(self, target: Tensor) -> None:
+        self._target = target
         self._n_epochs = max(1, min(_MOST_EPOCHS, _MOST_NUMBERS // target.numel()))
         self._epochs = range(0)
         self._values: NDArray[Any]
@@ -42,12 +34,16 @@ class Ahead:
             self._locked = torch.empty(size, dtype=target.dtype, pin_memory=True)
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call] # torch's, without types
 
-    def load(self, epoch: int) -> None:
-        """See to it that the numbers of an epoch are there; on a CPU, in the buffer."""
+    def load(self, epoch: int, compute: Callable[[range], NDArray[Any]]) -> None:
+        """See to it that the numbers of an epoch are there; on a CPU, in the buffer.
+
+        `compute` gives the numbers of a range of epochs, one array of the shape of the buffer for each. It is not kept:
+        as a method of who owns this it would make a circle, and leave memory of the device to the garbage collector.
+        """
         if epoch not in self._epochs:
             first = epoch - epoch % self._n_epochs
             self._epochs = range(first, first + self._n_epochs)
-            self._values = self._compute(self._epochs)
+            self._values = compute(self._epochs)
             if self._on_device is not None:
                 self._copied.synchronize()
                 np.copyto(self._locked.numpy(), self._values.reshape(self._locked.shape), casting="same_kind")

@@ -71,6 +71,11 @@ class FlatLayout:
         out = flat.new_empty(len(flat), plain.n_weights)
         for name, view in plain.views(out).items():
             view.copy_(self.views(flat)[name])
+        if flat.device.type == "cuda":
+            # A copy that has to wait for the device would keep other threads from it meanwhile; this does not.
+            done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
+            done.record()
+            done.synchronize()
         return out.cpu()
 
     def first_weights(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +30,15 @@ from tabgnm.training.settings import FleetSettings, Member
 _log = logging.getLogger("tabgnm.training")
 
 BLOCK_STEPS = 32
+
+
+class _Rows(NamedTuple):
+    """Rows of one model in its table, and what they count (None: all alike)."""
+
+    train: Tensor
+    val: Tensor
+    train_weights: Tensor | None
+    val_weights: Tensor | None
 
 
 class Fleet:
@@ -121,7 +131,7 @@ class Fleet:
             "interrupted".
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
-        self._check(given)
+        rows = self._checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = _Saver(self, given, checkpoint, checkpoint_every)
         with Interruption() as interruption, interruption.around(), ExitStack() as endings:
@@ -131,6 +141,7 @@ class Fleet:
             with _arithmetic(self.settings):
                 done = self._train(
                     given,
+                    rows,
                     hooks,
                     saver,
                     interruption,
@@ -138,8 +149,11 @@ class Fleet:
                 )
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
-    def _check(self, tables: Sequence[Table]) -> None:
-        """Say what does not fit together."""
+    def _checked_rows(self, tables: Sequence[Table]) -> list[_Rows]:
+        """Return the rows of each model, or say what does not fit together.
+
+        Before anything is trained: what is wrong with the last model must not cost the first ones.
+        """
         for number, table in enumerate(tables):
             if table.x.shape[1] != self.shape.n_inputs:
                 raise ValueError(
@@ -149,20 +163,25 @@ class Fleet:
             if self.shape.embedding is not None:
                 self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
-        for member in self.members:
-            if member.table >= len(tables):
-                raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
-            # Before anything is trained: what is wrong with the last model must not cost the first ones.
-            table = tables[member.table]
-            for which in ("train", "val"):
-                rows = member_rows(member, table, which)
-                if len(rows):
-                    row_weights(member, self.settings.loss, table, rows)
         FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
+        known: dict[tuple[object, ...], _Rows] = {}  # candidates of a search have the same rows of a fold
+        return [self._rows_of(member, tables, known) for member in self.members]
+
+    def _rows_of(self, member: Member, tables: Sequence[Table], known: dict[tuple[object, ...], _Rows]) -> _Rows:
+        if member.table >= len(tables):
+            raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
+        key = (member.table, *(id(getattr(member, name)) for name in ("train", "val", "sample_weight", "class_weight")))
+        if key not in known:
+            table, loss = tables[member.table], self.settings.loss
+            train, val = (member_rows(member, table, which) for which in ("train", "val"))
+            weights = [row_weights(member, loss, table, rows) if len(rows) else None for rows in (train, val)]
+            known[key] = _Rows(train, val, *weights)
+        return known[key]
 
     def _train(
         self,
         tables: Sequence[Table],
+        rows: Sequence[_Rows],
         hooks: Sequence[Callback],
         saver: _Saver,
         interruption: Interruption,
@@ -174,43 +193,35 @@ class Fleet:
         low = self.settings.precision == "bf16" and self.shape.embedding is None
         x_dtype = torch.bfloat16 if low else dtype
         on_device = Tables(tables, device, dtype, x_dtype)
-        own = [tables[member.table] for member in self.members]
-        train = [member_rows(m, t, "train") for m, t in zip(self.members, own, strict=True)]
-        val = [member_rows(m, t, "val") for m, t in zip(self.members, own, strict=True)]
-
         snapshot = saver.load()
         done = dict(snapshot.done) if snapshot else {}
         in_flight = snapshot.alive if snapshot else []
         waiting = [i for i in range(len(self.members)) if i not in done and i not in in_flight]
         # Most steps first, so that the models which still have a batch are always the first ones.
-        steps = [-(-len(rows) // min(self.settings.batch_size, len(rows))) for rows in train]
+        steps = [-(-len(own.train) // min(self.settings.batch_size, len(own.train))) for own in rows]
         waiting.sort(key=lambda i: -steps[i])
         limit = self.chunk_size or models_per_chunk(
             self.shape,
             self.settings,
             device,
             len(self.members),
-            max(map(len, train)),
-            max(map(len, val)),
+            max(len(own.train) for own in rows),
+            max(len(own.val) for own in rows),
             BLOCK_STEPS,
         )
 
         def lockstep_of(positions: Sequence[int]) -> Lockstep:
-            members = [self.members[i] for i in positions]
-
-            def row_set(rows: Sequence[Tensor]) -> RowSet:
-                weights = [row_weights(self.members[i], self.settings.loss, own[i], rows[i]) for i in positions]
-                return RowSet(on_device, [m.table for m in members], [rows[i] for i in positions], weights, dtype)
-
-            with_val = members[0].val is not None
-            return Lockstep(
-                self.shape,
-                members,
-                self.settings,
-                row_set(train),
-                row_set(val) if with_val else None,
-                block_steps=BLOCK_STEPS,
+            members, own_rows = [self.members[i] for i in positions], [rows[i] for i in positions]
+            sources = [member.table for member in members]
+            train = RowSet(
+                on_device, sources, [own.train for own in own_rows], [own.train_weights for own in own_rows], dtype
             )
+            val = None
+            if members[0].val is not None:
+                val = RowSet(
+                    on_device, sources, [own.val for own in own_rows], [own.val_weights for own in own_rows], dtype
+                )
+            return Lockstep(self.shape, members, self.settings, train, val, block_steps=BLOCK_STEPS)
 
         while (in_flight or waiting) and not interruption.requested:
             positions = in_flight or waiting[:limit]

@@ -108,7 +108,7 @@ class Lockstep:
         n = len(self.members)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
-        self._keys_ahead = Ahead(self._keys_of, self._keys)
+        self._keys_ahead = Ahead(self._keys)
         self.adam.allocate_rates(self.epochs.n_steps)
         low = torch.bfloat16 if self.settings.precision == "bf16" else None
         self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
@@ -160,7 +160,7 @@ class Lockstep:
 
     def load_epoch(self, epoch: int) -> None:
         """Have ready what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
-        self._keys_ahead.load(epoch)
+        self._keys_ahead.load(epoch, self._keys_of)
         self.adam.load_epoch(epoch)
 
     def _keys_of(self, epochs: range) -> NDArray[np.int64]:

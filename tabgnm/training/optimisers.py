@@ -93,7 +93,7 @@ class Adam:
         self._kind_of = kind_of.reshape(-1)  # some versions of NumPy give it two dimensions
         self._kind_on_device = torch.from_numpy(self._kind_of).to(self.rates.device)
         self._rates_of_kinds = self.rates.new_zeros(max(n_steps), 3, self._kinds.shape[1])
-        self._ahead = Ahead(self._numbers, self._rates_of_kinds)
+        self._ahead = Ahead(self._rates_of_kinds)
 
     def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on), and of some after it."""
@@ -102,7 +102,7 @@ class Adam:
             self._host_rates, self._host_steps = rate[0][:, self._kind_of], (done[0] + 1)[:, self._kind_of]
             self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
         if not self._plain:
-            self._ahead.load(epoch)
+            self._ahead.load(epoch, self._numbers)
 
     def begin_epoch(self, epoch: Tensor) -> None:
         """Give each model its numbers of an epoch, by the device."""

@@ -26,7 +26,7 @@ from tabgnm.training.triton_kernels import LOSS_KINDS, adam, loss_slope, stream_
 MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.
 PRODUCTS = {"float32": "bf16x6", "tf32": "bf16x3", "bf16": "bf16"}
-_FEW_PROGRAMS = 24  # so few leave most multiprocessors of a GPU idle
+_FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # so few leave most multiprocessors of a GPU idle, or some
 _FEW_UPDATES = 192  # the same for the optimiser's step, which waits for memory
 
 
@@ -221,8 +221,11 @@ def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int, in
 
     Large tiles spare work, small ones keep more multiprocessors busy.
     """
-    if n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64) < _FEW_PROGRAMS:
+    n_programs = n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64)
+    if n_programs < _FEW_PROGRAMS:
         return 16, 32, 64, 3
+    if n_programs < _SOME_PROGRAMS:
+        return 64, 32, 32, 3
     return 64, 64, 32, 2
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy, SquaredError
 from tabgnm.training import Callback, EpochReport, Fleet, Member, Table
+from tabgnm.training.lockstep import Lockstep
 from tests.training.examples import BASE, different_members, settings_for, table_for, train
 
 
@@ -164,3 +168,21 @@ def test_a_small_fleet_takes_one_thread_and_a_large_one_all_and_both_leave_the_n
     finally:
         torch.set_num_threads(before)
     assert seen == [1, 2]
+
+
+def test_what_a_fit_needed_is_free_as_soon_as_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only when the garbage collector comes by: it may be memory of a GPU, and the next fit may want it."""
+    alive: list[weakref.ref[Lockstep]] = []
+    begin = Lockstep.__init__
+
+    def remembered(self: Lockstep, *how: Any, **more: Any) -> None:
+        alive.append(weakref.ref(self))
+        begin(self, *how, **more)
+
+    monkeypatch.setattr(Lockstep, "__init__", remembered)
+    gc.disable()
+    try:
+        train(BASE, different_members(3), settings_for(max_epochs=2))
+        assert [each() for each in alive] == [None]
+    finally:
+        gc.enable()
