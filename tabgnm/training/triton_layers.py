@@ -381,9 +381,17 @@ class Update:
 
 
 def self_check(device: torch.device) -> None:
-    """Compile and run a kernel once; an exception here means that this GPU or this Triton has no such products."""
+    """Compile and run kernels once; an exception here means that this GPU or this Triton cannot do what they need."""
     source, weight = torch.ones(1, 2, 16, device=device), torch.ones(1, 16, 16, device=device)
     state = torch.empty(1, 2, 16, device=device)
     forward_layer(source, weight, torch.zeros(1, 16, device=device), state, None, PRODUCTS["float32"])
     if not bool((state == 16).all()):
         raise RuntimeError("a product of ones is wrong")
+    # As many models as it takes for the larger tiles of the optimiser's step. Gradients are 2 everywhere.
+    flat = torch.zeros(_FEW_UPDATES, 17 * 16, device=device)
+    moment, square = flat.clone(), flat.clone()
+    update = Update([(16, 16)], flat, moment, square, (0.5, 0.5), None, None, None, None, None)
+    ones = torch.ones(_FEW_UPDATES, 2, 16, device=device)
+    update(ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), PRODUCTS["float32"])
+    if not bool((moment == 1).all()):
+        raise RuntimeError("a gradient of ones is wrong")
