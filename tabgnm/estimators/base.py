@@ -313,19 +313,19 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         -------
         Bunch
             `importances` (columns, repeats), `importances_mean`, `importances_std`, as scikit-learn's function of that
-            name gives them.
+            name gives them: columns are in the order of X.
         """
         check_is_fitted(self, "fitted_")
-        raw = self._matched(read_table(X))
+        given = read_table(X)
         targets = self._check_y(y, "y")
-        check_lengths(raw.n_rows, targets)
+        check_lengths(given.n_rows, targets)
         self._check_scored(targets)
         return importance.permutation_importance(
             self,
-            raw,
+            given,
             targets,
             check_integer("n_repeats", n_repeats),
-            sample_weights(sample_weight, raw.n_rows),
+            sample_weights(sample_weight, given.n_rows),
             random_numbers(random_state),
         )
 

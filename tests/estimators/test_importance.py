@@ -71,6 +71,17 @@ def test_columns_of_all_kinds_are_shuffled_as_wholes() -> None:
         assert set(np.argsort(importances)[-2:]) == {1, 2}
 
 
+def test_importances_of_shuffling_stand_in_the_order_of_the_given_table() -> None:
+    names = ["first", "second", "noise", "more noise"]
+    model, test = mlp(**LEARNS).fit(pd.DataFrame(X, columns=names), Y), pd.DataFrame(X_TEST, columns=names)
+    in_order = model.permutation_importance(test, Y_TEST, n_repeats=3, random_state=0)
+    turned = model.permutation_importance(test[names[::-1]], Y_TEST, n_repeats=3, random_state=0)
+    for name, values in in_order.items():
+        np.testing.assert_array_equal(turned[name], values[::-1])
+    theirs = inspection.permutation_importance(model, test[names[::-1]], Y_TEST, n_repeats=3, random_state=0)
+    assert turned.importances_mean.argmax() == theirs.importances_mean.argmax() == 3
+
+
 def test_a_column_that_is_not_used_has_no_importance() -> None:
     X = pd.DataFrame({"used": numbers()[0][:, 0], "constant": 1.0})
     model = mlp().fit(X, numbers()[1])
