@@ -60,6 +60,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
         raise NotImplementedError
 
+    def _measured_on(self, targets: Targets, y: Array, weights: Array | None, *, may_vary: bool) -> Targets:
+        """Targets with the center and scale of the rows that are trained on; labels have neither."""
+        raise NotImplementedError
+
     def _with_own_loss(self, targets: Targets) -> Targets:
         """Targets of an earlier fit, learned by the loss that the parameters say now."""
         raise NotImplementedError

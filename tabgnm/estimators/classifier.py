@@ -39,6 +39,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
             return classes
         return ClassTargets.of(y, self.label_smoothing, classes)
 
+    def _measured_on(self, targets: Targets, _y: Array, _weights: Array | None, *, may_vary: bool) -> Targets:  # noqa: ARG002
+        return targets
+
     def _with_own_loss(self, targets: Targets) -> ClassTargets:
         assert isinstance(targets, ClassTargets)
         return replace(targets, label_smoothing=self.label_smoothing)
@@ -163,6 +166,8 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
     def decision_function(self, X: Any) -> Any:
         """Logarithms of odds for two classes and multilabel targets, of probabilities otherwise.
 
+        A single class is certain, so its decision is 0: the logarithm of its probability.
+
         Parameters
         ----------
         X : table of shape (rows, columns)
@@ -175,7 +180,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         targets = self._class_targets()
         if targets.kind == "multilabel":
             return np.column_stack([part[:, 1] - part[:, 0] for part in parts])
-        if targets.kind in ("one", "binary"):
+        if targets.kind == "one":
+            return np.zeros(len(parts[0]))
+        if targets.kind == "binary":
             return parts[0][:, 1] - parts[0][:, 0]
         return parts if targets.kind == "joint" else parts[0]
 

@@ -80,7 +80,7 @@ def prepare_rows(
     trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
     if len(trained_on) < n_rows and going_on is None:
         own = None if weights is None else weights[trained_on]
-        targets = targets.measured_on(targets_given[trained_on], own, may_vary=may_vary)
+        targets = estimator._measured_on(targets, targets_given[trained_on], own, may_vary=may_vary)
     number_type = torch.float64 if estimator.precision == "float64" else torch.float32
     dtype = np.float64 if number_type == torch.float64 else np.float32
     if going_on is not None:

@@ -133,10 +133,6 @@ class ClassTargets:
             )
         return np.asarray(places[inverse])
 
-    def measured_on(self, _y: Array, _weights: Array | None, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002
-        """Return itself: labels are not measured."""
-        return self
-
     def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
         """Return the targets as the loss takes them."""
         codes = torch.as_tensor(self.codes(y, name))
@@ -306,11 +302,6 @@ class NumberTargets:
         center = np.ldexp(np.where(constant, columns[0], center), exponent)
         scale = np.ldexp(np.sqrt(variance), exponent)
         return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else 0.0, scale), loss)
-
-    def measured_on(self, y: Array, weights: Array | None, *, may_vary: bool) -> NumberTargets:
-        """Return these targets with the center and scale of other rows."""
-        scaled = bool(self.center.any() or (self.scale != 1).any())
-        return NumberTargets.of(y, weights, self.loss, scaled=scaled, may_vary=may_vary)
 
     @property
     def n_outputs(self) -> int:

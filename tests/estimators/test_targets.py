@@ -41,6 +41,12 @@ def test_the_decision_of_two_classes_is_the_log_of_the_odds() -> None:
     assert (model.predict(X) == (model.decision_function(X) > 0)).all()
 
 
+def test_of_a_single_class_decisions_and_probabilities_say_that_it_is_certain() -> None:
+    model = mlp().fit(X, ["only"] * len(X))
+    assert (model.predict_proba(X) == 1).all() and (model.predict_log_proba(X) == 0).all()
+    assert model.decision_function(X).tolist() == [0.0] * len(X)
+
+
 def test_multilabel_targets_are_learned_column_by_column() -> None:
     y = np.column_stack([X[:, 0] > 0, X[:, 1] > 0, np.zeros(len(X))]).astype(int)
     model = mlp(**LEARNS).fit(X, y)
@@ -80,6 +86,13 @@ def test_a_target_in_another_unit_gives_the_same_predictions_in_that_unit(make: 
     plain = make(precision="float64").fit(X, T).predict(X)
     moved = make(precision="float64").fit(X, T * scaled - 3 * scaled).predict(X)
     np.testing.assert_allclose(moved / scaled + 3, plain, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scaled", [3.0, 5.0])
+def test_a_target_that_is_standardised_already_is_no_other_case(scaled: float) -> None:
+    y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)  # a mean of exactly 0, a deviation of exactly 1
+    plain, moved = (mlpr(n_members=1, precision="float64").fit(X, y * factor).predict(X) for factor in (1.0, scaled))
+    np.testing.assert_allclose(moved / scaled, plain, rtol=1e-8)
 
 
 def test_scale_target_false_learns_the_target_as_it_is() -> None:
