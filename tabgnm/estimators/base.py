@@ -16,7 +16,8 @@ from torch import Tensor
 from tabgnm.estimators import fitting, importance, prediction, preparing
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, PreparedFit, PreparedRows
-from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, FREE_PARAMETERS, NETWORK_ONLY, TrainingParameters
+from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, NETWORK_ONLY, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
@@ -239,25 +240,11 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         self.fitted_ = fitted
         self.n_features_in_ = len(names)
         self._names = list(names)
-        self._fixed = {name: getattr(self, name) for name in self._fixed_parameters()}
+        self._fixed = fixed_now(self)
         if has_names:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-    def _fixed_parameters(self) -> list[str]:
-        """Return the names of the parameters that weights, once there, cannot go on without."""
-        return [name for name in self.get_params(deep=False) if name not in FREE_PARAMETERS]
-
-    def _check_unchanged(self) -> None:
-        """Raise where a parameter was changed that going on from the weights there are would have to ignore."""
-        for name, before in self._fixed.items():
-            now = getattr(self, name)
-            if now is not before and not np.array_equal(now, before):
-                raise ValueError(
-                    f"{name}={now!r} was {before!r} when training began, and the weights there are were made for that; "
-                    f"set it back, or begin anew: fit with warm_start=False"
-                )
 
     # What was learned
 

@@ -177,7 +177,7 @@ class TrainingParameters:
         "ignore".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         Arithmetic; the last two are for GPUs.
-    device : str, default="auto"
+    device : str or torch.device, default="auto"
         "cpu", "cuda", or "auto" for a GPU where there is one.
     warm_start : bool, default=False
         `fit` goes on from the weights it has, with the columns and classes of the first call. How it is trained may
@@ -318,7 +318,7 @@ PAPER = {
     "patience": None,
     "scaling": "none",
     "numeric_embedding": None,
-    # Every category one-hot, whatever its number of levels.
+    # Every category one-hot; one with even more levels gets an embedding all the same.
     "max_one_hot": 10_000,
 }
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}

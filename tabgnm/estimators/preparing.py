@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tabgnm.estimators import fitting
 from tabgnm.estimators.checks import check_lengths, in_range, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedRows
+from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.table import match_columns, read_table
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def prepare_rows(
     """Read and encode a table and its targets, and say which rows are each member's."""
     raw = read_table(X)
     if going_on is not None:
-        estimator._check_unchanged()
+        check_unchanged(estimator)
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,16 @@ def test_warm_start_may_change_how_is_trained_but_not_what() -> None:
     assert len(model.history_[0]["train_loss"]) == 5 and model.fitted_.targets.loss.name == "huber"
     with pytest.raises(ValueError, match="scale_target=False was True"):
         model.set_params(scale_target=False).fit(X, T)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("column_kinds", {0: "number"}), ("hidden", [8]), ("hidden", np.array([8]))]
+)
+def test_a_parameter_changed_in_place_is_noticed(name: str, value: Any) -> None:
+    model = mlp(warm_start=True, **{name: value}).fit(X, Y).fit(X, Y)
+    value[0] = "category" if isinstance(value, dict) else 9
+    with pytest.raises(ValueError, match=rf"{name}=.* was .* when training began"):
+        model.fit(X, Y)
 
 
 def test_warm_start_keeps_columns_and_scaling_of_the_first_fit() -> None:
