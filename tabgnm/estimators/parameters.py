@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
-
-import numpy as np
 
 from tabgnm.estimators.checks import (
     check_class_weight,
@@ -23,6 +20,7 @@ from tabgnm.estimators.checks import (
     check_integer,
     check_number,
     check_random,
+    check_verbose,
 )
 from tabgnm.estimators.splitting import check_fraction
 from tabgnm.nn.layout import positive_integer
@@ -229,11 +227,7 @@ class TrainingParameters:
         check_flag("warm_start", self.warm_start)
         check_device(self.device)
         check_random(self.random_state)
-        if isinstance(self.verbose, str | bytes) or not isinstance(self.verbose, numbers.Integral | np.bool_):
-            raise TypeError(
-                f"verbose={self.verbose!r} has type {type(self.verbose).__name__}; use 0 for nothing, 1 for "
-                "a progress bar"
-            )
+        check_verbose(self.verbose)
 
     def _batch_size(self, n_rows: int) -> int:
         if self.batch_size != "auto":
