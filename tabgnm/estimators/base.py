@@ -76,8 +76,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         """All labels that may come, from rows of which some have no weight."""
         raise NotImplementedError
 
-    def _row_weights(self, y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:
-        """Weights of the rows, with those of their classes."""
+    def _row_weights(self, y: Array, sample_weight: Array | None, streamed: Targets | None) -> Array | None:
+        """Weights of the rows, with those of their classes; in `partial_fit` rows may lack some of the classes."""
         raise NotImplementedError
 
     def _check_y(self, y: Any, name: str) -> Array:

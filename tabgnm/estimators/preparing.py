@@ -41,7 +41,12 @@ def prepare_rows(
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
     weights = sample_weights(sample_weight, raw.n_rows)
-    weights = estimator._row_weights(targets_given, weights, streamed=one_epoch)
+    streamed = None
+    if one_epoch:
+        streamed = (
+            going_on.targets if going_on else estimator._make_targets(targets_given, None, classes, may_vary=True)
+        )
+    weights = estimator._row_weights(targets_given, weights, streamed)
     kept: Array | None = None
     if weights is not None:
         weights = in_range(weights)

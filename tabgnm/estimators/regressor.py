@@ -46,7 +46,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             raise ValueError(f"Input {name} contains infinity or a value too large for float64; drop such rows")
         return numbers
 
-    def _row_weights(self, _y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:  # noqa: ARG002
+    def _row_weights(self, _y: Array, sample_weight: Array | None, _streamed: Targets | None) -> Array | None:
         return sample_weight
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

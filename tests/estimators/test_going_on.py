@@ -36,6 +36,21 @@ def test_partial_fit_takes_class_weights_of_labels_that_these_rows_lack() -> Non
     assert model.predict_proba(X).shape == (600, 3)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_class_weights_of_partial_fit_are_weights_of_rows(several: bool) -> None:
+    y, weights = Y, np.where(Y, 3.0, 2.0)
+    class_weight: Any = {0: 2.0, 1: 3.0}
+    if several:
+        y, weights, class_weight = (
+            np.column_stack([Y, 1 - Y]),
+            np.where(Y, 9.0, 4.0),
+            [{0: 2.0, 1: 3.0}, {0: 3.0, 1: 2.0}],
+        )
+    classes = None if several else [0, 1]
+    given = mlp(class_weight=class_weight).partial_fit(X, y, classes).predict_proba(X)
+    np.testing.assert_allclose(given, mlp().partial_fit(X, y, classes, weights).predict_proba(X), atol=1e-12)
+
+
 def test_partial_fit_goes_on_after_fit() -> None:
     model = mlp().fit(X, Y)
     before = model.predict_proba(X)
