@@ -5,6 +5,7 @@ Each kind of target says how many outputs a network needs and which loss learns 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -145,11 +146,15 @@ class ClassTargets:
         """Groups from which validation rows are drawn evenly, or None."""
         return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
 
-    def metric(self, values: list[float]) -> list[float]:
-        """What the fleet measured per epoch, as the score of a classifier: the share of right labels."""
-        return values
-
     metric_name = "accuracy"
+
+    def spread(self, _y: Tensor, _weights: Tensor | None) -> float:
+        """Return 1: the share of right labels is not compared with anything."""
+        return 1.0
+
+    def metric(self, values: list[float], _spread: float) -> list[float]:
+        """What the fleet measured per epoch, as the score of a classifier: the share of rows with the right labels."""
+        return values
 
     def log_probabilities(self, outputs: Tensor) -> list[Tensor]:
         """Logarithms of probabilities (members, rows, classes): one tensor per target; [no, yes] for two classes."""
@@ -273,15 +278,12 @@ class NumberTargets:
     center, scale : arrays of float
         One per output: the network learns (y - center) / scale. A scale of 0 stands for a constant target.
     loss : Loss
-    variance : float
-        Mean variance of the targets as the network sees them, for R².
     """
 
     one_dimensional: bool
     center: Array
     scale: Array
     loss: Loss
-    variance: float = 1.0
 
     metric_name = "r2"
 
@@ -289,14 +291,13 @@ class NumberTargets:
     def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool, may_vary: bool = True) -> NumberTargets:
         """Look at the training rows; `may_vary` says whether rows that are still to come may, where these do not."""
         columns = y.reshape(len(y), -1)
+        if not scaled:
+            return cls(y.ndim == 1, np.zeros(columns.shape[1]), np.ones(columns.shape[1]), loss)
         # Squares of large numbers would overflow, those of small ones vanish: measured in units of a power of 2.
         _, exponent = np.frexp(np.abs(columns).max(axis=0))
         columns = np.ldexp(columns, -exponent)
         center = np.average(columns, axis=0, weights=weights)
         variance = np.average((columns - center) ** 2, axis=0, weights=weights)
-        if not scaled:
-            mean = float(np.ldexp(variance, np.minimum(2 * exponent, 1000)).mean())
-            return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(center), loss, mean or 1.0)
         constant = columns.max(axis=0) == columns.min(axis=0)
         # Predictions of a constant target are that constant, to the last digit; its mean need not be.
         center = np.ldexp(np.where(constant, columns[0], center), exponent)
@@ -329,9 +330,22 @@ class NumberTargets:
         """Return None: validation rows are drawn from all rows alike."""
         return None
 
-    def metric(self, values: list[float]) -> list[float]:
-        """Turn mean squared errors into R²: 1 - error / variance of the training targets."""
-        return [1 - value / self.variance for value in values]
+    def spread(self, y: Tensor, weights: Tensor | None) -> float:
+        """Return the variance of targets as the networks see them, averaged over the outputs; 0 if they do not vary."""
+        if bool((y == y[0]).all()):  # of which the variance would be a matter of rounding
+            return 0.0
+        y = y.to(torch.float64)
+        weights = torch.ones(len(y)) if weights is None else weights
+        share = (weights.to(torch.float64) / weights.sum()).unsqueeze(-1)
+        center = (share * y).sum(dim=0)
+        return float((share * (y - center).square()).sum(dim=0).mean())
+
+    def metric(self, values: list[float], spread: float) -> list[float]:
+        """Turn mean squared errors into R², as scikit-learn has it: 1 - error / variance, 0 or 1 without variance."""
+        if spread == 0:
+            exact = not self.scale.any()  # a constant target, which is predicted to the last digit
+            return [value if math.isnan(value) else float(exact or value == 0) for value in values]
+        return [1 - value / spread for value in values]
 
     def numbers(self, outputs: Tensor) -> Array:
         """Outputs (..., rows, c) of networks in the unit of the targets, as float64."""
@@ -341,7 +355,6 @@ class NumberTargets:
         """What a model file keeps."""
         schema = {
             "one_dimensional": self.one_dimensional,
-            "variance": self.variance,
             "loss": self.loss.name,
             "loss_setting": float(self.loss.setting),
         }
@@ -350,7 +363,7 @@ class NumberTargets:
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
         """Read what `state` gave; a ValueError says what is wrong with it."""
-        _check_keys(schema, {"one_dimensional", "variance", "loss", "loss_setting"})
+        _check_keys(schema, {"one_dimensional", "loss", "loss_setting"} | ({"variance"} & set(schema)))
         if set(arrays) != {"center", "scale"}:
             raise ValueError(f"arrays of the targets are {sorted(arrays)!r:.80}; expected center and scale")
         center, scale = arrays["center"], arrays["scale"]
@@ -358,7 +371,8 @@ class NumberTargets:
             raise ValueError("center and scale of the targets are not lists of float64")
         if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale >= 0).all():
             raise ValueError("center and scale of the targets are not finite numbers, one per output")
-        one_dimensional, variance, setting = schema["one_dimensional"], schema["variance"], schema["loss_setting"]
+        one_dimensional, setting = schema["one_dimensional"], schema["loss_setting"]
+        variance = schema.get("variance", 1.0)  # which early files have, and nothing uses
         if type(one_dimensional) is not bool or (one_dimensional and len(center) != 1):
             raise ValueError(f"one_dimensional={one_dimensional!r:.40} does not fit {len(center)} targets")
         if not _is_number(variance) or not variance > 0 or not _is_number(setting):
@@ -366,7 +380,7 @@ class NumberTargets:
         loss = regression_loss(schema["loss"], quantile=setting, huber_delta=setting)
         if loss.setting != setting:
             raise ValueError(f"loss_setting={setting} does not fit loss={schema['loss']!r:.40}")
-        return cls(one_dimensional, center, scale, loss, variance)
+        return cls(one_dimensional, center, scale, loss)
 
 
 Targets = ClassTargets | NumberTargets
