@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Common part of the classifiers.
 
-    Labels may be of any type that can be sorted: strings, booleans, numbers with gaps. A matrix of 0 and 1 is a
-    multilabel target; several columns of other labels are several targets that one network learns together.
+    Labels may be of any type that can be sorted but bytes and fractions: strings, booleans, whole numbers. A matrix of
+    0 and 1 is a multilabel target; several columns of other labels are targets that one network learns together.
     """
 
     def _check_y(self, y: Any, name: str) -> Array:

@@ -147,8 +147,8 @@ class TrainingParameters:
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
         Of the learning rate over all epochs.
     validation_fraction : float, default=0.1
-        Share of the rows that each member keeps for validation, drawn by class for classifiers; 0 trains on all rows
-        and keeps the weights of the last epoch. Not used if `fit` is given `X_val`.
+        Share of the rows that each member keeps for validation, drawn by class if there is one target of classes; 0
+        trains on all rows and keeps the weights of the last epoch. Not used if `fit` is given `X_val`.
     patience : int or None, default=20
         A member stops after so many epochs without a lower validation loss; None trains to the end. Either way the
         weights of its best epoch are kept. Without validation rows there is nothing to wait for.

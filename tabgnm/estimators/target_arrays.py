@@ -23,7 +23,12 @@ def as_target_array(y: Any, name: str = "y") -> Array:
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
     array: Array = check_array(
-        _as_array(y), ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1
+        _with_rows(_as_array(y), name),
+        ensure_2d=False,
+        dtype=None,
+        ensure_all_finite=False,
+        input_name=name,
+        ensure_min_samples=1,
     )
     if array.ndim > 2:
         raise ValueError(f"{name} has {array.ndim} dimensions; expected (rows,) or (rows, outputs)")
@@ -61,6 +66,25 @@ def _as_array(y: Any) -> Any:
     if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas and polars
         return y.to_numpy()
     return y
+
+
+def _with_rows(y: Any, name: str) -> Any:
+    """Raise in words of our own where NumPy would make no rows of this, or cannot."""
+    try:
+        array = y if hasattr(y, "ndim") else np.asarray(y)
+    except ValueError:
+        lengths = [np.shape(row)[:1] for row in y]
+        row = next(row for row, length in enumerate(lengths) if length != lengths[0])
+        raise ValueError(
+            f"{name} has rows of different lengths: row {row} has another one than row 0; expected as many labels or "
+            "numbers in each row as there are outputs"
+        ) from None
+    if array.ndim == 0:
+        raise TypeError(
+            f"{name}={y!r:.60} has type {type(y).__name__}; expected an array or list with a label or a number for "
+            "each row"
+        )
+    return array
 
 
 def _objects(y: Any) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,8 +208,17 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload] # a number by then
 
 
+def _listed(classes: Any) -> Any:
+    if isinstance(classes, str | bytes | Mapping) or not isinstance(classes, Iterable):
+        raise TypeError(
+            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may come, "
+            "for instance [0, 1]"
+        )
+    return classes
+
+
 def _one_list(classes: Any) -> Array:
-    known = as_target_array(classes, "classes")
+    known = as_target_array(_listed(classes), "classes")
     if known.ndim != 1:
         raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
     return known
@@ -217,7 +226,7 @@ def _one_list(classes: Any) -> Array:
 
 def _several_lists(classes: Any, n_targets: int) -> list[Array] | None:
     """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
-    given = list(classes)
+    given = list(_listed(classes))
     if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
         return None
     if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
