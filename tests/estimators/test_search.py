@@ -1,6 +1,7 @@
 """FleetSearchCV gives what scikit-learn's searches give, trained as fleets."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -90,6 +91,56 @@ def test_a_regressor_is_searched_as_well() -> None:
     theirs = GridSearchCV(estimator, grid, cv=3).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=3).fit(x, y)
     same_results(ours, theirs, 1e-8)
+
+
+def test_candidates_that_differ_in_rows_targets_or_weights_do_not_share_them(rows: Any) -> None:
+    x, y = rows[0], np.minimum(rows[1], 1)  # two classes, whose targets are what is smoothed
+    grid = [
+        {"label_smoothing": [0.0, 0.3]},
+        {"validation_fraction": [0.1, 0.4]},
+        # Rows of weight 0 are left out: other ones for each of the last two.
+        {"validation_fraction": [0.0], "class_weight": [None, "balanced", {0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}]},
+    ]
+    estimator = small(precision="float64", n_members=1)
+    theirs = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
+    ours = FleetSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
+    same_results(ours, theirs, 1e-8)
+    assert len(set(theirs.cv_results_["mean_test_score"].round(6))) == 7  # no smoothing, and a tenth, twice
+
+
+def test_candidates_whose_targets_differ_in_scale_do_not_share_them() -> None:
+    x, y = make_regression(60, n_features=3, noise=1.0, random_state=0)
+    estimator = GNMRegressor(n_members=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0)
+    grid = {"scale_target": [True, False], "validation_fraction": [0.0, 0.2]}
+    theirs = GridSearchCV(estimator, grid, cv=2, refit=False).fit(x, y)
+    same_results(FleetSearchCV(estimator, grid, cv=2, refit=False).fit(x, y), theirs, 1e-8)
+
+
+def test_estimators_among_the_candidates_are_not_changed(rows: Any) -> None:
+    scalers = [StandardScaler(), StandardScaler(with_mean=False)]
+    search = FleetSearchCV(make_pipeline(StandardScaler(), small()), {"standardscaler": scalers}, cv=2).fit(*rows)
+    assert not any(hasattr(scaler, "mean_") for scaler in scalers)
+    assert hasattr(search.best_estimator_[0], "scale_")
+
+
+def test_times_are_those_of_all_members_and_of_the_scores(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_fleets = FleetPlan.run_fleets
+
+    def slow(self: Any, **arguments: Any) -> Iterator[Any]:
+        for done in run_fleets(self, **arguments):
+            time.sleep(0.2)
+            yield done
+
+    def score(estimator: Any, x: Any, y: Any) -> float:
+        time.sleep(0.01)
+        return float(estimator.score(x, y))
+
+    monkeypatch.setattr(FleetPlan, "run_fleets", slow)
+    began = time.time()
+    search = FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=2, scoring=score, refit=False).fit(*rows)
+    results = search.cv_results_
+    assert 0.2 < 2 * results["mean_fit_time"].sum() < time.time() - began  # two folds
+    assert (results["mean_score_time"] >= 0.01).all()
 
 
 def test_candidates_drawn_at_random_are_those_of_randomized_search(rows: Any) -> None:

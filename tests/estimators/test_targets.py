@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 
 from tests.estimators.examples import LEARNS, gnm, gnmr, mlp, mlpr, numbers
 
@@ -196,6 +196,13 @@ def test_the_score_of_a_classifier_weighs_rows() -> None:
     model = mlp().fit(X, Y)
     weights = np.random.default_rng(0).uniform(size=len(X))
     assert model.score(X, Y, weights) == pytest.approx(np.average(model.predict(X) == Y, weights=weights))
+
+
+def test_the_score_of_a_regressor_weighs_rows() -> None:
+    model = mlpr().fit(X, T)
+    weights = np.random.default_rng(0).uniform(size=len(X))
+    assert model.score(X, T, weights) == pytest.approx(r2_score(T, model.predict(X), sample_weight=weights))
+    assert abs(model.score(X, T, weights) - model.score(X, T)) > 1e-6
 
 
 def test_rare_classes_survive_and_are_predicted_as_classes() -> None:
