@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 def fixed_now(estimator: TabularEstimator) -> dict[str, Any]:
     """Return the values that training fixes, so that changing a dict or a list in place is noticed later."""
-    names = (name for name in estimator._get_param_names() if name not in FREE_PARAMETERS)
-    return {name: _own(getattr(estimator, name)) for name in names}
+    return {
+        name: value if isinstance(value := getattr(estimator, name), _PLAIN) else _own(value)
+        for name in estimator._get_param_names()
+        if name not in FREE_PARAMETERS
+    }
+
+
+_PLAIN = (str, int, float, tuple, type(None))  # nearly all values: a search looks at them once for each fit
 
 
 def _own(value: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Targets as users have them, in whatever container, as NumPy arrays without gaps."""
+"""Targets and classes as users have them, in whatever container, as NumPy arrays without gaps."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -148,3 +149,33 @@ def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
             f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
         ) from None
     return classes, codes.reshape(-1)
+
+
+def _listed(classes: Any) -> Any:
+    if isinstance(classes, str | bytes | Mapping) or not isinstance(classes, Iterable):
+        raise TypeError(
+            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may come, "
+            "for instance [0, 1]"
+        )
+    return classes
+
+
+def list_of_labels(classes: Any) -> Array:
+    """Return the `classes` of one target."""
+    known = as_target_array(_listed(classes), "classes")
+    if known.ndim != 1:
+        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
+    return known
+
+
+def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
+    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
+    given = list(_listed(classes))
+    if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
+        return None
+    if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
+        raise ValueError(
+            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
+            f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
+        )
+    return [as_target_array(own, "classes") for own in given]

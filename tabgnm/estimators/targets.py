@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from tabgnm.estimators.target_arrays import as_target_array, first_row, sort_classes
+from tabgnm.estimators.target_arrays import first_row, list_of_labels, lists_of_labels, sort_classes
 from tabgnm.nn.losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -61,17 +61,17 @@ class ClassTargets:
         if y.dtype.kind in "biufSU":  # scikit-learn knows no other labels, such as dates
             check_classification_targets(y)
         if y.ndim == 1:
-            known, _ = sort_classes(y) if classes is None else sort_classes(_one_list(classes), "classes")
+            known, _ = sort_classes(y) if classes is None else sort_classes(list_of_labels(classes), "classes")
             return cls(cls._kind(len(known)), [known], label_smoothing)
-        lists = None if classes is None else _several_lists(classes, y.shape[1])
+        lists = None if classes is None else lists_of_labels(classes, y.shape[1])
         if lists is None and _is_indicator(y):
             return cls("multilabel", [np.array([0, 1]) for _ in range(y.shape[1])], label_smoothing)
         return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
 
     def refuse_other_classes(self, classes: Any) -> None:
         """Raise where these are not the classes that were given before."""
-        given = [_one_list(classes)] if self.kind not in ("multilabel", "joint") else None
-        given = _several_lists(classes, len(self.classes)) if given is None else given
+        given = [list_of_labels(classes)] if self.kind not in ("multilabel", "joint") else None
+        given = lists_of_labels(classes, len(self.classes)) if given is None else given
         for own, known in zip(given or [], self.classes, strict=given is not None):
             if not np.array_equal(sort_classes(own, "classes")[0], known):
                 raise ValueError(
@@ -206,35 +206,6 @@ def _check_keys(schema: Any, keys: set[str]) -> None:
 
 def _is_number(value: object) -> bool:
     return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload] # a number by then
-
-
-def _listed(classes: Any) -> Any:
-    if isinstance(classes, str | bytes | Mapping) or not isinstance(classes, Iterable):
-        raise TypeError(
-            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may come, "
-            "for instance [0, 1]"
-        )
-    return classes
-
-
-def _one_list(classes: Any) -> Array:
-    known = as_target_array(_listed(classes), "classes")
-    if known.ndim != 1:
-        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
-    return known
-
-
-def _several_lists(classes: Any, n_targets: int) -> list[Array] | None:
-    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
-    given = list(_listed(classes))
-    if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
-        return None
-    if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
-        raise ValueError(
-            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
-            f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
-        )
-    return [as_target_array(own, "classes") for own in given]
 
 
 def _labels_state(labels: Array) -> dict[str, Any]:
