@@ -11,9 +11,13 @@ Examples
 """
 
 import importlib
+import logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
+
+# Who wants to read what the package logs sets up logging; without that, Python would print warnings by itself.
+logging.getLogger("tabgnm").addHandler(logging.NullHandler())
 
 # Public name -> the module it comes from; a module that is public itself maps to itself.
 # A new name is one line here, and its import below shows type checkers the same thing.

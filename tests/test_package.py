@@ -31,6 +31,28 @@ def test_importing_the_package_loads_neither_torch_nor_scikit_learn_and_is_silen
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+LIBRARY_AND_COMMAND = """
+import logging, sys
+from tabgnm import MLPRegressor
+from tabgnm.cli import main
+
+try:
+    MLPRegressor(hidden=(4,), n_members=1, max_epochs=2, learning_rate=1e30).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+except ValueError as error:
+    assert "diverged" in str(error)
+sys.argv = ["tabgnm", "--version"]
+try:
+    main()
+finally:
+    logging.getLogger("tabgnm.paper").warning("a worker was lost")
+"""
+
+
+def test_the_library_prints_no_warnings_by_itself_but_the_command_does() -> None:
+    done = subprocess.run([sys.executable, "-c", LIBRARY_AND_COMMAND], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "a worker was lost\n")
+
+
 def test_every_public_name_resolves_and_is_listed() -> None:
     for name in tabgnm.__all__:
         assert getattr(tabgnm, name) is not None

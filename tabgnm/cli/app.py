@@ -1,5 +1,6 @@
 """The commands and their options; each command's work is in a module of its own, imported when it runs."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,9 @@ app.add_typer(paper_app)
 
 def main() -> None:
     """Run the command line."""
+    # What the library only logs, a program shows.
+    if logging.lastResort is not None:
+        logging.getLogger("tabgnm").addHandler(logging.lastResort)
     app()
 
 

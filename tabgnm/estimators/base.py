@@ -16,7 +16,8 @@ from torch import Tensor
 from tabgnm.estimators import fitting, importance, prediction, preparing
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, PreparedFit, PreparedRows
-from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, FREE_PARAMETERS, NETWORK_ONLY, TrainingParameters
+from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, NETWORK_ONLY, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
@@ -60,6 +61,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
         raise NotImplementedError
 
+    def _measured_on(self, targets: Targets, y: Array, weights: Array | None, *, may_vary: bool) -> Targets:
+        """Targets with the center and scale of the rows that are trained on; labels have neither."""
+        raise NotImplementedError
+
     def _with_own_loss(self, targets: Targets) -> Targets:
         """Targets of an earlier fit, learned by the loss that the parameters say now."""
         raise NotImplementedError
@@ -71,8 +76,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         """All labels that may come, from rows of which some have no weight."""
         raise NotImplementedError
 
-    def _row_weights(self, y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:
-        """Weights of the rows, with those of their classes."""
+    def _row_weights(self, y: Array, sample_weight: Array | None, streamed: Targets | None) -> Array | None:
+        """Weights of the rows, with those of their classes; in `partial_fit` rows may lack some of the classes."""
         raise NotImplementedError
 
     def _check_y(self, y: Any, name: str) -> Array:
@@ -235,25 +240,11 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         self.fitted_ = fitted
         self.n_features_in_ = len(names)
         self._names = list(names)
-        self._fixed = {name: getattr(self, name) for name in self._fixed_parameters()}
+        self._fixed = fixed_now(self)
         if has_names:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-    def _fixed_parameters(self) -> list[str]:
-        """Return the names of the parameters that weights, once there, cannot go on without."""
-        return [name for name in self.get_params(deep=False) if name not in FREE_PARAMETERS]
-
-    def _check_unchanged(self) -> None:
-        """Raise where a parameter was changed that going on from the weights there are would have to ignore."""
-        for name, before in self._fixed.items():
-            now = getattr(self, name)
-            if now is not before and not np.array_equal(now, before):
-                raise ValueError(
-                    f"{name}={now!r} was {before!r} when training began, and the weights there are were made for that; "
-                    f"set it back, or begin anew: fit with warm_start=False"
-                )
 
     # What was learned
 
@@ -313,19 +304,19 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         -------
         Bunch
             `importances` (columns, repeats), `importances_mean`, `importances_std`, as scikit-learn's function of that
-            name gives them.
+            name gives them: columns are in the order of X.
         """
         check_is_fitted(self, "fitted_")
-        raw = self._matched(read_table(X))
+        given = read_table(X)
         targets = self._check_y(y, "y")
-        check_lengths(raw.n_rows, targets)
+        check_lengths(given.n_rows, targets)
         self._check_scored(targets)
         return importance.permutation_importance(
             self,
-            raw,
+            given,
             targets,
             check_integer("n_repeats", n_repeats),
-            sample_weights(sample_weight, raw.n_rows),
+            sample_weights(sample_weight, given.n_rows),
             random_numbers(random_state),
         )
 

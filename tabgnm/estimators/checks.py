@@ -77,6 +77,12 @@ def random_numbers(value: Any) -> np.random.RandomState:
     return random
 
 
+def check_verbose(value: object) -> None:
+    """Raise unless this says how much to show."""
+    if isinstance(value, str | bytes) or not isinstance(value, numbers.Integral | np.bool_):
+        raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for a progress bar")
+
+
 def check_class_weight(value: object) -> None:
     """Raise unless class weights are of a kind that scikit-learn knows, with finite numbers that are not negative."""
     if value is None or (isinstance(value, str) and value == "balanced"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Common part of the classifiers.
 
-    Labels may be of any type that can be sorted: strings, booleans, numbers with gaps. A matrix of 0 and 1 is a
-    multilabel target; several columns of other labels are several targets that one network learns together.
+    Labels may be of any type that can be sorted but bytes and fractions: strings, booleans, whole numbers. A matrix of
+    0 and 1 is a multilabel target; several columns of other labels are targets that one network learns together.
     """
 
     def _check_y(self, y: Any, name: str) -> Array:
@@ -38,6 +38,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         if isinstance(classes, ClassTargets):
             return classes
         return ClassTargets.of(y, self.label_smoothing, classes)
+
+    def _measured_on(self, targets: Targets, _y: Array, _weights: Array | None, *, may_vary: bool) -> Targets:  # noqa: ARG002
+        return targets
 
     def _with_own_loss(self, targets: Targets) -> ClassTargets:
         assert isinstance(targets, ClassTargets)
@@ -51,11 +54,12 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
     def _labels_of_all_rows(self, y: Array) -> ClassTargets:
         return ClassTargets.of(y, self.label_smoothing)
 
-    def _row_weights(self, y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:
+    def _row_weights(self, y: Array, sample_weight: Array | None, streamed: Targets | None) -> Array | None:
         if self.class_weight is None:
             return sample_weight
-        if streamed:
-            by_class = _given_class_weights(self.class_weight, y)
+        if streamed is not None:
+            assert isinstance(streamed, ClassTargets)
+            by_class = _given_class_weights(self.class_weight, y, streamed)
         else:
             by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
         return by_class if sample_weight is None else by_class * sample_weight
@@ -163,6 +167,8 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
     def decision_function(self, X: Any) -> Any:
         """Logarithms of odds for two classes and multilabel targets, of probabilities otherwise.
 
+        A single class is certain, so its decision is 0: the logarithm of its probability.
+
         Parameters
         ----------
         X : table of shape (rows, columns)
@@ -175,7 +181,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         targets = self._class_targets()
         if targets.kind == "multilabel":
             return np.column_stack([part[:, 1] - part[:, 0] for part in parts])
-        if targets.kind in ("one", "binary"):
+        if targets.kind == "one":
+            return np.zeros(len(parts[0]))
+        if targets.kind == "binary":
             return parts[0][:, 1] - parts[0][:, 0]
         return parts if targets.kind == "joint" else parts[0]
 
@@ -238,19 +246,21 @@ def _kind_of_labels(labels: Array) -> str:
     return "numbers" if labels.dtype.kind in "biufc" else "strings" if labels.dtype.kind in "SU" else "others"
 
 
-def _given_class_weights(class_weight: Any, y: Array) -> Array:
+def _given_class_weights(class_weight: Any, y: Array, targets: ClassTargets) -> Array:
     """Weights of rows by their labels, whichever of the classes these rows have."""
-    columns = y.reshape(len(y), -1).T
-    groups = class_weight if isinstance(class_weight, list) else [class_weight] * len(columns)
-    if len(groups) != len(columns):
-        raise ValueError(f"class_weight has {len(groups)} entries; expected {len(columns)}, one for each column of y")
+    columns = targets.codes(y).reshape(len(y), -1).T
+    groups = class_weight if isinstance(class_weight, list) else [class_weight]
+    if len(groups) != len(columns) and not isinstance(class_weight, str):
+        raise ValueError(
+            f"class_weight={class_weight!r:.100} does not fit y with {len(columns)} columns; expected a list of "
+            f"{len(columns)} dicts from label to weight, one for each of them"
+        )
     weights = np.ones(len(y))
-    for group, column in zip(groups, columns, strict=True):
+    for group, codes, classes in zip(groups, columns, targets.classes, strict=False):
         if isinstance(group, str):
             raise ValueError(
                 "class_weight='balanced' is not supported for partial_fit, which sees some rows only; pass a dict from "
                 "label to weight, such as sklearn.utils.class_weight.compute_class_weight gives for all rows"
             )
-        for label, weight in group.items():
-            weights[column == label] *= weight
+        weights *= compute_class_weight(dict(group), classes=classes, y=classes)[codes]
     return weights

@@ -109,6 +109,18 @@ class PreparedRows:
         """Whether members have rows to validate on."""
         return self.members[0].val is not None
 
+    @cached_property  # candidates of a search ask for the same
+    def val_spreads(self) -> list[float]:
+        """How much the targets that each member is validated on vary, which its metric is compared with."""
+        spreads = []
+        for rows in (member.val for member in self.members):
+            if rows is None:
+                spreads.append(1.0)
+            else:
+                weights = None if self.weights is None else self.weights[rows]
+                spreads.append(self.targets.spread(self.table.y[rows], weights))
+        return spreads
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedFit:
@@ -137,17 +149,17 @@ class PreparedFit:
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
         rows = self.rows
         _make_unseen_levels_neutral(rows.encoder, parameters)
-        histories = [self._history(model) for model in models]
+        histories = [self._history(trained[i], rows.val_spreads[i]) for i in kept]
         if before is not None:
             histories = [_joined(before.histories[i], new) for i, new in zip(kept, histories, strict=True)]
         seeds = [rows.seeds[i] for i in kept]  # those of the jobs differ from call to call of partial_fit
         return FittedNetworks(rows.encoder, rows.targets, models[0].shape, parameters, seeds, histories)
 
-    def _history(self, model: TrainedModel) -> dict[str, Any]:
+    def _history(self, model: TrainedModel, spread: float) -> dict[str, Any]:
         values = model.history.as_dict()
         measured = [float("nan") if value is None else value for value in values.pop("val_metric", [])]
         targets = self.rows.targets
-        values[f"val_{targets.metric_name}"] = targets.metric(measured)
+        values[f"val_{targets.metric_name}"] = targets.metric(measured, spread)
         return values
 
 

@@ -56,13 +56,17 @@ def gradient_times_input(fitted: FittedNetworks, x: Tensor, n_columns: int) -> A
 
 def permutation_importance(
     estimator: TabularEstimator,
-    raw: RawTable,
+    given: RawTable,
     y: Array,
     n_repeats: int,
     sample_weight: Array | None,
     random: np.random.RandomState,
 ) -> Bunch:
-    """Score lost by shuffling a column, on encoded rows: nothing is encoded twice, and many columns share a pass."""
+    """Score lost by shuffling a column, on encoded rows: nothing is encoded twice, and many columns share a pass.
+
+    Columns are shuffled in the order of `fit`, but what comes back is in the order of the given table.
+    """
+    raw = estimator._matched(given)
     encoder = estimator.fitted_.encoder
     x = torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype))
     owners = torch.as_tensor(np.asarray(encoder.owners))
@@ -83,6 +87,9 @@ def permutation_importance(
         for place, (column, repeat) in enumerate(group):
             part = outputs[:, place * n_rows : (place + 1) * n_rows]
             importances[column, repeat] = score - estimator._score_outputs(part, y, sample_weight)
+    if raw is not given:  # columns were matched by name
+        in_fit = {name: column for column, name in enumerate(raw.names)}
+        importances = importances[[in_fit[name] for name in given.names]]
     return Bunch(
         importances=importances,
         importances_mean=importances.mean(axis=1),

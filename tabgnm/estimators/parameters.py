@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
-
-import numpy as np
 
 from tabgnm.estimators.checks import (
     check_class_weight,
@@ -23,6 +20,7 @@ from tabgnm.estimators.checks import (
     check_integer,
     check_number,
     check_random,
+    check_verbose,
 )
 from tabgnm.estimators.splitting import check_fraction
 from tabgnm.nn.layout import positive_integer
@@ -149,8 +147,8 @@ class TrainingParameters:
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
         Of the learning rate over all epochs.
     validation_fraction : float, default=0.1
-        Share of the rows that each member keeps for validation, drawn by class for classifiers; 0 trains on all rows
-        and keeps the weights of the last epoch. Not used if `fit` is given `X_val`.
+        Share of the rows that each member keeps for validation, drawn by class if there is one target of classes; 0
+        trains on all rows and keeps the weights of the last epoch. Not used if `fit` is given `X_val`.
     patience : int or None, default=20
         A member stops after so many epochs without a lower validation loss; None trains to the end. Either way the
         weights of its best epoch are kept. Without validation rows there is nothing to wait for.
@@ -177,7 +175,7 @@ class TrainingParameters:
         "ignore".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         Arithmetic; the last two are for GPUs.
-    device : str, default="auto"
+    device : str or torch.device, default="auto"
         "cpu", "cuda", or "auto" for a GPU where there is one.
     warm_start : bool, default=False
         `fit` goes on from the weights it has, with the columns and classes of the first call. How it is trained may
@@ -229,11 +227,7 @@ class TrainingParameters:
         check_flag("warm_start", self.warm_start)
         check_device(self.device)
         check_random(self.random_state)
-        if isinstance(self.verbose, str | bytes) or not isinstance(self.verbose, numbers.Integral | np.bool_):
-            raise TypeError(
-                f"verbose={self.verbose!r} has type {type(self.verbose).__name__}; use 0 for nothing, 1 for "
-                "a progress bar"
-            )
+        check_verbose(self.verbose)
 
     def _batch_size(self, n_rows: int) -> int:
         if self.batch_size != "auto":
@@ -318,7 +312,7 @@ PAPER = {
     "patience": None,
     "scaling": "none",
     "numeric_embedding": None,
-    # Every category one-hot, whatever its number of levels.
+    # Every category one-hot; one with even more levels gets an embedding all the same.
     "max_one_hot": 10_000,
 }
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}

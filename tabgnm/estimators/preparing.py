@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tabgnm.estimators import fitting
 from tabgnm.estimators.checks import check_lengths, in_range, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedRows
+from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.table import match_columns, read_table
 
 if TYPE_CHECKING:
@@ -35,12 +36,17 @@ def prepare_rows(
     """Read and encode a table and its targets, and say which rows are each member's."""
     raw = read_table(X)
     if going_on is not None:
-        estimator._check_unchanged()
+        check_unchanged(estimator)
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
     weights = sample_weights(sample_weight, raw.n_rows)
-    weights = estimator._row_weights(targets_given, weights, streamed=one_epoch)
+    streamed = None
+    if one_epoch:
+        streamed = (
+            going_on.targets if going_on else estimator._make_targets(targets_given, None, classes, may_vary=True)
+        )
+    weights = estimator._row_weights(targets_given, weights, streamed)
     kept: Array | None = None
     if weights is not None:
         weights = in_range(weights)
@@ -80,7 +86,7 @@ def prepare_rows(
     trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
     if len(trained_on) < n_rows and going_on is None:
         own = None if weights is None else weights[trained_on]
-        targets = targets.measured_on(targets_given[trained_on], own, may_vary=may_vary)
+        targets = estimator._measured_on(targets, targets_given[trained_on], own, may_vary=may_vary)
     number_type = torch.float64 if estimator.precision == "float64" else torch.float32
     dtype = np.float64 if number_type == torch.float64 else np.float32
     if going_on is not None:

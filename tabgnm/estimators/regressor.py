@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
     def _check_y(self, y: Any, name: str) -> Array:
         given = as_target_array(y, name)
+        _refuse_times(given, name)
         try:
             # NumPy would read numbers in text, and count the microseconds of dates.
             if given.dtype.kind not in "biufO" or (
@@ -46,7 +48,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             raise ValueError(f"Input {name} contains infinity or a value too large for float64; drop such rows")
         return numbers
 
-    def _row_weights(self, _y: Array, sample_weight: Array | None, *, streamed: bool) -> Array | None:  # noqa: ARG002
+    def _row_weights(self, _y: Array, sample_weight: Array | None, _streamed: Targets | None) -> Array | None:
         return sample_weight
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -68,6 +70,9 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
     def _make_targets(self, y: Array, weights: Array | None, _classes: Any, *, may_vary: bool) -> NumberTargets:
         return NumberTargets.of(y, weights, self._own_loss(), scaled=self.scale_target, may_vary=may_vary)
+
+    def _measured_on(self, _targets: Targets, y: Array, weights: Array | None, *, may_vary: bool) -> Targets:
+        return self._make_targets(y, weights, None, may_vary=may_vary)
 
     def _own_loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile, self.huber_delta)
@@ -144,3 +149,18 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _refuse_times(y: Array, name: str) -> None:
+    """Raise where targets are dates or durations: which number stands for them is for the user to say."""
+    first = y.flat[0]
+    if y.dtype.kind == "M" or isinstance(first, datetime.date):
+        raise ValueError(
+            f"{name} holds dates such as {first!s}, which are no numbers; convert them first, for instance to days "
+            f"since the first one: ({name} - {name}.min()) / numpy.timedelta64(1, 'D')"
+        )
+    if y.dtype.kind == "m" or isinstance(first, datetime.timedelta):
+        raise ValueError(
+            f"{name} holds durations such as {first!s}, which are no numbers; convert them first, for instance to "
+            f"days: {name} / numpy.timedelta64(1, 'D')"
+        )

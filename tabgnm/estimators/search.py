@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +24,8 @@ from sklearn.utils.validation import _check_method_params
 
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
+from tabgnm.estimators.pipeline_steps import fit_first_steps, split_params
+from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.training import FleetPlan, Table, TrainedModel
 
 if TYPE_CHECKING:
@@ -69,10 +71,16 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     Candidates and folds whose networks have the same shape are trained at once. Results are those of scikit-learn's
     search over the same estimator, up to rounding, and so are attributes and methods.
 
+    In a pipeline, the steps before the last one are fitted once per fold for all candidates that give them the same
+    parameters, and these candidates share what they make of the fold. Candidates may replace any step, but the last
+    one has to stay one of this package's estimators. Parameters of `fit` reach the steps as in a pipeline: by its
+    steps' names, or by what they request with metadata routing. `transform_input` is not supported.
+
     Parameters
     ----------
     estimator : GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor, or a Pipeline that ends with one
-        With `random_state` set, the search gives the same result every time.
+        With `random_state` set, the search gives the same result every time. `warm_start` has to be False: candidates
+        would depend on each other.
     param_grid : dict or list of dicts
         Values to try for each parameter. With `n_iter` they may be distributions: anything with a method `rvs`.
     n_iter : int or None, default=None
@@ -112,7 +120,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     (0.01, 4)
     """
 
-    _parameter_constraints = None  # sklearn's would forbid distributions; what is wrong is said below
+    _parameter_constraints = None  # sklearn's would forbid distributions; `check_search` says what is wrong
 
     def __init__(
         self,
@@ -158,6 +166,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         -------
         self
         """
+        check_search(self)
         _last_step(self.estimator)._check_y(y, "y")  # before the splitter looks at it
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
@@ -171,6 +180,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 f"cv.split gives {len(splits)} splits but cv.get_n_splits says {self.n_splits_}; expected the same "
                 "number: use a splitter that does not run out"
             )
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} gives no folds; expected at least one pair of training and test rows")
         candidates = self._candidates()
         folds = [_Fold(train, test) for train, test in splits]
         fits = [
@@ -178,8 +189,6 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             for candidate in candidates
             for estimator, fold in zip(self._copies(candidate, len(folds)), folds, strict=True)
         ]
-        if not fits:
-            raise ValueError("No fits were performed. Was the CV iterator empty? Were there no candidates?")
 
         out = self._train_and_score(fits, X, y, scorers, routed)
         _warn_or_raise_about_fit_failures(out, self.error_score)
@@ -209,10 +218,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         return self
 
     def _candidates(self) -> list[dict[str, Any]]:
-        grid = [self.param_grid] if isinstance(self.param_grid, Mapping) else list(self.param_grid)
-        if not grid:
-            raise ValueError("param_grid=[] leaves no candidates; expected a dict of lists, or a list of such dicts")
-        drawn = [name for one in grid for name, values in one.items() if hasattr(values, "rvs")]
+        drawn = [name for one in grids(self.param_grid) for name, values in one.items() if hasattr(values, "rvs")]
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         if drawn:
@@ -264,13 +270,13 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             own = fold.part("params", lambda: _check_method_params(X, params=fit_params, indices=fold.train))
             rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
             if isinstance(fit.estimator, Pipeline):
-                own = self._of_last_step(fit.estimator, own)
+                of_first, own = split_params(fit.estimator, own)
                 # Candidates with the same steps before the last one share what these make of the fold.
                 last = fit.estimator.steps[-1][0]
                 given = [(name, id(value)) for name, value in fit.candidate.items() if name.partition("__")[0] != last]
                 steps = sorted(given)
                 first, rows, shared = fold.part(
-                    f"steps {steps}", partial(self._first_steps, fit.estimator, rows, targets)
+                    f"steps {steps}", partial(fit_first_steps, fit.estimator, rows, targets, of_first)
                 )
                 fit.estimator.steps[:-1] = first
             fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
@@ -279,21 +285,6 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 raise
             fit.error = format_exc()
         fit.seconds += time.time() - began
-
-    @staticmethod
-    def _of_last_step(pipeline: Pipeline, params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of `fit` that are for the last step."""
-        last = pipeline.steps[-1][0]
-        other = [name for name in params if not name.startswith(f"{last}__")]
-        if other:
-            raise ValueError(f"fit parameters {other} are not for the last step; name them {last}__...")
-        return {name[len(last) + 2 :]: value for name, value in params.items()}
-
-    @staticmethod
-    def _first_steps(pipeline: Pipeline, X: Any, y: Any) -> tuple[list[Any], Any, EncodedTables]:
-        """Fit the steps before the last one; gives them, and the table that they make."""
-        first = pipeline[:-1]
-        return first.steps, (first.fit_transform(X, y) if first.steps else X), EncodedTables()
 
     def _trained_fleets(self, fits: Sequence[_Fit]) -> Any:
         """Train fleet after fleet; yields the fits of a fleet with their trained models."""
@@ -317,7 +308,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             # Fleets that share a GPU share its time: what passed since the last one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt("the search was interrupted; nothing of it is kept")
             trained: dict[int, list[TrainedModel]] = {}
             for position, model in zip(fleet.jobs, models, strict=True):
                 # All members of an estimator have one shape and one setting, so they are in one fleet, in order.

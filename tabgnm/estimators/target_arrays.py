@@ -1,8 +1,9 @@
-"""Targets as users have them, in whatever container, as NumPy arrays without gaps."""
+"""Targets and classes as users have them, in whatever container, as NumPy arrays without gaps."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ def as_target_array(y: Any, name: str = "y") -> Array:
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
     array: Array = check_array(
-        _as_array(y), ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name, ensure_min_samples=1
+        _with_rows(_as_array(y), name),
+        ensure_2d=False,
+        dtype=None,
+        ensure_all_finite=False,
+        input_name=name,
+        ensure_min_samples=1,
     )
     if array.ndim > 2:
         raise ValueError(f"{name} has {array.ndim} dimensions; expected (rows,) or (rows, outputs)")
@@ -61,6 +67,25 @@ def _as_array(y: Any) -> Any:
     if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):  # frames and series of pandas and polars
         return y.to_numpy()
     return y
+
+
+def _with_rows(y: Any, name: str) -> Any:
+    """Raise in words of our own where NumPy would make no rows of this, or cannot."""
+    try:
+        array = y if hasattr(y, "ndim") else np.asarray(y)
+    except ValueError:
+        lengths = [np.shape(row)[:1] for row in y]
+        row = next(row for row, length in enumerate(lengths) if length != lengths[0])
+        raise ValueError(
+            f"{name} has rows of different lengths: row {row} has another one than row 0; expected as many labels or "
+            "numbers in each row as there are outputs"
+        ) from None
+    if array.ndim == 0:
+        raise TypeError(
+            f"{name}={y!r:.60} has type {type(y).__name__}; expected an array or list with a label or a number for "
+            "each row"
+        )
+    return array
 
 
 def _objects(y: Any) -> Array:
@@ -124,3 +149,33 @@ def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
             f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
         ) from None
     return classes, codes.reshape(-1)
+
+
+def _listed(classes: Any) -> Any:
+    if isinstance(classes, str | bytes | Mapping) or not isinstance(classes, Iterable):
+        raise TypeError(
+            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may come, "
+            "for instance [0, 1]"
+        )
+    return classes
+
+
+def list_of_labels(classes: Any) -> Array:
+    """Return the `classes` of one target."""
+    known = as_target_array(_listed(classes), "classes")
+    if known.ndim != 1:
+        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
+    return known
+
+
+def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
+    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
+    given = list(_listed(classes))
+    if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
+        return None
+    if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
+        raise ValueError(
+            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
+            f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
+        )
+    return [as_target_array(own, "classes") for own in given]

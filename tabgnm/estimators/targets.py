@@ -5,6 +5,7 @@ Each kind of target says how many outputs a network needs and which loss learns 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from tabgnm.estimators.target_arrays import as_target_array, first_row, sort_classes
+from tabgnm.estimators.target_arrays import first_row, list_of_labels, lists_of_labels, sort_classes
 from tabgnm.nn.losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -60,17 +61,17 @@ class ClassTargets:
         if y.dtype.kind in "biufSU":  # scikit-learn knows no other labels, such as dates
             check_classification_targets(y)
         if y.ndim == 1:
-            known, _ = sort_classes(y) if classes is None else sort_classes(_one_list(classes), "classes")
+            known, _ = sort_classes(y) if classes is None else sort_classes(list_of_labels(classes), "classes")
             return cls(cls._kind(len(known)), [known], label_smoothing)
-        lists = None if classes is None else _several_lists(classes, y.shape[1])
+        lists = None if classes is None else lists_of_labels(classes, y.shape[1])
         if lists is None and _is_indicator(y):
             return cls("multilabel", [np.array([0, 1]) for _ in range(y.shape[1])], label_smoothing)
         return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
 
     def refuse_other_classes(self, classes: Any) -> None:
         """Raise where these are not the classes that were given before."""
-        given = [_one_list(classes)] if self.kind not in ("multilabel", "joint") else None
-        given = _several_lists(classes, len(self.classes)) if given is None else given
+        given = [list_of_labels(classes)] if self.kind not in ("multilabel", "joint") else None
+        given = lists_of_labels(classes, len(self.classes)) if given is None else given
         for own, known in zip(given or [], self.classes, strict=given is not None):
             if not np.array_equal(sort_classes(own, "classes")[0], known):
                 raise ValueError(
@@ -133,10 +134,6 @@ class ClassTargets:
             )
         return np.asarray(places[inverse])
 
-    def measured_on(self, _y: Array, _weights: Array | None, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002
-        """Return itself: labels are not measured."""
-        return self
-
     def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
         """Return the targets as the loss takes them."""
         codes = torch.as_tensor(self.codes(y, name))
@@ -149,11 +146,15 @@ class ClassTargets:
         """Groups from which validation rows are drawn evenly, or None."""
         return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
 
-    def metric(self, values: list[float]) -> list[float]:
-        """What the fleet measured per epoch, as the score of a classifier: the share of right labels."""
-        return values
-
     metric_name = "accuracy"
+
+    def spread(self, _y: Tensor, _weights: Tensor | None) -> float:
+        """Return 1: the share of right labels is not compared with anything."""
+        return 1.0
+
+    def metric(self, values: list[float], _spread: float) -> list[float]:
+        """What the fleet measured per epoch, as the score of a classifier: the share of rows with the right labels."""
+        return values
 
     def log_probabilities(self, outputs: Tensor) -> list[Tensor]:
         """Logarithms of probabilities (members, rows, classes): one tensor per target; [no, yes] for two classes."""
@@ -207,26 +208,6 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and bool(np.isfinite(value))  # type: ignore[call-overload] # a number by then
 
 
-def _one_list(classes: Any) -> Array:
-    known = as_target_array(classes, "classes")
-    if known.ndim != 1:
-        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
-    return known
-
-
-def _several_lists(classes: Any, n_targets: int) -> list[Array] | None:
-    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
-    given = list(classes)
-    if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
-        return None
-    if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
-        raise ValueError(
-            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
-            f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
-        )
-    return [as_target_array(own, "classes") for own in given]
-
-
 def _labels_state(labels: Array) -> dict[str, Any]:
     """Labels in JSON: numbers, booleans and strings as they are, dates and durations as numbers of their unit."""
     kind = labels.dtype.kind
@@ -277,15 +258,12 @@ class NumberTargets:
     center, scale : arrays of float
         One per output: the network learns (y - center) / scale. A scale of 0 stands for a constant target.
     loss : Loss
-    variance : float
-        Mean variance of the targets as the network sees them, for R².
     """
 
     one_dimensional: bool
     center: Array
     scale: Array
     loss: Loss
-    variance: float = 1.0
 
     metric_name = "r2"
 
@@ -293,24 +271,18 @@ class NumberTargets:
     def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool, may_vary: bool = True) -> NumberTargets:
         """Look at the training rows; `may_vary` says whether rows that are still to come may, where these do not."""
         columns = y.reshape(len(y), -1)
+        if not scaled:
+            return cls(y.ndim == 1, np.zeros(columns.shape[1]), np.ones(columns.shape[1]), loss)
         # Squares of large numbers would overflow, those of small ones vanish: measured in units of a power of 2.
         _, exponent = np.frexp(np.abs(columns).max(axis=0))
         columns = np.ldexp(columns, -exponent)
         center = np.average(columns, axis=0, weights=weights)
         variance = np.average((columns - center) ** 2, axis=0, weights=weights)
-        if not scaled:
-            mean = float(np.ldexp(variance, np.minimum(2 * exponent, 1000)).mean())
-            return cls(y.ndim == 1, np.zeros_like(center), np.ones_like(center), loss, mean or 1.0)
         constant = columns.max(axis=0) == columns.min(axis=0)
         # Predictions of a constant target are that constant, to the last digit; its mean need not be.
         center = np.ldexp(np.where(constant, columns[0], center), exponent)
         scale = np.ldexp(np.sqrt(variance), exponent)
         return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else 0.0, scale), loss)
-
-    def measured_on(self, y: Array, weights: Array | None, *, may_vary: bool) -> NumberTargets:
-        """Return these targets with the center and scale of other rows."""
-        scaled = bool(self.center.any() or (self.scale != 1).any())
-        return NumberTargets.of(y, weights, self.loss, scaled=scaled, may_vary=may_vary)
 
     @property
     def n_outputs(self) -> int:
@@ -338,9 +310,22 @@ class NumberTargets:
         """Return None: validation rows are drawn from all rows alike."""
         return None
 
-    def metric(self, values: list[float]) -> list[float]:
-        """Turn mean squared errors into R²: 1 - error / variance of the training targets."""
-        return [1 - value / self.variance for value in values]
+    def spread(self, y: Tensor, weights: Tensor | None) -> float:
+        """Return the variance of targets as the networks see them, averaged over the outputs; 0 if they do not vary."""
+        if bool((y == y[0]).all()):  # of which the variance would be a matter of rounding
+            return 0.0
+        y = y.to(torch.float64)
+        weights = torch.ones(len(y)) if weights is None else weights
+        share = (weights.to(torch.float64) / weights.sum()).unsqueeze(-1)
+        center = (share * y).sum(dim=0)
+        return float((share * (y - center).square()).sum(dim=0).mean())
+
+    def metric(self, values: list[float], spread: float) -> list[float]:
+        """Turn mean squared errors into R², as scikit-learn has it: 1 - error / variance, 0 or 1 without variance."""
+        if spread == 0:
+            exact = not self.scale.any()  # a constant target, which is predicted to the last digit
+            return [value if math.isnan(value) else float(exact or value == 0) for value in values]
+        return [1 - value / spread for value in values]
 
     def numbers(self, outputs: Tensor) -> Array:
         """Outputs (..., rows, c) of networks in the unit of the targets, as float64."""
@@ -350,7 +335,6 @@ class NumberTargets:
         """What a model file keeps."""
         schema = {
             "one_dimensional": self.one_dimensional,
-            "variance": self.variance,
             "loss": self.loss.name,
             "loss_setting": float(self.loss.setting),
         }
@@ -359,7 +343,7 @@ class NumberTargets:
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
         """Read what `state` gave; a ValueError says what is wrong with it."""
-        _check_keys(schema, {"one_dimensional", "variance", "loss", "loss_setting"})
+        _check_keys(schema, {"one_dimensional", "loss", "loss_setting"} | ({"variance"} & set(schema)))
         if set(arrays) != {"center", "scale"}:
             raise ValueError(f"arrays of the targets are {sorted(arrays)!r:.80}; expected center and scale")
         center, scale = arrays["center"], arrays["scale"]
@@ -367,7 +351,8 @@ class NumberTargets:
             raise ValueError("center and scale of the targets are not lists of float64")
         if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale >= 0).all():
             raise ValueError("center and scale of the targets are not finite numbers, one per output")
-        one_dimensional, variance, setting = schema["one_dimensional"], schema["variance"], schema["loss_setting"]
+        one_dimensional, setting = schema["one_dimensional"], schema["loss_setting"]
+        variance = schema.get("variance", 1.0)  # which early files have, and nothing uses
         if type(one_dimensional) is not bool or (one_dimensional and len(center) != 1):
             raise ValueError(f"one_dimensional={one_dimensional!r:.40} does not fit {len(center)} targets")
         if not _is_number(variance) or not variance > 0 or not _is_number(setting):
@@ -375,7 +360,7 @@ class NumberTargets:
         loss = regression_loss(schema["loss"], quantile=setting, huber_delta=setting)
         if loss.setting != setting:
             raise ValueError(f"loss_setting={setting} does not fit loss={schema['loss']!r:.40}")
-        return cls(one_dimensional, center, scale, loss, variance)
+        return cls(one_dimensional, center, scale, loss)
 
 
 Targets = ClassTargets | NumberTargets

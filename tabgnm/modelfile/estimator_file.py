@@ -16,6 +16,7 @@ from tabgnm.estimators import GNMClassifier, GNMRegressor, MLPClassifier, MLPReg
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.classifier import TabularClassifier
 from tabgnm.estimators.fitting import FittedNetworks, full_shape
+from tabgnm.estimators.fixed_parameters import changed_since
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.modelfile import files, plain_values
@@ -44,6 +45,8 @@ _KEYS = {
     "seeds",
     "histories",
 }
+# Only in files of models whose parameters were changed since they were fitted: what they were then.
+_FITTED_WITH = "fitted_with"
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
@@ -153,6 +156,9 @@ def _described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
         "seeds": fitted.seeds,
         "histories": [plain_values.plain_history(history) for history in fitted.histories],
     }
+    changed = changed_since(estimator)
+    if changed:
+        schema[_FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}
     arrays = {f"networks/{name}": value.numpy() for name, value in fitted.parameters.items()}
     arrays |= {f"encoder/{name}": value for name, value in encoder_arrays.items()}
     arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
@@ -165,7 +171,7 @@ def _described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
 
 def _estimator(container: Container) -> TabularEstimator:
     schema = container.schema
-    _same("entries of its schema", sorted(schema), sorted(_KEYS))
+    _same("entries of its schema", sorted(set(schema) - {_FITTED_WITH}), sorted(_KEYS))
     name = schema["estimator"]
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
@@ -202,7 +208,15 @@ def _estimator(container: Container) -> TabularEstimator:
         raise ModelFileError(f"has_names is {shown(schema['has_names'])}; expected true or false")
     estimator._n_calls = _count("its number of calls", schema["n_calls"], 1)
     estimator._set_fitted(fitted, [plan.name for plan in encoder.plans], schema["has_names"])
+    estimator._fixed |= _fitted_with(estimator, schema.get(_FITTED_WITH, {}))
     return estimator
+
+
+def _fitted_with(estimator: TabularEstimator, values: Any) -> dict[str, Any]:
+    """Return parameters that were others when the weights were made."""
+    if not isinstance(values, dict) or not set(values) <= set(estimator._fixed):
+        raise ModelFileError(f"it was fitted with {shown(values)}; expected parameters that training fixes")
+    return {name: plain_values.parameter(name, value) for name, value in values.items()}
 
 
 def _same(what: str, found: object, expected: object) -> None:

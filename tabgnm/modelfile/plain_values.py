@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import numpy as np
+import torch
 
 from tabgnm.modelfile.errors import ModelFileError, shown
 from tabgnm.training.history import Status
@@ -26,6 +27,8 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, torch.device):
+        value = str(value)
     if depth > _DEEPEST:
         raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be written; use plain values")
     if isinstance(value, Mapping):

@@ -283,9 +283,9 @@ class JointCrossEntropy:
         return torch.cat([one.gradient(*group) for group in self._groups(outputs, targets)], dim=-1)
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Share of each row's targets whose class is right."""
+        """1 for each row whose classes are all right, else 0."""
         one = CrossEntropy(self.label_smoothing)
-        return torch.stack([one.metric_per_row(*group) for group in self._groups(outputs, targets)]).mean(dim=0)
+        return torch.stack([one.metric_per_row(*group) for group in self._groups(outputs, targets)]).amin(dim=0)
 
     def _groups(self, outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Outputs and class numbers of each target."""
@@ -336,8 +336,8 @@ class BinaryCrossEntropy:
         return torch.sigmoid(outputs) - targets
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Share of each row's outputs that are on the right side."""
-        return ((outputs > 0) == (targets > 0.5)).to(outputs.dtype).mean(dim=-1)
+        """1 for each row whose outputs are all on the right side, else 0."""
+        return ((outputs > 0) == (targets > 0.5)).all(dim=-1).to(outputs.dtype)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""

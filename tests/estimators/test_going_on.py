@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,21 @@ def test_partial_fit_may_first_see_some_of_the_classes() -> None:
 def test_partial_fit_takes_class_weights_of_labels_that_these_rows_lack() -> None:
     model = mlp(class_weight={"a": 1.0, "b": 2.0}).partial_fit(X[:20], ["a", "c"] * 10, classes=["a", "b", "c"])
     assert model.predict_proba(X).shape == (600, 3)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_class_weights_of_partial_fit_are_weights_of_rows(several: bool) -> None:
+    y, weights = Y, np.where(Y, 3.0, 2.0)
+    class_weight: Any = {0: 2.0, 1: 3.0}
+    if several:
+        y, weights, class_weight = (
+            np.column_stack([Y, 1 - Y]),
+            np.where(Y, 9.0, 4.0),
+            [{0: 2.0, 1: 3.0}, {0: 3.0, 1: 2.0}],
+        )
+    classes = None if several else [0, 1]
+    given = mlp(class_weight=class_weight).partial_fit(X, y, classes).predict_proba(X)
+    np.testing.assert_allclose(given, mlp().partial_fit(X, y, classes, weights).predict_proba(X), atol=1e-12)
 
 
 def test_partial_fit_goes_on_after_fit() -> None:
@@ -68,6 +85,16 @@ def test_warm_start_may_change_how_is_trained_but_not_what() -> None:
     assert len(model.history_[0]["train_loss"]) == 5 and model.fitted_.targets.loss.name == "huber"
     with pytest.raises(ValueError, match="scale_target=False was True"):
         model.set_params(scale_target=False).fit(X, T)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("column_kinds", {0: "number"}), ("hidden", [8]), ("hidden", np.array([8]))]
+)
+def test_a_parameter_changed_in_place_is_noticed(name: str, value: Any) -> None:
+    model = mlp(warm_start=True, **{name: value}).fit(X, Y).fit(X, Y)
+    value[0] = "category" if isinstance(value, dict) else 9
+    with pytest.raises(ValueError, match=rf"{name}=.* was .* when training began"):
+        model.fit(X, Y)
 
 
 def test_warm_start_keeps_columns_and_scaling_of_the_first_fit() -> None:

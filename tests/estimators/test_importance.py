@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn import inspection
 
 from tests.estimators.examples import LEARNS, frame, gnmr, mlp, numbers
@@ -27,6 +28,17 @@ def test_gradients_find_the_columns_that_matter(fitted: tuple[Any, Any]) -> None
     importances = fitted[0].feature_importances_
     assert importances.shape == (4,) and importances.sum() == pytest.approx(1) and (importances >= 0).all()
     assert importances[0] > importances[1] > 2 * importances[2:].max()
+
+
+def test_gradients_are_those_of_the_largest_output() -> None:
+    model = mlp(numeric_embedding=None).fit(X, np.digitize(T, [30, 50, 70]))
+    x = torch.as_tensor(model.encode(X))
+    total = torch.zeros(4)
+    for net in model.members_:
+        inputs = x.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(net(inputs).abs().amax(dim=-1).sum(), inputs)
+        total += (gradient * x).abs().mean(dim=0)
+    np.testing.assert_allclose(model.feature_importances_, total / total.sum(), rtol=1e-4)
 
 
 def test_shuffling_agrees_with_scikit_learn(fitted: tuple[Any, Any]) -> None:
@@ -69,6 +81,17 @@ def test_columns_of_all_kinds_are_shuffled_as_wholes() -> None:
         model.feature_importances_,
     ):
         assert set(np.argsort(importances)[-2:]) == {1, 2}
+
+
+def test_importances_of_shuffling_stand_in_the_order_of_the_given_table() -> None:
+    names = ["first", "second", "noise", "more noise"]
+    model, test = mlp(**LEARNS).fit(pd.DataFrame(X, columns=names), Y), pd.DataFrame(X_TEST, columns=names)
+    in_order = model.permutation_importance(test, Y_TEST, n_repeats=3, random_state=0)
+    turned = model.permutation_importance(test[names[::-1]], Y_TEST, n_repeats=3, random_state=0)
+    for name, values in in_order.items():
+        np.testing.assert_array_equal(turned[name], values[::-1])
+    theirs = inspection.permutation_importance(model, test[names[::-1]], Y_TEST, n_repeats=3, random_state=0)
+    assert turned.importances_mean.argmax() == theirs.importances_mean.argmax() == 3
 
 
 def test_a_column_that_is_not_used_has_no_importance() -> None:

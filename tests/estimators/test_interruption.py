@@ -45,7 +45,7 @@ def test_a_cross_validation_ends_too() -> None:
 
 @pytest.mark.usefixtures("_interrupted_soon")
 def test_a_search_ends_too() -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="the search was interrupted; nothing of it is kept"):
         FleetSearchCV(endless(), {"dropout": [0.0, 0.2]}, cv=2).fit(X, Y)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 
 from tabgnm.table import TableEncoder, read_table
 from tests.estimators.examples import gnm, mlp, mlpr, numbers
@@ -92,8 +94,52 @@ def test_the_best_epoch_is_kept_and_its_loss_and_metric_are_those_of_the_predict
         assert log_loss(y_val, model.predict_proba(X_VAL)) == pytest.approx(history["val_loss"][best - 1], rel=1e-4)
         assert model.score(X_VAL, y_val) == pytest.approx(history["val_accuracy"][best - 1], abs=1e-6)
     else:
-        error = ((model.predict(X_VAL) - y_val) ** 2).mean() / y.var()
-        assert 1 - error == pytest.approx(history["val_r2"][best - 1], abs=1e-4)
+        assert model.score(X_VAL, y_val) == pytest.approx(history["val_r2"][best - 1], abs=1e-4)
+
+
+@pytest.mark.parametrize("scale_target", [True, False])
+def test_the_r2_of_several_outputs_weighs_them_by_their_variance_as_the_networks_see_it(scale_target: bool) -> None:
+    y, y_val = (np.column_stack([own, 3 * own**2 / 50]) for own in (T, T_VAL))
+    model = mlpr(n_members=1, scale_target=scale_target, max_epochs=5).fit(X, y, X_val=X_VAL, y_val=y_val)
+    targets, (history,) = model.fitted_.targets, model.history_
+    seen = [(own - targets.center) / targets.scale for own in (y_val, model.predict(X_VAL))]
+    expected = r2_score(*seen, multioutput="variance_weighted")
+    assert history["val_r2"][history["best_epoch"] - 1] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("targets", ["multilabel", "joint"])
+def test_the_accuracy_of_several_labels_counts_rows_with_all_of_them_right(targets: str) -> None:
+    y, y_val = ((np.column_stack([own[:, 0] > 0, own[:, 1] > 0, own[:, 2] > 0]).astype(int)) for own in (X, X_VAL))
+    if targets == "joint":
+        y, y_val = y + 1, y_val + 1
+    model = mlp(n_members=1, max_epochs=5, learning_rate=0.02).fit(X, y, X_val=X_VAL, y_val=y_val)
+    (history,) = model.history_
+    score = model.score(X_VAL, y_val)
+    assert 0.1 < score < (model.predict(X_VAL) == y_val).mean()
+    assert history["val_accuracy"][history["best_epoch"] - 1] == pytest.approx(score, abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [mlp, mlpr])
+def test_the_metric_of_each_member_is_that_of_its_own_rows_by_their_weights(make: Any) -> None:
+    y, weights = (Y if make is mlp else T), np.random.default_rng(0).uniform(0.1, 5, len(X))
+    model = make(n_members=2, validation_fraction=0.3)
+    prepared = model._prepare(X, y, weights)
+    trained = model._train(prepared)
+    model._keep(prepared, trained, None)
+    for position, history in enumerate(model.history_):
+        rows = prepared.jobs[position].member.val.numpy()
+        alone = copy.copy(model)
+        one = {name: values[position : position + 1] for name, values in model.fitted_.parameters.items()}
+        alone.fitted_ = replace(model.fitted_, parameters=one, seeds=[0])
+        metric = history["val_accuracy" if make is mlp else "val_r2"][history["best_epoch"] - 1]
+        assert metric == pytest.approx(alone.score(X[rows], y[rows], weights[rows]), abs=1e-5)
+
+
+def test_where_targets_to_validate_on_do_not_vary_r2_is_1_or_0_as_in_scikit_learn() -> None:
+    (history,) = mlpr(n_members=1).fit(X, T, X_val=X_VAL, y_val=np.full(len(X_VAL), 0.1)).history_
+    assert history["val_r2"] == [0.0] * 3
+    (history,) = mlpr(n_members=1).fit(X, np.full(len(X), 7.3)).history_
+    assert history["val_r2"] == [1.0] * 3
 
 
 def test_patience_stops_a_member_after_so_many_epochs_without_a_better_one() -> None:
@@ -141,8 +187,6 @@ def test_rows_that_no_member_trains_on_are_not_looked_at(make: Any) -> None:
 
 
 def test_members_that_diverge_are_left_out_with_a_warning() -> None:
-    from dataclasses import replace
-
     from sklearn.exceptions import ConvergenceWarning
 
     model = mlp(n_members=3)

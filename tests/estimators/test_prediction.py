@@ -52,6 +52,17 @@ def test_columns_are_matched_by_name_in_any_order(from_pandas: Any) -> None:
         assert from_pandas.score(shuffled, Y) == from_pandas.score(F, Y)
 
 
+def test_a_level_without_training_rows_counts_as_the_mean_of_the_others() -> None:
+    model = mlp(n_members=2, max_one_hot=0).fit(F[["town"]], Y)
+    table, untrained = model.fitted_.parameters["embed_level"], model.fitted_.encoder.untrained_levels
+    assert untrained
+    trained = [level for level in range(table.shape[1]) if level not in untrained]
+    for level in untrained:
+        np.testing.assert_allclose(table[:, level], table[:, trained].mean(dim=1), rtol=1e-6)
+    strange = model.predict_proba(pd.DataFrame({"town": ["nowhere", None]}))
+    assert (strange[0] == strange[1]).all()
+
+
 def test_wrong_names_are_listed(from_pandas: Any) -> None:
     wrong = F.rename(columns={"size": "Size", "town": "city"})
     with pytest.raises(ValueError, match=r"unseen at fit time:\n- Size\n- city\n.*now missing:\n- size\n- town\n"):

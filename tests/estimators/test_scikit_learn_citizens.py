@@ -18,11 +18,13 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, StackingRegressor, VotingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
 
+from tabgnm import FleetSearchCV
 from tests.estimators.examples import LEARNS, frame, gnm, gnmr, mlp, mlpr, numbers
 
 X, Y, T = numbers(160)
@@ -84,6 +86,18 @@ def test_metadata_routing_brings_weights_to_fit_and_score() -> None:
         pipeline = make_pipeline(FunctionTransformer(), model).fit(X, y, sample_weight=weights)
         assert pipeline.predict(X).shape == (160,)
     assert not np.allclose(found["estimator"][0].predict_proba(X), plain["estimator"][0].predict_proba(X))
+    for (_, test), fitted, score in zip(
+        StratifiedKFold(2).split(X, y), found["estimator"], found["test_score"], strict=True
+    ):
+        assert score == fitted.score(X[test], y[test], weights[test]) != fitted.score(X[test], y[test])
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_only_a_seed_makes_an_estimator_deterministic(make: Any) -> None:
+    for seed, chance in ((0, False), (None, True)):
+        estimator = make(random_state=seed)
+        for own in (estimator, FleetSearchCV(estimator, {"dropout": [0.0]})):
+            assert get_tags(own).non_deterministic is chance
 
 
 @pytest.mark.parametrize("make", ALL)

@@ -1,5 +1,7 @@
 """FleetSearchCV gives what scikit-learn's searches give, trained as fleets."""
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +23,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_score,
 )
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier
@@ -50,11 +52,15 @@ def failing() -> Iterator[None]:
 
 def same_results(ours: Any, theirs: Any, tolerance: float) -> None:
     assert set(ours.cv_results_) == set(theirs.cv_results_)
+    scores = [name for name in theirs.cv_results_ if re.search("_(test|train)_", name) and not name.startswith("rank")]
+    assert scores
     for name, values in theirs.cv_results_.items():
-        if "score" in name and "time" not in name and not name.startswith("rank"):
+        if name in scores:
             np.testing.assert_allclose(ours.cv_results_[name], values, atol=tolerance, err_msg=name)
         elif name.startswith(("param", "rank")):
             assert list(ours.cv_results_[name]) == list(values), name
+        else:
+            assert name in ("mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time")
 
 
 def test_results_are_those_of_grid_search_to_1e8_in_float64(rows: Any) -> None:
@@ -85,6 +91,56 @@ def test_a_regressor_is_searched_as_well() -> None:
     theirs = GridSearchCV(estimator, grid, cv=3).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=3).fit(x, y)
     same_results(ours, theirs, 1e-8)
+
+
+def test_candidates_that_differ_in_rows_targets_or_weights_do_not_share_them(rows: Any) -> None:
+    x, y = rows[0], np.minimum(rows[1], 1)  # two classes, whose targets are what is smoothed
+    grid = [
+        {"label_smoothing": [0.0, 0.3]},
+        {"validation_fraction": [0.1, 0.4]},
+        # Rows of weight 0 are left out: other ones for each of the last two.
+        {"validation_fraction": [0.0], "class_weight": [None, "balanced", {0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}]},
+    ]
+    estimator = small(precision="float64", n_members=1)
+    theirs = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
+    ours = FleetSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
+    same_results(ours, theirs, 1e-8)
+    assert len(set(theirs.cv_results_["mean_test_score"].round(6))) == 7  # no smoothing, and a tenth, twice
+
+
+def test_candidates_whose_targets_differ_in_scale_do_not_share_them() -> None:
+    x, y = make_regression(60, n_features=3, noise=1.0, random_state=0)
+    estimator = GNMRegressor(n_members=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0)
+    grid = {"scale_target": [True, False], "validation_fraction": [0.0, 0.2]}
+    theirs = GridSearchCV(estimator, grid, cv=2, refit=False).fit(x, y)
+    same_results(FleetSearchCV(estimator, grid, cv=2, refit=False).fit(x, y), theirs, 1e-8)
+
+
+def test_estimators_among_the_candidates_are_not_changed(rows: Any) -> None:
+    scalers = [StandardScaler(), StandardScaler(with_mean=False)]
+    search = FleetSearchCV(make_pipeline(StandardScaler(), small()), {"standardscaler": scalers}, cv=2).fit(*rows)
+    assert not any(hasattr(scaler, "mean_") for scaler in scalers)
+    assert hasattr(search.best_estimator_[0], "scale_")
+
+
+def test_times_are_those_of_all_members_and_of_the_scores(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_fleets = FleetPlan.run_fleets
+
+    def slow(self: Any, **arguments: Any) -> Iterator[Any]:
+        for done in run_fleets(self, **arguments):
+            time.sleep(0.2)
+            yield done
+
+    def score(estimator: Any, x: Any, y: Any) -> float:
+        time.sleep(0.01)
+        return float(estimator.score(x, y))
+
+    monkeypatch.setattr(FleetPlan, "run_fleets", slow)
+    began = time.time()
+    search = FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=2, scoring=score, refit=False).fit(*rows)
+    results = search.cv_results_
+    assert 0.2 < 2 * results["mean_fit_time"].sum() < time.time() - began  # two folds
+    assert (results["mean_score_time"] >= 0.01).all()
 
 
 def test_candidates_drawn_at_random_are_those_of_randomized_search(rows: Any) -> None:
@@ -139,6 +195,43 @@ def test_a_pipeline_that_ends_with_an_estimator_is_searched(rows: Any) -> None:
     ours = FleetSearchCV(pipeline, grid, cv=2).fit(*rows)
     same_results(ours, theirs, 1e-8)
     np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
+
+
+@pytest.mark.parametrize("scaled_by_weight", [True, False])
+def test_metadata_is_routed_to_the_steps_of_a_pipeline(rows: Any, scaled_by_weight: bool) -> None:
+    x, y = rows
+    weights = np.random.default_rng(0).uniform(0.1, 2, len(y))
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = small(precision="float64").set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = Pipeline(
+            [("scale", StandardScaler().set_fit_request(sample_weight=scaled_by_weight)), ("net", last)]
+        )
+        arguments: dict[str, Any] = {"cv": 2, "error_score": "raise"}
+        grid = {"net__learning_rate": [0.02, 0.002]}
+        theirs = GridSearchCV(pipeline, grid, **arguments).fit(x, y, sample_weight=weights)
+        ours = FleetSearchCV(pipeline, grid, **arguments).fit(x, y, sample_weight=weights)
+        pipeline = Pipeline([("scale", StandardScaler()), ("net", last)])
+        with pytest.raises(ValueError, match=r"sample_weight.* not explicitly set as requested or not"):
+            FleetSearchCV(pipeline, grid, **arguments).fit(x, y, sample_weight=weights)
+        pipeline.set_params(transform_input=["X_val"])
+        with pytest.raises(ValueError, match=r"transform_input=\['X_val'\] .*use GridSearchCV"):
+            FleetSearchCV(pipeline, grid, **arguments).fit(x, y)
+    same_results(ours, theirs, 1e-8)
+
+
+def test_parameters_of_fit_reach_the_steps_of_a_pipeline_by_name(rows: Any) -> None:
+    x, y = rows
+    weights = np.random.default_rng(0).uniform(0.1, 2, len(y))
+    pipeline = Pipeline([("scale", StandardScaler()), ("net", small(precision="float64", scaling="none"))])
+    grid = {"net__learning_rate": [0.02, 0.002]}
+    for given in ({"scale__sample_weight": weights}, {"scale__sample_weight": weights, "net__sample_weight": weights}):
+        theirs = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(x, y, **given)
+        ours = FleetSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(x, y, **given)
+        same_results(ours, theirs, 1e-8)
+    for name in ("sample_weight", "other__sample_weight"):
+        search = FleetSearchCV(pipeline, grid, cv=2, error_score="raise")
+        with pytest.raises(ValueError, match=rf"\['{name}'\] are of no step .*for instance net__sample_weight"):
+            search.fit(x, y, **{name: weights})
 
 
 def test_candidates_of_a_pipeline_share_the_steps_before_the_last(rows: Any) -> None:
@@ -244,6 +337,28 @@ def test_what_cannot_be_searched_is_said(rows: Any) -> None:
         FleetSearchCV(small(), {"nodes": [50]}, cv=2).fit(*rows)
     with pytest.raises(ValueError, match=r"param_grid.*no candidates"):
         FleetSearchCV(small(), [], cv=2).fit(*rows)
+    with pytest.raises(ValueError, match=r"cv=.* gives no folds; expected at least one pair"):
+        FleetSearchCV(small(), {"dropout": [0.0]}, cv=[]).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("param_grid", value) for value in (5, None, [5], "dropout", {"dropout"})],
+        *[("n_iter", value) for value in (0, -1, 1.5, "a", True)],
+        *[("n_jobs", value) for value in (0, "a", 1.5)],
+        *[("refit", value) for value in (5, None, ["score"])],
+        *[("error_score", value) for value in ("foo", None, True, [1.0])],
+        *[("return_train_score", value) for value in ("yes", 1)],
+        *[("verbose", value) for value in ("a", None)],
+        *[("random_state", value) for value in (-1, "seed")],
+    ],
+    ids=str,
+)
+def test_a_parameter_of_the_search_that_cannot_be_is_named(rows: Any, name: str, value: Any) -> None:
+    search = FleetSearchCV(small(), **({"param_grid": {"dropout": [0.0]}, "cv": 2} | {name: value}))
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}={re.escape(repr(value))} .*; .*"):
+        search.fit(*rows)
 
 
 def test_a_scorer_object_is_kept(rows: Any) -> None:

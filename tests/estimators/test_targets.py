@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 
 from tests.estimators.examples import LEARNS, gnm, gnmr, mlp, mlpr, numbers
 
@@ -39,6 +39,12 @@ def test_the_decision_of_two_classes_is_the_log_of_the_odds() -> None:
     proba = model.predict_proba(X)
     np.testing.assert_allclose(model.decision_function(X), np.log(proba[:, 1] / proba[:, 0]), atol=1e-9)
     assert (model.predict(X) == (model.decision_function(X) > 0)).all()
+
+
+def test_of_a_single_class_decisions_and_probabilities_say_that_it_is_certain() -> None:
+    model = mlp().fit(X, ["only"] * len(X))
+    assert (model.predict_proba(X) == 1).all() and (model.predict_log_proba(X) == 0).all()
+    assert model.decision_function(X).tolist() == [0.0] * len(X)
 
 
 def test_multilabel_targets_are_learned_column_by_column() -> None:
@@ -80,6 +86,13 @@ def test_a_target_in_another_unit_gives_the_same_predictions_in_that_unit(make: 
     plain = make(precision="float64").fit(X, T).predict(X)
     moved = make(precision="float64").fit(X, T * scaled - 3 * scaled).predict(X)
     np.testing.assert_allclose(moved / scaled + 3, plain, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scaled", [3.0, 5.0])
+def test_a_target_that_is_standardised_already_is_no_other_case(scaled: float) -> None:
+    y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)  # a mean of exactly 0, a deviation of exactly 1
+    plain, moved = (mlpr(n_members=1, precision="float64").fit(X, y * factor).predict(X) for factor in (1.0, scaled))
+    np.testing.assert_allclose(moved / scaled, plain, rtol=1e-8)
 
 
 def test_scale_target_false_learns_the_target_as_it_is() -> None:
@@ -183,6 +196,13 @@ def test_the_score_of_a_classifier_weighs_rows() -> None:
     model = mlp().fit(X, Y)
     weights = np.random.default_rng(0).uniform(size=len(X))
     assert model.score(X, Y, weights) == pytest.approx(np.average(model.predict(X) == Y, weights=weights))
+
+
+def test_the_score_of_a_regressor_weighs_rows() -> None:
+    model = mlpr().fit(X, T)
+    weights = np.random.default_rng(0).uniform(size=len(X))
+    assert model.score(X, T, weights) == pytest.approx(r2_score(T, model.predict(X), sample_weight=weights))
+    assert abs(model.score(X, T, weights) - model.score(X, T)) > 1e-6
 
 
 def test_rare_classes_survive_and_are_predicted_as_classes() -> None:

@@ -9,13 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 import tabgnm
 from tabgnm import FleetSearchCV, GNMClassifier, MLPClassifier, MLPRegressor
 from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
-from tests.modelfile.examples import CASES, N_ROWS, QUICK, codes, content, fitted, frame, numbers, table_for, target
+from tests.modelfile.examples import (
+    CASES,
+    N_ROWS,
+    QUICK,
+    codes,
+    content,
+    fitted,
+    frame,
+    mlp_regressor,
+    numbers,
+    table_for,
+    target,
+)
 
 
 def assert_identical(a: Any, b: Any) -> None:
@@ -110,6 +123,27 @@ def test_training_goes_on_from_a_file_as_it_would_have_without_one(case: str) ->
     assert_identical(told(same, X), told(loaded, X))
     assert to_bytes(loaded) == to_bytes(same)
     assert len(loaded.history_[0]["train_loss"]) == 3 + 1 + 1 + 2
+
+
+def test_a_file_remembers_what_the_weights_were_made_for() -> None:
+    model = pickle.loads(pickle.dumps(fitted("kinds by position")))
+    model.set_params(hidden=(7,), n_members=3, column_kinds={0: "number"}, max_epochs=2)
+    loaded = from_bytes(to_bytes(model))
+    assert loaded.get_params() == model.get_params() and to_bytes(loaded) == to_bytes(model)
+    for changed in (model, loaded):
+        with pytest.raises(ValueError, match=r"column_kinds=.* was \{0: 'ignore', 2: 'number'\} when training began"):
+            changed.partial_fit(numbers(), target())
+        changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_members=2)
+        with pytest.raises(ValueError, match=r"hidden=\(7,\) was \(5,\) when training began"):
+            changed.partial_fit(numbers(), target())
+        changed.set_params(hidden=(5,)).partial_fit(numbers(), target())
+    assert to_bytes(loaded) == to_bytes(model)
+
+
+def test_a_device_of_torch_is_written_by_its_name() -> None:
+    model = mlp_regressor(numbers(), target(), device=torch.device("cpu"))
+    loaded = from_bytes(to_bytes(model))
+    assert loaded.device == "cpu" and (loaded.predict(numbers()) == model.predict(numbers())).all()
 
 
 def test_a_loaded_model_can_be_fitted_to_another_table() -> None:

@@ -1,0 +1,54 @@
+"""What a search can be told; errors name the value, what was expected and what to do."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabgnm.estimators.checks import check_flag, check_integer, check_random, check_verbose
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.search import FleetSearchCV
+
+
+def check_search(search: FleetSearchCV) -> None:
+    """Raise where a parameter cannot be, before any data is looked at.
+
+    What scikit-learn is told, the scores, the folds and the values of a grid, it checks itself.
+    """
+    grids(search.param_grid)
+    if search.n_iter is not None:
+        check_integer("n_iter", search.n_iter)
+    n_jobs, refit, error_score = search.n_jobs, search.refit, search.error_score
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs={n_jobs!r} is no number of threads; use None, a number from 1 on, or -1 for all cores"
+        )
+    if not isinstance(refit, bool | np.bool_ | str) and not callable(refit):
+        raise TypeError(
+            f"refit={refit!r} has type {type(refit).__name__}; use True, False, the name of a score or a function that "
+            "chooses from cv_results_"
+        )
+    if error_score != "raise" and (isinstance(error_score, bool) or not isinstance(error_score, numbers.Real)):
+        raise ValueError(f"error_score={error_score!r} is no score; use 'raise', or a number such as numpy.nan")
+    check_flag("return_train_score", search.return_train_score)
+    check_verbose(search.verbose)
+    check_random(search.random_state)
+
+
+def grids(param_grid: Any) -> list[Mapping[str, Any]]:
+    """Return the grids that are searched, one or several."""
+    given = [param_grid] if isinstance(param_grid, Mapping) else param_grid
+    if not isinstance(given, list | tuple) or not all(isinstance(grid, Mapping) for grid in given):
+        raise TypeError(
+            f"param_grid={param_grid!r:.100} is no grid; expected a dict of lists, such as "
+            "{'learning_rate': [0.01, 0.001]}, or a list of such dicts"
+        )
+    if not given:
+        raise ValueError(
+            f"param_grid={param_grid!r} leaves no candidates; expected a dict of lists, or a list of such dicts"
+        )
+    return list(given)
