@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_method_params
 
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
+from tabgnm.table import RawTable, read_table
 from tabgnm.training import FleetPlan, Table, TrainedModel
 
 if TYPE_CHECKING:
@@ -273,6 +274,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                     f"steps {steps}", partial(self._first_steps, fit.estimator, rows, targets)
                 )
                 fit.estimator.steps[:-1] = first
+            else:  # a part of the whole table: errors name the rows of that one
+                rows = fold.part("table", partial(_part_of_table, X, fold.train))
             fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
         except Exception:
             if self.error_score == "raise":
@@ -359,6 +362,11 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             if name == "test_scores":
                 result["score_time"] = time.time() - began
         return result
+
+
+def _part_of_table(X: Any, rows: Any) -> RawTable:
+    raw = read_table(X)
+    return raw.take(np.arange(raw.n_rows)[rows])  # splitters give positions or a mask
 
 
 def _last_step(estimator: Any) -> TabularEstimator:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.table.errors import CellTypeError, TableError
+from tabgnm.table.rows import Rows, row_number
 
 CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time", "text"]
 
@@ -45,8 +46,8 @@ def _kind_of_type(kind: type) -> CellKind | None:
     return "time" if issubclass(kind, datetime.time) else None
 
 
-def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
-    """Return what all cells of a column are, where they are Python objects.
+def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: Rows | None = None) -> CellKind:
+    """Return what all cells of a column are, where they are Python objects; `rows` of the table, for messages.
 
     Numbers and booleans together are numbers; any other mixture is text, that is, a category.
 
@@ -62,10 +63,10 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
         if issubclass(kind, complex | np.complexfloating):
             raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
         if issubclass(kind, dict | list | set | frozenset | tuple | np.ndarray | bytearray | memoryview):
-            row, cell = next((row, cell) for row, cell in enumerate(cells) if type(cell) is kind)
+            place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
             raise CellTypeError(
-                f"column {column!r} has a {kind.__name__} in row {row} ({cell!r:.60}), but a cell given as argument "
-                "must be a string or a number; spread it over several columns or leave the column out"
+                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}), but a cell "
+                "given as argument must be a string or a number; spread it over several columns or leave the column out"
             )
         known = _kind_of_type(kind)
         if known in ("number", "datetime", "duration") and all(is_missing(c) for c in cells if type(c) is kind):

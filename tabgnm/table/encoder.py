@@ -12,7 +12,7 @@ from tabgnm.table.columns import ColumnTable
 from tabgnm.table.errors import TableError
 from tabgnm.table.layout import EmbeddingNumbers, Layout
 from tabgnm.table.numbers import NumberMaps
-from tabgnm.table.plans import ColumnPlan, plan_column, read_numbers, refuse_infinity
+from tabgnm.table.plans import ColumnPlan, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
@@ -185,7 +185,7 @@ class TableEncoder:
             part = raw.source if raw.n_rows <= step else raw.source.take(slice(start, start + step))
             out = encoded[start : start + step]
             if layout.features:
-                self._encode_numbers(part, out, start)
+                self._encode_numbers(part, out)
             for slot in layout.categories:
                 codes = slot.levels.codes(part.cells(slot.column))
                 if slot.encoding == "embedding":
@@ -199,14 +199,14 @@ class TableEncoder:
                     out[:, slot.indicator] = codes == 0
         return encoded
 
-    def _encode_numbers(self, part: Source, out: NDArray[Any], first_row: int) -> None:
+    def _encode_numbers(self, part: Source, out: NDArray[Any]) -> None:
         numbers = self._read_numbers(part)
         missing = None
         if not np.isfinite(numbers).all():
             missing = np.isnan(numbers)
             if np.isinf(numbers).any():
-                for row, slot in zip(numbers, self._layout.features, strict=True):
-                    refuse_infinity(row, self.plans[slot.column].name, first_row)
+                for own, slot in zip(numbers, self._layout.features, strict=True):
+                    refuse_infinity(own, self.plans[slot.column].name, part.row)
             of_feature, to_column = self._indicators
             out[:, to_column] = missing[of_feature].T
         self._maps.apply(numbers, missing)
@@ -223,14 +223,14 @@ class TableEncoder:
         block = part.block(self._columns_read) if self._only_numbers else None
         if block is not None:
             for index in self._booleans:
-                check_booleans(block[index], self.plans[self._columns_read[index]].name)
+                check_booleans(block[index], self.plans[self._columns_read[index]].name, part.row)
             return block
         numbers = np.empty((len(self._columns_read), part.n_rows))
         read: dict[int, Floats] = {}
         for index, slot in enumerate(self._layout.features):
             if slot.column not in read:
                 plan = self.plans[slot.column]
-                read[slot.column] = read_numbers(part, slot.column, plan.name, plan.kind)
+                read[slot.column] = numbers_of(part.values(slot.column, plan.name), plan.name, plan.kind)
             place = DATE_PARTS.index(slot.feature.part) if slot.feature.part else 0
             numbers[index] = read[slot.column][place]
         return numbers

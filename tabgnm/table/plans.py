@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -82,9 +83,8 @@ def inferred_kind(values: Values) -> Kind:
     return values.kind
 
 
-def read_numbers(source: Source, column: int, name: str, kind: Kind) -> Floats:
+def numbers_of(values: Values, name: str, kind: Kind) -> Floats:
     """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates."""
-    values = source.values(column, name)
     if kind == "datetime":
         return date_parts(as_moments(values, name))
     if kind == "boolean":
@@ -94,14 +94,14 @@ def read_numbers(source: Source, column: int, name: str, kind: Kind) -> Floats:
     return as_seconds(values, name, kind)[None]
 
 
-def refuse_infinity(numbers: Floats, name: str, first_row: int = 0) -> None:
-    """Raise where a column has a number that is infinite."""
+def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) -> None:
+    """Raise where a column has a number that is infinite; `row_of` gives the table's row for a position."""
     infinite = np.isinf(numbers)
     if infinite.any():
-        row = int(infinite.argmax())
+        place = int(infinite.argmax())
         raise TableError(
-            f"Input X contains infinity or a value too large for dtype('float64'): column {name!r} has {numbers[row]} "
-            f"in row {first_row + row}; replace it by a number, or by NaN where it means a missing value"
+            f"Input X contains infinity or a value too large for dtype('float64'): column {name!r} has "
+            f"{numbers[place]} in row {row_of(place)}; replace it by a number, or by NaN where it means a missing value"
         )
 
 
@@ -110,20 +110,21 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
     if override == "ignore":
         return ColumnPlan(name, "ignore", note="left out as asked")
     kind: Any = override
-    if override is None or override == "datetime":
+    if kind != "category":
         values = source.values(column, name)
-        kind = override or inferred_kind(values)
+        kind = kind or inferred_kind(values)
     if kind == "category":
         return _plan_category(source.cells(column), name, settings)
-    return _plan_numbers(read_numbers(source, column, name, kind), name, kind, settings)
+    return _plan_numbers(values, name, kind, settings)
 
 
-def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
+def _plan_numbers(values: Values, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
+    numbers = numbers_of(values, name, kind)
     missing = np.isnan(numbers[0])
     n_missing = int(missing.sum())
     if n_missing == len(missing):
         return ColumnPlan(name, kind, n_missing, note="all missing: not used")
-    refuse_infinity(numbers[0], name)
+    refuse_infinity(numbers[0], name, values.row)
     features = []
     for part, row in zip(DATE_PARTS if kind == "datetime" else ("",), numbers, strict=True):
         present = np.sort(row[~missing] if n_missing else row)

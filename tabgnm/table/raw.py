@@ -53,7 +53,7 @@ class RawTable:
         return list(self._names)
 
     def take(self, rows: slice | ArrayLike) -> RawTable:
-        """Return the table of these rows (a slice or positions)."""
+        """Return the table of these rows (a slice or positions); errors name rows of the table that was read."""
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
             rows = rows.astype(np.intp) if rows.shape == (0,) else rows  # numpy takes an empty list for floats

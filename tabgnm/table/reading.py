@@ -29,7 +29,7 @@ def read_table(X: Any) -> RawTable:
     X : array, frame, sparse matrix or list of rows
         2-D numpy array (of numbers, strings, dates or objects), frame of pandas, polars (also lazy), pyarrow or
         another library that narwhals knows, scipy sparse matrix of any format, list of rows, or anything that numpy
-        can make a 2-D array of.
+        can make a 2-D array of. A `RawTable` is returned as it is.
 
     Returns
     -------
@@ -45,6 +45,8 @@ def read_table(X: Any) -> RawTable:
     """
     if isinstance(X, np.ndarray):
         return _of_array(X)
+    if isinstance(X, RawTable):
+        return X
     if sparse.issparse(X):
         return _of_sparse(X)
     if isinstance(X, list | tuple):

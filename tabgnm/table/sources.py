@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.table.errors import CellTypeError
+from tabgnm.table.rows import Rows, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array, values_of_cells
-
-Rows = slice | NDArray[np.integer[Any]]
 
 
 class Source(Protocol):
@@ -36,25 +35,29 @@ class Source(Protocol):
     def block(self, columns: Sequence[int]) -> Floats | None:
         """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
 
+    def row(self, position: int) -> int:
+        """Return which row of the table that was read stands there, for messages."""
+
 
 class ArraySource:
     """A 2-D array of booleans or real numbers."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: NDArray[Any], rows: Rows | None = None) -> None:
         self.array = array
         self.n_rows, self.n_columns = array.shape
+        self._rows = rows
 
     def take(self, rows: Rows) -> ArraySource:
         """Return these rows: a view for a slice, a copy otherwise."""
-        return ArraySource(self.array[rows])
+        return ArraySource(self.array[rows], taken(self._rows, self.n_rows, rows))
 
     def select(self, columns: Sequence[int]) -> ArraySource:
         """Return these columns."""
-        return ArraySource(self.array[:, list(columns)])
+        return ArraySource(self.array[:, list(columns)], self._rows)
 
     def values(self, column: int, name: str) -> Values:
         """Return the cells of a column."""
-        return values_of_array(self.array[:, column], name)
+        return values_of_array(self.array[:, column], name, self._rows)
 
     def cells(self, column: int) -> Sequence[Any]:
         """Return the cells of a column as Python objects."""
@@ -65,22 +68,27 @@ class ArraySource:
         # Indexing copies, also where nothing has to be converted.
         return self.array.T[np.asarray(columns, dtype=np.intp)].astype(np.float64, order="C", copy=False)
 
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
+
 
 class SparseSource:
     """A scipy sparse matrix in CSR format; it is made dense only a few columns, or a few rows, at a time."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, rows: Rows | None = None) -> None:
         self.matrix = matrix
         self.n_rows, self.n_columns = matrix.shape
+        self._rows = rows
         self._by_column: Any = None
 
     def take(self, rows: Rows) -> SparseSource:
         """Return these rows, still sparse."""
-        return SparseSource(self.matrix[rows])
+        return SparseSource(self.matrix[rows], taken(self._rows, self.n_rows, rows))
 
     def select(self, columns: Sequence[int]) -> SparseSource:
         """Return these columns, still sparse."""
-        return SparseSource(self.matrix[:, list(columns)])
+        return SparseSource(self.matrix[:, list(columns)], self._rows)
 
     def _column(self, column: int) -> NDArray[Any]:
         if self._by_column is None:
@@ -93,7 +101,7 @@ class SparseSource:
 
     def values(self, column: int, name: str) -> Values:
         """Return the cells of a column, dense."""
-        return values_of_array(self._column(column), name)
+        return values_of_array(self._column(column), name, self._rows)
 
     def cells(self, column: int) -> Sequence[Any]:
         """Return the cells of a column as Python objects."""
@@ -102,6 +110,10 @@ class SparseSource:
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new dense array."""
         return ArraySource(self.matrix.toarray()).block(columns)
+
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
 
 
 class Column:
@@ -127,8 +139,8 @@ class Column:
             self._values = self._read()
         known = self._values
         if isinstance(known, Values):
-            return known if rows is None else Values(known.kind, known.data[rows])
-        return values_of_cells(known if rows is None else known[rows], name)
+            return known if rows is None else Values(known.kind, known.data[rows], rows)
+        return values_of_cells(known if rows is None else known[rows], name, rows)
 
     def cells(self, rows: Rows | None) -> NDArray[Any]:
         """Return the cells in these rows as Python objects, exactly as they are."""
@@ -175,17 +187,9 @@ class ColumnsSource:
 
     def take(self, rows: Rows) -> ColumnsSource:
         """Return these rows; the columns are shared, and read once for all parts of a table."""
-        if self._rows is None and isinstance(rows, slice):
-            span = range(self.n_rows)[rows]
-            if span.step == 1:  # stays a slice, of which arrays are views
-                return ColumnsSource(self._columns, len(span), slice(span.start, max(span.start, span.stop)))
-        chosen = self._row_numbers()[rows]
-        return ColumnsSource(self._columns, len(chosen), chosen)
-
-    def _row_numbers(self) -> NDArray[np.integer[Any]]:
-        if self._rows is None:
-            return np.arange(self.n_rows)
-        return np.arange(self._rows.start, self._rows.stop) if isinstance(self._rows, slice) else self._rows
+        chosen = taken(self._rows, self.n_rows, rows)
+        n_rows = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
+        return ColumnsSource(self._columns, n_rows, chosen)
 
     def select(self, columns: Sequence[int]) -> ColumnsSource:
         """Return these columns."""
@@ -202,6 +206,10 @@ class ColumnsSource:
     def block(self, columns: Sequence[int]) -> None:  # noqa: ARG002 - the other sources need it
         """Return None: columns are read one by one."""
         return
+
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
 
 
 def _object_array(cells: Sequence[Any]) -> NDArray[Any]:

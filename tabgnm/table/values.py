@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tabgnm.table.cells import CellKind, canonical_cells, is_missing, kind_of_cells, naive
 from tabgnm.table.errors import TableError
+from tabgnm.table.rows import Rows, row_number
 
 Floats = NDArray[np.float64]
 
@@ -33,40 +34,47 @@ class Values:
         What `data` is: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us] in
         UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
     data : 1-D array
+    rows : Rows or None
+        Which rows of the table these are, for messages; None for all.
     """
 
     kind: CellKind
     data: NDArray[Any]
+    rows: Rows | None = None
+
+    def row(self, position: int) -> int:
+        """Row of the table in which a cell stands."""
+        return row_number(self.rows, position)
 
 
-def values_of_cells(cells: NDArray[Any], column: str) -> Values:
+def values_of_cells(cells: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
     """Return the values of a column of Python objects (1-D object array), by what all of them are."""
-    kind = kind_of_cells(cells, column)
+    kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
-        return Values(kind, _floats(cells, column))
+        return Values(kind, _floats(Values(kind, cells, rows), column), rows)
     if kind == "datetime":
-        return Values(kind, np.array([_moment(cell) for cell in cells], dtype="datetime64[us]"))
+        return Values(kind, np.array([_moment(cell) for cell in cells], dtype="datetime64[us]"), rows)
     if kind in ("duration", "time"):
-        return Values(kind, np.array([_seconds(cell) for cell in cells], dtype=np.float64))
-    return Values(kind, cells)
+        return Values(kind, np.array([_seconds(cell) for cell in cells], dtype=np.float64), rows)
+    return Values(kind, cells, rows)
 
 
-def values_of_array(array: NDArray[Any], column: str) -> Values:
+def values_of_array(array: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
     """Return the values of a column that is a 1-D array of any dtype."""
     kind = array.dtype.kind
     if kind == "b":
-        return Values("boolean", array)
+        return Values("boolean", array, rows)
     if kind in "iuf":
-        return Values("number", array)
+        return Values("number", array, rows)
     if kind == "M":
-        return Values("datetime", array.astype("datetime64[us]"))
+        return Values("datetime", array.astype("datetime64[us]"), rows)
     if kind == "m":
-        return Values("duration", seconds_of(array))
+        return Values("duration", seconds_of(array), rows)
     if kind == "c":
         raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
     if kind in "UST":
-        return Values("text", array.astype(object))
-    return values_of_cells(array, column)
+        return Values("text", array.astype(object), rows)
+    return values_of_cells(array, column, rows)
 
 
 def seconds_of(durations: NDArray[Any]) -> Floats:
@@ -76,7 +84,8 @@ def seconds_of(durations: NDArray[Any]) -> Floats:
     return seconds
 
 
-def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
+def _floats(values: Values, column: str) -> Floats:
+    cells = values.data
     if not any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in set(map(type, cells))):
         try:
             return np.asarray(cells, dtype=np.float64)  # fast; knows None but not pandas.NA, and takes NaT for a number
@@ -89,11 +98,12 @@ def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
             numbers[row] = np.nan if is_missing(cell) else float(cell)
     except OverflowError:
         raise TableError(
-            f"column {column!r} contains infinity or a value too large for float64 in row {row}: {cells[row]!r:.40}"
+            f"column {column!r} contains infinity or a value too large for float64 in row {values.row(row)}: "
+            f"{cells[row]!r:.40}"
         ) from None
     except (TypeError, ValueError):
         raise TableError(
-            f"column {column!r} has {cells[row]!r:.60} in row {row}, which is not a number{_REMEDY}"
+            f"column {column!r} has {cells[row]!r:.60} in row {values.row(row)}, which is not a number{_REMEDY}"
         ) from None
     return numbers
 
@@ -134,7 +144,7 @@ def as_numbers(values: Values, column: str) -> Floats:
         return np.full(len(values.data), np.nan)
     if values.kind == "datetime":
         raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
-    return _floats(values.data, column)
+    return _floats(values, column)
 
 
 def as_booleans(values: Values, column: str) -> Floats:
@@ -144,21 +154,23 @@ def as_booleans(values: Values, column: str) -> Floats:
         for row, cell in enumerate(canonical_cells(values.data)):
             if cell is not None and cell.lower() not in _BOOLEANS:
                 raise TableError(
-                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {row}{_REMEDY}"
+                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {values.row(row)}{_REMEDY}"
                 )
             numbers[row] = np.nan if cell is None else _BOOLEANS[cell.lower()]
         return numbers
     numbers = as_numbers(values, column)
-    check_booleans(numbers, column)
+    check_booleans(numbers, column, values.row)
     return numbers
 
 
-def check_booleans(numbers: Floats, column: str) -> None:
+def check_booleans(numbers: Floats, column: str, row_of: Callable[[int], int]) -> None:
     """Raise where a column that was boolean in fit has another number than 0 or 1."""
     other = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
     if other.any():
-        row = int(other.argmax())
-        raise TableError(f"column {column!r} was boolean in fit, and now has {numbers[row]} in row {row}{_REMEDY}")
+        place = int(other.argmax())
+        raise TableError(
+            f"column {column!r} was boolean in fit, and now has {numbers[place]} in row {row_of(place)}{_REMEDY}"
+        )
 
 
 def as_seconds(values: Values, column: str, kind: str) -> Floats:
@@ -188,8 +200,8 @@ def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
             moments[row] = _moment(_parsed(cell) if isinstance(cell, str) else cell)
     except (TypeError, ValueError):
         raise TableError(
-            f"column {column!r} has {values.data[row]!r:.60} in row {row}, which is not a date in ISO format such as "
-            "'2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
+            f"column {column!r} has {values.data[row]!r:.60} in row {values.row(row)}, which is not a date in ISO "
+            "format such as '2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
         ) from None
     return moments
 
