@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -82,7 +83,8 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: Rows |
 def canonical(value: Any) -> str | None:
     """Return the string that a category's level is known by; None for a missing cell.
 
-    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level.
+    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level; so are 0.1
+    in float32 and in float64, and a moment or duration in every type that can hold it, in microseconds.
 
     Examples
     --------
@@ -97,18 +99,51 @@ def canonical(value: Any) -> str | None:
         return str(bool(value))
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
-    if isinstance(value, np.timedelta64 | datetime.timedelta):
-        return str(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        micros = value.astype(f"{value.dtype.kind}8[us]").item()
+        return canonical(micros)
+    if isinstance(value, datetime.timedelta):  # pandas writes its own in another way
+        return str(datetime.timedelta(value.days, value.seconds, value.microseconds))
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, float | np.floating):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+        return _number_text(number) if number.is_integer() else _number_text(_shortest(number))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
-        return naive(value).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+        whole: Any = value  # that of pandas has nanoseconds
+        return _moment_text(whole.replace(nanosecond=0) if getattr(value, "nanosecond", 0) else value)
     return str(value)
+
+
+def _number_text(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+
+
+def _moment_text(moment: datetime.datetime) -> str:
+    return naive(moment).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+
+
+def _shortest(number: float) -> float:
+    """Return the shortest decimal that float32 has for a number which it holds; any other number as it is.
+
+    So what was 0.1 before it went through float32, and was made wider to 0.10000000149011612 or not, is 0.1 again.
+    """
+    try:
+        narrow = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return number
+    return float(str(np.float32(number))) if narrow == number else number
+
+
+def former_text(value: Any) -> str | None:
+    """Return the text that the first model files have for a level, if `canonical` may give another one; else None."""
+    if isinstance(value, float | np.floating):
+        return _number_text(float(value))
+    if isinstance(value, datetime.datetime):
+        return _moment_text(value)
+    return str(value) if isinstance(value, np.datetime64 | np.timedelta64 | datetime.timedelta) else None
 
 
 def naive(moment: datetime.datetime) -> datetime.datetime:
@@ -116,8 +151,8 @@ def naive(moment: datetime.datetime) -> datetime.datetime:
     return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
-def canonical_cells(cells: Iterable[Any]) -> list[str | None]:
-    """Return `canonical` of every cell, computed once for each distinct one."""
+def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] = canonical) -> list[str | None]:
+    """Return the text of every cell, computed once for each distinct one."""
     # The type is part of the key: 1, 1.0 and True are equal, but True is another level.
     known: dict[Any, str | None] = {}
     result: list[str | None] = []
@@ -129,8 +164,8 @@ def canonical_cells(cells: Iterable[Any]) -> list[str | None]:
         try:
             result.append(known[key])
         except KeyError:
-            known[key] = level = canonical(cell)
+            known[key] = level = text_of(cell)
             result.append(level)
         except TypeError:  # not hashable
-            result.append(canonical(cell))
+            result.append(text_of(cell))
     return result
