@@ -100,10 +100,10 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, np.datetime64 | np.timedelta64):
-        micros = value.astype(f"{value.dtype.kind}8[us]").item()
-        return canonical(micros)
-    if isinstance(value, datetime.timedelta):  # pandas writes its own in another way
-        return str(datetime.timedelta(value.days, value.seconds, value.microseconds))
+        micros, too_far = in_microseconds(value)
+        return canonical(micros.item()) if too_far is None else str(value)
+    if isinstance(value, datetime.timedelta):
+        return _duration_text(value)
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, float | np.floating):
@@ -119,6 +119,13 @@ def canonical(value: Any) -> str | None:
 
 def _number_text(number: float) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+
+
+def _duration_text(duration: datetime.timedelta) -> str:
+    try:  # pandas writes its own in another way
+        return str(datetime.timedelta(duration.days, duration.seconds, duration.microseconds))
+    except OverflowError:
+        return str(duration)
 
 
 def _moment_text(moment: datetime.datetime) -> str:
@@ -144,6 +151,23 @@ def former_text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime):
         return _moment_text(value)
     return str(value) if isinstance(value, np.datetime64 | np.timedelta64 | datetime.timedelta) else None
+
+
+def in_microseconds(values: Any) -> tuple[Any, Any]:
+    """Return moments or durations of numpy (an array or a single one) in microseconds, and where these cannot be.
+
+    numpy gives any number for what is out of range, so the way back has to lead to where it began.
+
+    Returns
+    -------
+    datetime64[us] or timedelta64[us], like `values`
+    bool, like `values`, or None if all are in range
+    """
+    micros = values.astype(f"{values.dtype.kind}8[us]")
+    if np.datetime_data(values.dtype)[0] not in ("Y", "M", "W", "D", "h", "m", "s", "ms"):
+        return micros, None
+    too_far = (micros.astype(values.dtype) != values) & ~np.isnat(values)
+    return micros, too_far if too_far.any() else None
 
 
 def naive(moment: datetime.datetime) -> datetime.datetime:

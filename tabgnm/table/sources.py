@@ -9,9 +9,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from tabgnm.table.cells import in_microseconds
 from tabgnm.table.errors import CellTypeError
 from tabgnm.table.rows import Rows, row_number, taken
-from tabgnm.table.values import Floats, Values, values_of_array, values_of_cells
+from tabgnm.table.values import Floats, Values, values_of_array
 
 
 class Source(Protocol):
@@ -128,8 +129,8 @@ class Column:
     def __init__(self, data: NDArray[Any] | nw.Series[Any], name: str) -> None:
         self._data = data
         self._name = name
-        # Values where the type is the column's own, an object array where every cell decides: then a table of some
-        # rows is judged by these rows alone.
+        # Values where the type is the column's own, an array where every cell may be refused or decide the type: then a
+        # table of some rows is judged by these rows alone.
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
 
@@ -140,7 +141,7 @@ class Column:
         known = self._values
         if isinstance(known, Values):
             return known if rows is None else Values(known.kind, known.data[rows], rows)
-        return values_of_cells(known if rows is None else known[rows], name, rows)
+        return values_of_array(known if rows is None else known[rows], name, rows)
 
     def cells(self, rows: Rows | None) -> NDArray[Any]:
         """Return the cells in these rows as Python objects, exactly as they are."""
@@ -154,13 +155,16 @@ class Column:
             _refuse_nested(data.dtype, self._name)
             return _object_array(data.to_list())
         if data.dtype.kind in "Mm":
-            data = data.astype(f"{data.dtype.kind}8[us]")  # in nanoseconds, numpy gives integers
+            micros, too_far = in_microseconds(data)
+            if too_far is not None:
+                return _object_array(list(data))
+            data = micros  # in nanoseconds, numpy gives integers
         return data if data.dtype.kind == "O" else data.astype(object)
 
     def _read(self) -> Values | NDArray[Any]:
         data = self._data
         if not isinstance(data, nw.Series):
-            return self.cells(None) if data.dtype.kind == "O" else values_of_array(data, self._name)
+            return data if data.dtype.kind in "OMm" else values_of_array(data, self._name)
         dtype = data.dtype
         if dtype.is_numeric():
             array = (data.cast(nw.Float64) if dtype == nw.Decimal else data).to_numpy()
@@ -170,7 +174,7 @@ class Column:
         if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
             array = data.to_numpy()
             if array.dtype.kind in "Mm":
-                return values_of_array(array, self._name)
+                return array
         if dtype in (nw.String, nw.Categorical, nw.Enum):
             return Values("text", self.cells(None))
         return self.cells(None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.table.cells import CellKind, canonical_cells, is_missing, kind_of_cells, naive
+from tabgnm.table.cells import CellKind, canonical_cells, in_microseconds, is_missing, kind_of_cells, naive
 from tabgnm.table.errors import TableError
 from tabgnm.table.rows import Rows, row_number
 
@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 # Parts of a moment, in the order in which they are encoded.
 DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
+_LAST_YEAR = 290_000  # numpy's microseconds end a little later
 
 _REMEDY = "; convert the column, or say what it is with column_kinds={...}"
 _BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
@@ -52,10 +53,16 @@ def values_of_cells(cells: NDArray[Any], column: str, rows: Rows | None = None) 
     kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
         return Values(kind, _floats(Values(kind, cells, rows), column), rows)
-    if kind == "datetime":
-        return Values(kind, np.array([_moment(cell) for cell in cells], dtype="datetime64[us]"), rows)
-    if kind in ("duration", "time"):
-        return Values(kind, np.array([_seconds(cell) for cell in cells], dtype=np.float64), rows)
+    if kind in ("datetime", "duration", "time"):
+        is_moment = kind == "datetime"
+        data = np.empty(len(cells), dtype="datetime64[us]" if is_moment else np.float64)
+        place = 0
+        try:
+            for place, cell in enumerate(cells):
+                data[place] = _moment(cell) if is_moment else _seconds(cell)
+        except OverflowError:
+            raise _too_far(cells[place], column, row_number(rows, place)) from None
+        return Values(kind, data, rows)
     return Values(kind, cells, rows)
 
 
@@ -66,10 +73,12 @@ def values_of_array(array: NDArray[Any], column: str, rows: Rows | None = None) 
         return Values("boolean", array, rows)
     if kind in "iuf":
         return Values("number", array, rows)
-    if kind == "M":
-        return Values("datetime", array.astype("datetime64[us]"), rows)
-    if kind == "m":
-        return Values("duration", seconds_of(array), rows)
+    if kind in "Mm":
+        micros, too_far = in_microseconds(array)
+        if too_far is not None:
+            place = int(too_far.argmax())
+            raise _too_far(array[place], column, row_number(rows, place))
+        return Values("datetime", micros, rows) if kind == "M" else Values("duration", _seconds_of(micros), rows)
     if kind == "c":
         raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
     if kind in "UST":
@@ -77,9 +86,16 @@ def values_of_array(array: NDArray[Any], column: str, rows: Rows | None = None) 
     return values_of_cells(array, column, rows)
 
 
-def seconds_of(durations: NDArray[Any]) -> Floats:
-    """Seconds of an array of timedelta64; NaN for NaT."""
-    seconds: Floats = durations.astype("timedelta64[us]").astype(np.float64) / 1e6
+def _too_far(cell: Any, column: str, row: int) -> TableError:
+    return TableError(
+        f"column {column!r} has {cell} in row {row}, beyond what microseconds in 64 bits can count (some 290,000 "
+        "years); replace it by a date or duration in that range, or by None where it means a missing value"
+    )
+
+
+def _seconds_of(durations: NDArray[Any]) -> Floats:
+    """Seconds of an array of timedelta64[us]; NaN for NaT."""
+    seconds: Floats = durations.astype(np.float64) / 1e6
     seconds[np.isnat(durations)] = np.nan
     return seconds
 
@@ -111,16 +127,27 @@ def _floats(values: Values, column: str) -> Floats:
 def _moment(cell: Any) -> Any:
     if is_missing(cell):
         return np.datetime64("NaT")
+    if isinstance(cell, np.datetime64):
+        return _in_range(cell)
     if isinstance(cell, datetime.datetime):
+        if abs(cell.year) > _LAST_YEAR:  # only those of pandas can be
+            raise OverflowError
         return np.datetime64(naive(cell).replace(fold=0), "us")
     return np.datetime64(cell, "us")
+
+
+def _in_range(cell: Any) -> Any:
+    micros, too_far = in_microseconds(cell)
+    if too_far is not None:
+        raise OverflowError
+    return micros
 
 
 def _seconds(cell: Any) -> float:
     if is_missing(cell):
         return np.nan
     if isinstance(cell, np.timedelta64):
-        return float(seconds_of(np.asarray(cell).reshape(1))[0])
+        return float(_in_range(cell).astype(np.int64)) / 1e6
     if isinstance(cell, datetime.timedelta):
         return cell.total_seconds()
     return float(cell.hour * 3600.0 + cell.minute * 60.0 + cell.second + cell.microsecond / 1e6)
@@ -198,7 +225,7 @@ def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
     try:
         for row, cell in enumerate(values.data):
             moments[row] = _moment(_parsed(cell) if isinstance(cell, str) else cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TableError(
             f"column {column!r} has {values.data[row]!r:.60} in row {values.row(row)}, which is not a date in ISO "
             "format such as '2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"

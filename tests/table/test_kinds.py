@@ -222,6 +222,40 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
         assert np.isfinite(encoder.encode(read_table(column([None, NAN], object)))).all()
 
 
+DAYS_TOO_FAR = {
+    "dates": np.array(["2024-01-01", "NaT", "600000-01-01", "2024-01-02"], dtype="M8[D]"),
+    "dates before": np.array(["2024-01-01", "NaT", "-600000-01-01", "2024-01-02"], dtype="M8[s]"),
+    "months": np.array(["2024-01", "NaT", "600000-01", "2024-02"], dtype="M8[M]"),
+    "durations": np.array([1, "NaT", 10**15, 2], dtype="m8[D]"),
+    "durations before": np.array([1, "NaT", -(2**62), 2], dtype="m8[s]"),
+}
+
+
+@pytest.mark.parametrize("case", DAYS_TOO_FAR)
+def test_moments_and_durations_beyond_the_range_of_microseconds_are_refused(case: str) -> None:
+    array = DAYS_TOO_FAR[case][:, None]
+    objects = np.empty(array.shape, dtype=object)
+    objects[:, 0] = list(array[:, 0])
+    encoder = fitted(array, rows=[0, 3])  # the others are not looked at
+    message = r"column 'x0' has .+ in row 2, beyond what microseconds in 64 bits can count \(.*\); replace it"
+    for X in (array, objects):
+        for act in (lambda X=X: fitted(X), lambda X=X: encoder.encode(read_table(X))):
+            with pytest.raises(TableError, match=message):
+                act()
+        levels = fitted(X, kinds={0: "category"})
+        assert levels.columns[0].n_levels == 3
+        for now in (array, objects):
+            np.testing.assert_array_equal(levels.encode(read_table(now)), levels.encode(read_table(X)))
+    assert np.isfinite(encoder.encode(read_table(array[:2]))).all()
+
+
+def test_moments_of_pandas_beyond_the_range_of_microseconds_are_refused() -> None:
+    far = [pd.Timestamp("2024-01-01"), pd.Timestamp(np.datetime64("600000-01-01", "s"))]
+    for X in (column(far, object), column(np.array(far, dtype="M8[s]"))):
+        with pytest.raises(TableError, match=r"column 'a' has .*600000.* in row 1, beyond"):
+            fitted(X)
+
+
 def test_integers_beyond_every_float_are_refused_by_name() -> None:
     with pytest.raises(TableError, match="column 'a' contains infinity or a value too large for float64 in row 1"):
         fitted(column([1, 10**400], object))
