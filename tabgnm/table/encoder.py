@@ -96,6 +96,8 @@ class TableEncoder:
         self._indicators = np.array(layout.indicators, dtype=np.intp).reshape(-1, 2).T
         self._columns_read = [slot.column for slot in layout.features]
         self._booleans = [index for index, slot in enumerate(layout.features) if plans[slot.column].kind == "boolean"]
+        kinds = self.settings.kinds or {}
+        self._declared = {i for i, plan in enumerate(plans) if plan.name in kinds or i in kinds}
         numeric_kinds = {plans[slot.column].kind for slot in layout.features}
         self._only_numbers = numeric_kinds <= {"number", "boolean"}
 
@@ -230,7 +232,8 @@ class TableEncoder:
         for index, slot in enumerate(self._layout.features):
             if slot.column not in read:
                 plan = self.plans[slot.column]
-                read[slot.column] = numbers_of(part.values(slot.column, plan.name), plan.name, plan.kind)
+                values, declared = part.values(slot.column, plan.name), slot.column in self._declared
+                read[slot.column] = numbers_of(values, plan.name, plan.kind, declared=declared)
             place = DATE_PARTS.index(slot.feature.part) if slot.feature.part else 0
             numbers[index] = read[slot.column][place]
         return numbers

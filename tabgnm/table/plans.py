@@ -83,14 +83,17 @@ def inferred_kind(values: Values) -> Kind:
     return values.kind
 
 
-def numbers_of(values: Values, name: str, kind: Kind) -> Floats:
-    """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates."""
+def numbers_of(values: Values, name: str, kind: Kind, *, declared: bool) -> Floats:
+    """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
+
+    `declared` says whether the kind is the user's word, not what the type of the column told.
+    """
     if kind == "datetime":
         return date_parts(as_moments(values, name))
     if kind == "boolean":
         return as_booleans(values, name)[None]
     if kind == "number":
-        return as_numbers(values, name)[None]
+        return as_numbers(values, name, declared=declared)[None]
     return as_seconds(values, name, kind)[None]
 
 
@@ -115,16 +118,16 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
         kind = kind or inferred_kind(values)
     if kind == "category":
         return _plan_category(source.cells(column), name, settings)
-    return _plan_numbers(values, name, kind, settings)
+    numbers = numbers_of(values, name, kind, declared=override is not None)
+    refuse_infinity(numbers[0], name, values.row)
+    return _plan_numbers(numbers, name, kind, settings)
 
 
-def _plan_numbers(values: Values, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
-    numbers = numbers_of(values, name, kind)
+def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
     missing = np.isnan(numbers[0])
     n_missing = int(missing.sum())
     if n_missing == len(missing):
         return ColumnPlan(name, kind, n_missing, note="all missing: not used")
-    refuse_infinity(numbers[0], name, values.row)
     features = []
     for part, row in zip(DATE_PARTS if kind == "datetime" else ("",), numbers, strict=True):
         present = np.sort(row[~missing] if n_missing else row)

@@ -160,15 +160,24 @@ def _all_missing(values: Values) -> bool:
     return values.kind == "empty" or bool(np.isnan(values.data).all())
 
 
-def as_numbers(values: Values, column: str) -> Floats:
+def as_numbers(values: Values, column: str, *, declared: bool = False, expected: str = "numbers") -> Floats:
     """Return a column as float64 numbers with NaN for missing cells; text is parsed.
+
+    Durations and times of day are seconds where the user has `declared` them numbers. Elsewhere they are refused: the
+    numbers of fit may have been hours.
 
     The result may share memory with the caller's data: it is never written to.
     """
-    if values.kind in ("number", "boolean", "duration", "time"):
+    in_seconds = values.kind in ("duration", "time")
+    if values.kind in ("number", "boolean") or (in_seconds and declared):
         return np.asarray(values.data, dtype=np.float64)
     if _all_missing(values):
         return np.full(len(values.data), np.nan)
+    if in_seconds:
+        raise TableError(
+            f"column {column!r} has {values.kind} values where {expected} are expected; convert them to numbers in the "
+            "unit of fit, for instance to seconds with .dt.total_seconds()"
+        )
     if values.kind == "datetime":
         raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
     return _floats(values, column)
@@ -185,7 +194,7 @@ def as_booleans(values: Values, column: str) -> Floats:
                 )
             numbers[row] = np.nan if cell is None else _BOOLEANS[cell.lower()]
         return numbers
-    numbers = as_numbers(values, column)
+    numbers = as_numbers(values, column, expected="booleans")
     check_booleans(numbers, column, values.row)
     return numbers
 
@@ -206,7 +215,7 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
         return np.full(len(values.data), np.nan)
     if values.kind != kind:
         raise TableError(f"column {column!r} has {values.kind} values where {kind} values are expected{_REMEDY}")
-    return as_numbers(values, column)
+    return np.asarray(values.data, dtype=np.float64)
 
 
 def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tabgnm.table import TableError, read_table
+from tabgnm.table import TableEncoder, TableError, read_table
 from tests.table.examples import NAN, column, encoded, fitted
 
 DAY = datetime.date(2024, 2, 29)
@@ -220,6 +220,25 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
             encoder.encode(read_table(column(cells)))
     for encoder in (numbers, dates, durations):
         assert np.isfinite(encoder.encode(read_table(column([None, NAN], object)))).all()
+
+
+@pytest.mark.parametrize(("now", "kind"), [([datetime.timedelta(hours=1)], "duration"), ([datetime.time(3)], "time")])
+def test_durations_and_times_are_no_numbers_as_nobody_knows_in_which_unit(now: list[Any], kind: str) -> None:
+    for then in ([1.0, 2.0, 3.0], [True, False]):
+        for X in (column(now), column(now, object), pl.DataFrame({"a": now})):
+            with pytest.raises(
+                TableError, match=f"column 'a' has {kind} values where (number|boolean)s are expected; convert"
+            ):
+                fitted(column(then)).encode(read_table(X))
+
+
+def test_durations_that_are_said_to_be_numbers_are_seconds() -> None:
+    hours = column([datetime.timedelta(hours=1), datetime.timedelta(hours=3)])
+    for kinds in ({"a": "number"}, {0: "number"}):
+        encoder = fitted(hours, scaling="none", kinds=kinds)
+        again = TableEncoder.from_state(*encoder.state())
+        for one in (encoder, again):
+            np.testing.assert_array_equal(one.encode(read_table(hours)), [[3600], [10800]])
 
 
 DAYS_TOO_FAR = {
