@@ -178,9 +178,9 @@ class TableEncoder:
             raise TableError(
                 f"X has {raw.n_columns} features, but TableEncoder is expecting {self.n_columns} features as input."
             )
-        encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=np.dtype(dtype))
-        if encoded.dtype.kind != "f":
-            raise TypeError(f"dtype={dtype!r} is no type of real numbers; use numpy.float32 or numpy.float64")
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise TypeError(f"dtype={dtype!r} cannot be encoded to; use numpy.float32 or numpy.float64")
+        encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=dtype)
         width = max(len(layout.features), raw.n_columns if layout.features else 1)
         step = max(_BLOCK_SIZE // width, 1)
         for start in range(0, raw.n_rows, step):

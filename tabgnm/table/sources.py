@@ -14,6 +14,8 @@ from tabgnm.table.errors import CellTypeError
 from tabgnm.table.rows import Rows, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
 
+_NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
+
 
 class Source(Protocol):
     """What a table asks of its cells; columns are known by position, and nothing is ever written to."""
@@ -167,7 +169,7 @@ class Column:
             return data if data.dtype.kind in "OMm" else values_of_array(data, self._name)
         dtype = data.dtype
         if dtype.is_numeric():
-            array = (data.cast(nw.Float64) if dtype == nw.Decimal else data).to_numpy()
+            array = (data.cast(nw.Float64) if dtype in _NOT_IN_NUMPY else data).to_numpy()
             return Values("number", array if array.dtype.kind in "iuf" else data.cast(nw.Float64).to_numpy())
         if dtype == nw.Boolean:
             return Values("boolean", data.cast(nw.Float64).to_numpy())

@@ -83,6 +83,13 @@ def test_decimals_are_numbers_in_every_frame() -> None:
         np.testing.assert_array_equal(encoded(X, scaling="none"), [[1.5, 0], [1.75, 1], [2, 0]])
 
 
+@pytest.mark.parametrize("dtype", [pl.Int128, pl.UInt128], ids=str)
+def test_integers_wider_than_numpy_has_them_are_numbers(dtype: Any) -> None:
+    frame = pl.DataFrame({"a": pl.Series([3, None, 2**80], dtype=dtype)})
+    np.testing.assert_array_equal(encoded(frame, scaling="none")[::2, 0], [3.0, 2.0**80])
+    assert fitted(frame, kinds={"a": "category"}).encoded_names[0] == f"a: {2**80} or 3"
+
+
 def test_a_boolean_is_0_or_1_whatever_the_scaling() -> None:
     for scaling in ("none", "standard", "robust", "quantile"):
         np.testing.assert_array_equal(encoded([[True], [False], [True]], scaling=scaling), [[1], [0], [1]])
