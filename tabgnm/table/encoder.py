@@ -69,6 +69,11 @@ class TableEncoder:
         overrides: dict[int, str] = {}
         names = raw.names
         for key, kind in (self.settings.kinds or {}).items():
+            if not isinstance(key, str) and raw.has_integer_names:
+                raise TableError(
+                    f"the kind of column {key}, given by an integer, may be meant for a name or for a position, as the "
+                    f"columns have the names {', '.join(names[:20])}; write {shortened(names)} for names"
+                )
             if isinstance(key, str) and key not in names:
                 raise TableError(
                     f"column_kinds names the column {key!r}, which is not there; there are {shortened(names)}"
