@@ -62,7 +62,7 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
 
 
 def _refuse_disorder(names: Sequence[str]) -> None:
-    if sorted(names, key=int) == [str(position) for position in range(len(names))]:
+    if set(names) == {str(position) for position in range(len(names))}:
         raise TableError(
             f"columns have the names {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''} in "
             "one table and none in the other, so they could be matched by name or by position; make the names strings "
