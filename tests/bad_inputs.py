@@ -249,7 +249,7 @@ PARAMETERS = [
     Row("column_kinds of an unknown kind", lambda: proba(column_kinds={0: "ordinal"}), error(ValueError, "column_kinds[0]='ordinal'", "use one of")),
     Row("column_kinds of a column that is not there", lambda: proba(F, column_kinds={"sise": "number"}), error(ValueError, "'sise'", "not there", "'size'")),
     Row("column_kinds of a position that is not there", lambda: proba(column_kinds={7: "number"}), error(ValueError, "column 7", "0 to 2")),
-    Row("column_kinds says number of text", lambda: proba(F, column_kinds={"colour": "number"}), error(ValueError, "'colour'", "'red'", "not a number", "column_kinds")),
+    Row("column_kinds says number of text", lambda: proba(F, column_kinds={"colour": "number"}), error(ValueError, "'colour'", "'red'", "not a number", "as a category")),
     Row("column_kinds leaves a column out", lambda: proba(with_column(["x"] * 24 + ["y"] * 24), column_kinds={"extra": "ignore"}), same(clean)),
     Row("n_nodes smaller than inputs and outputs", lambda: gnm(n_nodes=10).fit(X, Y), error(ValueError, "n_nodes=10 is too small", "use n_nodes>=17")),
     Row("a CUDA device that is not there", lambda: _no_cuda(), error(ValueError, "device='cuda:99'")),

@@ -76,16 +76,16 @@ class TableEncoder:
                 )
             if isinstance(key, str) and key not in names:
                 raise TableError(
-                    f"column_kinds names the column {key!r}, which is not there; there are {shortened(names)}"
+                    f"a kind is given for column {key!r}, which is not there; there are {shortened(names)}"
                 )
             if not isinstance(key, str) and not 0 <= key < len(names):
                 raise TableError(
-                    f"column_kinds names column {key}, which is not there; there are columns 0 to {len(names) - 1}"
+                    f"a kind is given for column {key}, which is not there; there are columns 0 to {len(names) - 1}"
                 )
             column = names.index(key) if isinstance(key, str) else key
             if overrides.get(column, kind) != kind:
                 raise TableError(
-                    f"column_kinds says both {overrides[column]!r} and {kind!r} of column {names[column]!r}"
+                    f"two kinds are given for column {names[column]!r}: {overrides[column]!r} and {kind!r}; give one"
                 )
             overrides[column] = kind
         return overrides

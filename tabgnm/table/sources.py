@@ -228,5 +228,5 @@ def _refuse_nested(dtype: Any, name: str) -> None:
     if dtype.is_nested() or dtype == nw.Binary:
         raise CellTypeError(
             f"column {name!r} has the type {dtype}, but a cell given as argument must be a string or a number; spread "
-            f"it over several columns, or leave it out with column_kinds={{{name!r}: 'ignore'}}"
+            "it over several columns, or leave it out: drop it, or give it the kind 'ignore' in fit"
         )

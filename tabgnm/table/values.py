@@ -21,7 +21,7 @@ DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
 _LAST_YEAR = 290_000  # numpy's microseconds end a little later
 
-_REMEDY = "; convert the column, or say what it is with column_kinds={...}"
+_REMEDY = "; convert the column to what it was in fit, or fit it as it is now"
 _BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
@@ -119,7 +119,8 @@ def _floats(values: Values, column: str) -> Floats:
         ) from None
     except (TypeError, ValueError):
         raise TableError(
-            f"column {column!r} has {cells[row]!r:.60} in row {values.row(row)}, which is not a number{_REMEDY}"
+            f"column {column!r} has {cells[row]!r:.60} in row {values.row(row)}, which is not a number; replace it by "
+            "one, or by None where a value is missing, or fit the column as a category"
         ) from None
     return numbers
 
@@ -179,7 +180,9 @@ def as_numbers(values: Values, column: str, *, declared: bool = False, expected:
             "unit of fit, for instance to seconds with .dt.total_seconds()"
         )
     if values.kind == "datetime":
-        raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
+        raise TableError(
+            f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as dates"
+        )
     return _floats(values, column)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tabgnm.table import TableEncoder, TableError, read_table
+from tabgnm import MLPClassifier
+from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
 from tests.table.examples import NAN, column, encoded, fitted
 
 DAY = datetime.date(2024, 2, 29)
@@ -194,10 +196,10 @@ def test_an_ignored_column_may_hold_anything() -> None:
 
 
 BAD_KINDS: list[tuple[dict[Any, str], str]] = [
-    ({"c": "number"}, "kinds names the column 'c', which is not there; there are 'a', 'b'"),
-    ({2: "number"}, "kinds names column 2, which is not there; there are columns 0 to 1"),
-    ({-1: "number"}, "kinds names column -1"),
-    ({"a": "number", 0: "category"}, "kinds says both 'number' and 'category' of column 'a'"),
+    ({"c": "number"}, "a kind is given for column 'c', which is not there; there are 'a', 'b'"),
+    ({2: "number"}, "a kind is given for column 2, which is not there; there are columns 0 to 1"),
+    ({-1: "number"}, "a kind is given for column -1"),
+    ({"a": "number", 0: "category"}, "two kinds are given for column 'a': 'number' and 'category'; give one"),
 ]
 
 
@@ -209,6 +211,22 @@ def test_kinds_for_columns_that_are_not_there_are_refused_with_a_list_of_those_t
         fitted(pd.DataFrame({"a": [1, 2], "b": [1, 2]}), kinds=kinds)
 
 
+@pytest.mark.parametrize("kinds", [["a"], {"a": "ordinal"}, {2.5: "number"}], ids=str)
+def test_messages_about_kinds_name_the_parameter_that_was_given(kinds: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^kinds.*(expected|use) ") as caught:
+        TableSettings(kinds=kinds)
+    with pytest.raises(caught.type, match=f"^column_{re.escape(str(caught.value))}$"):
+        MLPClassifier(column_kinds=kinds).fit([[1.0], [2.0]], [0, 1])
+
+
+def test_an_unknown_embedding_is_refused_with_all_that_can_be_said_there() -> None:
+    known = "None, 'periodic', 'piecewise'"
+    with pytest.raises(ValueError, match=f"numeric_embedding='fourier' is not known; use one of {known}$"):
+        TableSettings(numeric_embedding="fourier")
+    with pytest.raises(ValueError, match=f"numeric_embedding='fourier' is not known; use one of 'auto', {known}$"):
+        MLPClassifier(numeric_embedding="fourier").fit([[1.0], [2.0]], [0, 1])
+
+
 def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
     numbers, dates = fitted(column([1.0, 2.0, 3.0])), fitted(column([MOMENT, MOMENT.replace(year=2028)]))
     durations = fitted(column([datetime.timedelta(1), datetime.timedelta(2)]))
@@ -218,13 +236,15 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
         dates.encode(read_table(column(["2024-02-29 13:30"]))), dates.encode(read_table(column([MOMENT])))
     )
     for encoder, cells, message in (
-        (numbers, [MOMENT], "column 'a' has dates where numbers are expected"),
-        (numbers, ["two"], "column 'a' has 'two' in row 0, which is not a number"),
-        (dates, [3], "column 'a' has number values where dates are expected"),
-        (durations, [3], "column 'a' has number values where duration values are expected"),
+        (numbers, [MOMENT], "column 'a' has dates where numbers are expected; convert them to numbers, or fit"),
+        (numbers, ["two"], "column 'a' has 'two' in row 0, which is not a number; replace it by one, or by None"),
+        (dates, [3], "column 'a' has number values where dates are expected; convert"),
+        (durations, [3], "column 'a' has number values where duration values are expected; convert"),
+        (fitted([[True], [False]]), ["yes"], "was boolean in fit, and now has 'yes' in row 0; convert"),
     ):
-        with pytest.raises(TableError, match=message):
+        with pytest.raises(TableError, match=message) as caught:
             encoder.encode(read_table(column(cells)))
+        assert "kinds" not in str(caught.value)  # which would be of no use after fit
     for encoder in (numbers, dates, durations):
         assert np.isfinite(encoder.encode(read_table(column([None, NAN], object)))).all()
 
