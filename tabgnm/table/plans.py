@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tabgnm.table.categories import Levels, count_levels, frequent_levels
-from tabgnm.table.errors import TableError
+from tabgnm.table.errors import TableError, warn_caller
 from tabgnm.table.numbers import NumberMap, fit_bins, fit_scaling, is_constant, is_two_valued, untouched
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
@@ -174,7 +174,13 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         if not levels.names:
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
-            note += "only whether it is missing is used" if indicator else "not used"
+            what = "only whether it is missing is used" if indicator else "not used"
+            note += what
+            # An identifier is rightly left out, but so would be numbers or dates that came as text.
+            warn_caller(
+                f"no level of the category {name!r} has min_level_count={settings.min_level_count} training rows: "
+                f"{what}; leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
+            )
     return ColumnPlan(
         name,
         "category",

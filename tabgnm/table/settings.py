@@ -47,7 +47,8 @@ class TableSettings:
     level_dim : int, default=8
         Numbers that a learned embedding gives for each level.
     min_level_count : int, default=3
-        Levels with fewer training rows share one level; only in columns with learned embeddings.
+        Levels with fewer training rows share one level; only in columns with learned embeddings. A column in which no
+        level has so many is left out, with a warning.
     max_levels : int, default=5000
         At most so many levels of a column are kept, the most frequent ones; the others are rare ones.
     kinds : mapping or None, default=None

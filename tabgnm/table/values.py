@@ -181,7 +181,8 @@ def as_numbers(values: Values, column: str, *, declared: bool = False, expected:
         )
     if values.kind == "datetime":
         raise TableError(
-            f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as dates"
+            f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "
+            "dates"
         )
     return _floats(values, column)
 

@@ -102,13 +102,27 @@ def test_no_more_levels_are_kept_than_asked() -> None:
 
 def test_a_column_of_which_every_level_is_rare_is_not_used() -> None:
     ids = pd.DataFrame({"id": [f"id {i}" for i in range(20)], "x": np.arange(20.0)})
-    encoder = fitted(ids)
+    with pytest.warns(UserWarning, match="category 'id' .*: not used"):
+        encoder = fitted(ids)
     assert encoder.encoded_names == ["x"] and encoder.columns[0].note == "no level has 3 rows: not used"
     ids.loc[3, "id"] = None
-    encoder = fitted(ids)
+    with pytest.warns(UserWarning, match="category 'id' .*: only whether it is missing is used"):
+        encoder = fitted(ids)
     assert encoder.encoded_names == ["id=(missing or unknown)", "x"]
     np.testing.assert_array_equal(encoder.encode(read_table(ids))[:, 0], np.arange(20) == 3)
     assert encoder.encode(read_table(pd.DataFrame({"id": ["new"], "x": [1.0]})))[0, 0] == 0
+
+
+def test_what_is_left_out_as_every_level_is_rare_is_told() -> None:
+    """It may be an identifier, but also numbers that came as text."""
+    texts = pd.DataFrame({"size": [f"{i / 7:.3f}" for i in range(20)], "x": np.arange(20.0)})
+    message = r"no level of the category 'size' has min_level_count=3 training rows: not used; leave the column out"
+    with pytest.warns(UserWarning, match=message) as caught:
+        fitted(texts)
+    assert [warning.filename for warning in caught] == [fitted.__code__.co_filename]
+    for settings in ({"min_level_count": 1}, {"max_one_hot": 20}, {"kinds": {"size": "number"}}):
+        assert fitted(texts, **settings).columns[0].encoded  # a warning would be an error here
+    fitted(texts, kinds={"size": "ignore"})
 
 
 def test_untrained_levels_are_those_that_no_training_row_had() -> None:
