@@ -21,6 +21,7 @@ from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, NETWORK_ONLY, Tr
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, TableSettings, match_columns, read_table
+from tabgnm.table.settings import NUMERIC_EMBEDDINGS, check_choice, checked_kinds
 from tabgnm.training import FleetPlan, Job, Member, TrainedModel
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     def _table_settings(self, n_columns: int) -> TableSettings:
         embedding = self.numeric_embedding
+        check_choice("numeric_embedding", embedding, ("auto", *NUMERIC_EMBEDDINGS))
         if embedding == "auto":
             embedding = "periodic" if n_columns <= AUTO_EMBEDDED_COLUMNS else None
         return TableSettings(
@@ -213,7 +215,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             max_one_hot=self.max_one_hot,
             level_dim=self.level_dim,
             min_level_count=self.min_level_count,
-            kinds=self.column_kinds,
+            kinds=checked_kinds("column_kinds", self.column_kinds),
         )
 
     def _seeds(self) -> list[int]:

@@ -26,6 +26,7 @@ from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
 from tabgnm.estimators.pipeline_steps import fit_first_steps, split_params
 from tabgnm.estimators.search_parameters import check_search, grids
+from tabgnm.table import RawTable, read_table
 from tabgnm.training import FleetPlan, Table, TrainedModel
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                     f"steps {steps}", partial(fit_first_steps, fit.estimator, rows, targets, of_first)
                 )
                 fit.estimator.steps[:-1] = first
+            else:  # a part of the whole table: errors name the rows of that one
+                rows = fold.part("table", partial(_part_of_table, X, fold.train))
             fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
         except Exception:
             if self.error_score == "raise":
@@ -350,6 +353,11 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             if name == "test_scores":
                 result["score_time"] = time.time() - began
         return result
+
+
+def _part_of_table(X: Any, rows: Any) -> RawTable:
+    raw = read_table(X)
+    return raw.take(np.arange(raw.n_rows)[rows])  # splitters give positions or a mask
 
 
 def _last_step(estimator: Any) -> TabularEstimator:

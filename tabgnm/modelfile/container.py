@@ -156,9 +156,9 @@ def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, dict[str, Any]]:
         raise ModelFileError("it is not a model file, or it is damaged; expected a file that `save` wrote")
     file.seek(0)
     entry = _read_entry(file, size, SCHEMA, _DEFLATED)
-    if entry.size > LARGEST_SCHEMA or entry.packed > min(size, 2 * LARGEST_SCHEMA):
+    if entry.size > LARGEST_SCHEMA or entry.packed > 2 * LARGEST_SCHEMA:
         raise ModelFileError(
-            f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}, in the file"
+            _put_together(f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}")
         )
     packed = file.read(entry.packed)
     if len(packed) < entry.packed:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.table.cells import canonical_cells
+from tabgnm.table.cells import canonical, canonical_cells, former_text
 
 UNKNOWN = "(missing or unknown)"
 RARE = "(rare)"
@@ -51,7 +51,13 @@ class Levels:
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
         """Return the code of each cell."""
         get, other = self._code.get, self._other
-        return np.array([get(level, other) for level in canonical_cells(cells)], dtype=np.int64)
+        return np.array([get(level, other) for level in canonical_cells(cells, self._text)], dtype=np.int64)
+
+    def _text(self, cell: Any) -> str | None:
+        # A file that was written before may have a level under another text than it would be given now.
+        text = canonical(cell)
+        former = None if text is None else former_text(cell)
+        return text if former is None or former not in self._code else former
 
 
 def count_levels(cells: Iterable[Any]) -> tuple[Counter[str], int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.table.errors import CellTypeError, TableError
+from tabgnm.table.rows import Rows, row_number
 
 CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time", "text"]
 
@@ -45,8 +47,8 @@ def _kind_of_type(kind: type) -> CellKind | None:
     return "time" if issubclass(kind, datetime.time) else None
 
 
-def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
-    """Return what all cells of a column are, where they are Python objects.
+def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: Rows | None = None) -> CellKind:
+    """Return what all cells of a column are, where they are Python objects; `rows` of the table, for messages.
 
     Numbers and booleans together are numbers; any other mixture is text, that is, a category.
 
@@ -62,10 +64,10 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
         if issubclass(kind, complex | np.complexfloating):
             raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
         if issubclass(kind, dict | list | set | frozenset | tuple | np.ndarray | bytearray | memoryview):
-            row, cell = next((row, cell) for row, cell in enumerate(cells) if type(cell) is kind)
+            place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
             raise CellTypeError(
-                f"column {column!r} has a {kind.__name__} in row {row} ({cell!r:.60}), but a cell given as argument "
-                "must be a string or a number; spread it over several columns or leave the column out"
+                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}), but a cell "
+                "given as argument must be a string or a number; spread it over several columns or leave the column out"
             )
         known = _kind_of_type(kind)
         if known in ("number", "datetime", "duration") and all(is_missing(c) for c in cells if type(c) is kind):
@@ -81,7 +83,8 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str) -> CellKind:
 def canonical(value: Any) -> str | None:
     """Return the string that a category's level is known by; None for a missing cell.
 
-    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level.
+    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level; so are 0.1
+    in float32 and in float64, and a moment or duration in every type that can hold it, in microseconds.
 
     Examples
     --------
@@ -96,18 +99,75 @@ def canonical(value: Any) -> str | None:
         return str(bool(value))
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
-    if isinstance(value, np.timedelta64 | datetime.timedelta):
-        return str(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        micros, too_far = in_microseconds(value)
+        return canonical(micros.item()) if too_far is None else str(value)
+    if isinstance(value, datetime.timedelta):
+        return _duration_text(value)
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, float | np.floating):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+        return _number_text(number) if number.is_integer() else _number_text(_shortest(number))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
-        return naive(value).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+        whole: Any = value  # that of pandas has nanoseconds
+        return _moment_text(whole.replace(nanosecond=0) if getattr(value, "nanosecond", 0) else value)
     return str(value)
+
+
+def _number_text(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**63 else repr(number)
+
+
+def _duration_text(duration: datetime.timedelta) -> str:
+    try:  # pandas writes its own in another way
+        return str(datetime.timedelta(duration.days, duration.seconds, duration.microseconds))
+    except OverflowError:
+        return str(duration)
+
+
+def _moment_text(moment: datetime.datetime) -> str:
+    return naive(moment).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+
+
+def _shortest(number: float) -> float:
+    """Return the shortest decimal that float32 has for a number which it holds; any other number as it is.
+
+    So what was 0.1 before it went through float32, and was made wider to 0.10000000149011612 or not, is 0.1 again.
+    """
+    try:
+        narrow = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return number
+    return float(str(np.float32(number))) if narrow == number else number
+
+
+def former_text(value: Any) -> str | None:
+    """Return the text that the first model files have for a level, if `canonical` may give another one; else None."""
+    if isinstance(value, float | np.floating):
+        return _number_text(float(value))
+    if isinstance(value, datetime.datetime):
+        return _moment_text(value)
+    return str(value) if isinstance(value, np.datetime64 | np.timedelta64 | datetime.timedelta) else None
+
+
+def in_microseconds(values: Any) -> tuple[Any, Any]:
+    """Return moments or durations of numpy (an array or a single one) in microseconds, and where these cannot be.
+
+    numpy gives any number for what is out of range, so the way back has to lead to where it began.
+
+    Returns
+    -------
+    datetime64[us] or timedelta64[us], like `values`
+    bool, like `values`, or None if all are in range
+    """
+    micros = values.astype(f"{values.dtype.kind}8[us]")
+    if np.datetime_data(values.dtype)[0] not in ("Y", "M", "W", "D", "h", "m", "s", "ms"):
+        return micros, None
+    too_far = (micros.astype(values.dtype) != values) & ~np.isnat(values)
+    return micros, too_far if too_far.any() else None
 
 
 def naive(moment: datetime.datetime) -> datetime.datetime:
@@ -115,8 +175,8 @@ def naive(moment: datetime.datetime) -> datetime.datetime:
     return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
-def canonical_cells(cells: Iterable[Any]) -> list[str | None]:
-    """Return `canonical` of every cell, computed once for each distinct one."""
+def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] = canonical) -> list[str | None]:
+    """Return the text of every cell, computed once for each distinct one."""
     # The type is part of the key: 1, 1.0 and True are equal, but True is another level.
     known: dict[Any, str | None] = {}
     result: list[str | None] = []
@@ -128,8 +188,8 @@ def canonical_cells(cells: Iterable[Any]) -> list[str | None]:
         try:
             result.append(known[key])
         except KeyError:
-            known[key] = level = canonical(cell)
+            known[key] = level = text_of(cell)
             result.append(level)
         except TypeError:  # not hashable
-            result.append(canonical(cell))
+            result.append(text_of(cell))
     return result

@@ -12,7 +12,7 @@ from tabgnm.table.columns import ColumnTable
 from tabgnm.table.errors import TableError
 from tabgnm.table.layout import EmbeddingNumbers, Layout
 from tabgnm.table.numbers import NumberMaps
-from tabgnm.table.plans import ColumnPlan, plan_column, read_numbers, refuse_infinity
+from tabgnm.table.plans import ColumnPlan, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
@@ -69,18 +69,23 @@ class TableEncoder:
         overrides: dict[int, str] = {}
         names = raw.names
         for key, kind in (self.settings.kinds or {}).items():
+            if not isinstance(key, str) and raw.has_integer_names:
+                raise TableError(
+                    f"the kind of column {key}, given by an integer, may be meant for a name or for a position, as the "
+                    f"columns have the names {', '.join(names[:20])}; write {shortened(names)} for names"
+                )
             if isinstance(key, str) and key not in names:
                 raise TableError(
-                    f"column_kinds names the column {key!r}, which is not there; there are {shortened(names)}"
+                    f"a kind is given for column {key!r}, which is not there; there are {shortened(names)}"
                 )
             if not isinstance(key, str) and not 0 <= key < len(names):
                 raise TableError(
-                    f"column_kinds names column {key}, which is not there; there are columns 0 to {len(names) - 1}"
+                    f"a kind is given for column {key}, which is not there; there are columns 0 to {len(names) - 1}"
                 )
             column = names.index(key) if isinstance(key, str) else key
             if overrides.get(column, kind) != kind:
                 raise TableError(
-                    f"column_kinds says both {overrides[column]!r} and {kind!r} of column {names[column]!r}"
+                    f"two kinds are given for column {names[column]!r}: {overrides[column]!r} and {kind!r}; give one"
                 )
             overrides[column] = kind
         return overrides
@@ -96,6 +101,8 @@ class TableEncoder:
         self._indicators = np.array(layout.indicators, dtype=np.intp).reshape(-1, 2).T
         self._columns_read = [slot.column for slot in layout.features]
         self._booleans = [index for index, slot in enumerate(layout.features) if plans[slot.column].kind == "boolean"]
+        kinds = self.settings.kinds or {}
+        self._declared = {i for i, plan in enumerate(plans) if plan.name in kinds or i in kinds}
         numeric_kinds = {plans[slot.column].kind for slot in layout.features}
         self._only_numbers = numeric_kinds <= {"number", "boolean"}
 
@@ -176,16 +183,16 @@ class TableEncoder:
             raise TableError(
                 f"X has {raw.n_columns} features, but TableEncoder is expecting {self.n_columns} features as input."
             )
-        encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=np.dtype(dtype))
-        if encoded.dtype.kind != "f":
-            raise TypeError(f"dtype={dtype!r} is no type of real numbers; use numpy.float32 or numpy.float64")
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise TypeError(f"dtype={dtype!r} cannot be encoded to; use numpy.float32 or numpy.float64")
+        encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=dtype)
         width = max(len(layout.features), raw.n_columns if layout.features else 1)
         step = max(_BLOCK_SIZE // width, 1)
         for start in range(0, raw.n_rows, step):
             part = raw.source if raw.n_rows <= step else raw.source.take(slice(start, start + step))
             out = encoded[start : start + step]
             if layout.features:
-                self._encode_numbers(part, out, start)
+                self._encode_numbers(part, out)
             for slot in layout.categories:
                 codes = slot.levels.codes(part.cells(slot.column))
                 if slot.encoding == "embedding":
@@ -199,14 +206,14 @@ class TableEncoder:
                     out[:, slot.indicator] = codes == 0
         return encoded
 
-    def _encode_numbers(self, part: Source, out: NDArray[Any], first_row: int) -> None:
+    def _encode_numbers(self, part: Source, out: NDArray[Any]) -> None:
         numbers = self._read_numbers(part)
         missing = None
         if not np.isfinite(numbers).all():
             missing = np.isnan(numbers)
             if np.isinf(numbers).any():
-                for row, slot in zip(numbers, self._layout.features, strict=True):
-                    refuse_infinity(row, self.plans[slot.column].name, first_row)
+                for own, slot in zip(numbers, self._layout.features, strict=True):
+                    refuse_infinity(own, self.plans[slot.column].name, part.row)
             of_feature, to_column = self._indicators
             out[:, to_column] = missing[of_feature].T
         self._maps.apply(numbers, missing)
@@ -223,14 +230,15 @@ class TableEncoder:
         block = part.block(self._columns_read) if self._only_numbers else None
         if block is not None:
             for index in self._booleans:
-                check_booleans(block[index], self.plans[self._columns_read[index]].name)
+                check_booleans(block[index], self.plans[self._columns_read[index]].name, part.row)
             return block
         numbers = np.empty((len(self._columns_read), part.n_rows))
         read: dict[int, Floats] = {}
         for index, slot in enumerate(self._layout.features):
             if slot.column not in read:
                 plan = self.plans[slot.column]
-                read[slot.column] = read_numbers(part, slot.column, plan.name, plan.kind)
+                values, declared = part.values(slot.column, plan.name), slot.column in self._declared
+                read[slot.column] = numbers_of(values, plan.name, plan.kind, declared=declared)
             place = DATE_PARTS.index(slot.feature.part) if slot.feature.part else 0
             numbers[index] = read[slot.column][place]
         return numbers

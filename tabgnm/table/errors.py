@@ -1,4 +1,7 @@
-"""What is wrong with a table."""
+"""What is wrong with a table, and how it is said."""
+
+import sys
+import warnings
 
 
 class TableError(ValueError):
@@ -7,3 +10,12 @@ class TableError(ValueError):
 
 class CellTypeError(TableError, TypeError):
     """A column or cell has a type that no number or category can be made of (also a `TypeError`)."""
+
+
+def warn_caller(message: str) -> None:
+    """Warn, pointing at the line that called this package, whatever stands between."""
+    level, frame = 1, sys._getframe()
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
-from tabgnm.table.errors import TableError
+from tabgnm.table.errors import TableError, warn_caller
 from tabgnm.table.raw import RawTable
 
 _MOST_NAMES = 5
@@ -14,8 +13,9 @@ _MOST_NAMES = 5
 def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: bool, estimator_name: str) -> RawTable:
     """Return a table whose columns stand as they stood in fit.
 
-    Where both tables have names, columns are matched by them, in whatever order they are; otherwise by position, with
-    scikit-learn's warning if one has names and the other has not.
+    Where both tables have names, columns are matched by them, in whatever order they are; so they are where both have
+    integers for names, which pandas allows and scikit-learn does not look at. Otherwise columns are matched by
+    position, with scikit-learn's warning if one table has names and the other has not.
 
     Parameters
     ----------
@@ -30,9 +30,12 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
     Raises
     ------
     TableError
-        A `ValueError` in scikit-learn's words, listing the names that are missing or unknown.
+        A `ValueError` in scikit-learn's words, listing the names that are missing or unknown. Also where the names of
+        one table are 0, 1, 2, ... in another order and the other has none: both ways to match could be meant.
     """
-    if raw.has_names and fitted_has_names:
+    # Names that a table did not have itself begin with "x".
+    fitted_integers = not fitted_has_names and not fitted_names[0].startswith("x")
+    if (raw.has_names and fitted_has_names) or (raw.has_integer_names and fitted_integers):
         names = raw.names
         if names == list(fitted_names):
             return raw
@@ -44,16 +47,27 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
             raise TableError(message)
         return raw.select(fitted_names)
     if raw.has_names:
-        warnings.warn(f"X has feature names, but {estimator_name} was fitted without feature names", stacklevel=2)
+        warn_caller(f"X has feature names, but {estimator_name} was fitted without feature names")
     elif fitted_has_names:
-        warnings.warn(
-            f"X does not have valid feature names, but {estimator_name} was fitted with feature names", stacklevel=2
-        )
+        warn_caller(f"X does not have valid feature names, but {estimator_name} was fitted with feature names")
+    elif raw.has_integer_names:
+        _refuse_disorder(raw.names)
+    elif fitted_integers:
+        _refuse_disorder(fitted_names)
     if raw.n_columns != len(fitted_names):
         raise TableError(
             f"X has {raw.n_columns} features, but {estimator_name} is expecting {len(fitted_names)} features as input."
         )
     return raw
+
+
+def _refuse_disorder(names: Sequence[str]) -> None:
+    if set(names) == {str(position) for position in range(len(names))}:
+        raise TableError(
+            f"columns have the names {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''} in "
+            "one table and none in the other, so they could be matched by name or by position; make the names strings "
+            "in both, X.columns = X.columns.astype(str), or pass X.to_numpy() both times"
+        )
 
 
 def _listed(heading: str, names: Sequence[str]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from tabgnm.table.categories import Levels, count_levels, frequent_levels
-from tabgnm.table.errors import TableError
+from tabgnm.table.errors import TableError, warn_caller
 from tabgnm.table.numbers import NumberMap, fit_bins, fit_scaling, is_constant, is_two_valued, untouched
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
@@ -82,26 +83,28 @@ def inferred_kind(values: Values) -> Kind:
     return values.kind
 
 
-def read_numbers(source: Source, column: int, name: str, kind: Kind) -> Floats:
-    """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates."""
-    values = source.values(column, name)
+def numbers_of(values: Values, name: str, kind: Kind, *, declared: bool) -> Floats:
+    """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
+
+    `declared` says whether the kind is the user's word, not what the type of the column told.
+    """
     if kind == "datetime":
         return date_parts(as_moments(values, name))
     if kind == "boolean":
         return as_booleans(values, name)[None]
     if kind == "number":
-        return as_numbers(values, name)[None]
+        return as_numbers(values, name, declared=declared)[None]
     return as_seconds(values, name, kind)[None]
 
 
-def refuse_infinity(numbers: Floats, name: str, first_row: int = 0) -> None:
-    """Raise where a column has a number that is infinite."""
+def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) -> None:
+    """Raise where a column has a number that is infinite; `row_of` gives the table's row for a position."""
     infinite = np.isinf(numbers)
     if infinite.any():
-        row = int(infinite.argmax())
+        place = int(infinite.argmax())
         raise TableError(
-            f"Input X contains infinity or a value too large for dtype('float64'): column {name!r} has {numbers[row]} "
-            f"in row {first_row + row}; replace it by a number, or by NaN where it means a missing value"
+            f"Input X contains infinity or a value too large for dtype('float64'): column {name!r} has "
+            f"{numbers[place]} in row {row_of(place)}; replace it by a number, or by NaN where it means a missing value"
         )
 
 
@@ -110,12 +113,14 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
     if override == "ignore":
         return ColumnPlan(name, "ignore", note="left out as asked")
     kind: Any = override
-    if override is None or override == "datetime":
+    if kind != "category":
         values = source.values(column, name)
-        kind = override or inferred_kind(values)
+        kind = kind or inferred_kind(values)
     if kind == "category":
         return _plan_category(source.cells(column), name, settings)
-    return _plan_numbers(read_numbers(source, column, name, kind), name, kind, settings)
+    numbers = numbers_of(values, name, kind, declared=override is not None)
+    refuse_infinity(numbers[0], name, values.row)
+    return _plan_numbers(numbers, name, kind, settings)
 
 
 def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
@@ -123,7 +128,6 @@ def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSetting
     n_missing = int(missing.sum())
     if n_missing == len(missing):
         return ColumnPlan(name, kind, n_missing, note="all missing: not used")
-    refuse_infinity(numbers[0], name)
     features = []
     for part, row in zip(DATE_PARTS if kind == "datetime" else ("",), numbers, strict=True):
         present = np.sort(row[~missing] if n_missing else row)
@@ -170,7 +174,13 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         if not levels.names:
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
-            note += "only whether it is missing is used" if indicator else "not used"
+            what = "only whether it is missing is used" if indicator else "not used"
+            note += what
+            # An identifier is rightly left out, but so would be numbers or dates that came as text.
+            warn_caller(
+                f"no level of the category {name!r} has min_level_count={settings.min_level_count} training rows: "
+                f"{what}; leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
+            )
     return ColumnPlan(
         name,
         "category",

@@ -21,13 +21,17 @@ class RawTable:
         Where the cells come from.
     names : sequence of str or None, default=None
         Names of the columns; None where the input has none of its own, which are then called "x0", "x1", ...
+    integers : bool, default=False
+        Whether the names are integers, written as text.
 
     Attributes
     ----------
     source : Source
     n_rows, n_columns : int
     has_names : bool
-        Whether the input has column names of its own.
+        Whether the input has column names of its own that are strings: scikit-learn knows no others.
+    has_integer_names : bool
+        Whether it has integers for names, other than 0, 1, 2, ..., which are no more than positions.
 
     Examples
     --------
@@ -37,11 +41,12 @@ class RawTable:
     (2, ['x0', 'x1'], False)
     """
 
-    def __init__(self, source: Source, names: Sequence[str] | None = None) -> None:
+    def __init__(self, source: Source, names: Sequence[str] | None = None, *, integers: bool = False) -> None:
         self.source = source
         self.n_rows = source.n_rows
         self.n_columns = source.n_columns
-        self.has_names = names is not None
+        self.has_names = names is not None and not integers
+        self.has_integer_names = integers
         # Names that nobody asks for are not made: a single row may have thousands of columns.
         self._names = None if names is None else list(names)
 
@@ -53,7 +58,7 @@ class RawTable:
         return list(self._names)
 
     def take(self, rows: slice | ArrayLike) -> RawTable:
-        """Return the table of these rows (a slice or positions)."""
+        """Return the table of these rows (a slice or positions); errors name rows of the table that was read."""
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
             rows = rows.astype(np.intp) if rows.shape == (0,) else rows  # numpy takes an empty list for floats
@@ -62,7 +67,7 @@ class RawTable:
                     f"rows have shape {rows.shape} and type {rows.dtype}; expected a slice or a 1-D array of integers "
                     "(numpy.flatnonzero gives those of a mask)"
                 )
-        part = RawTable(self.source.take(rows), self._names)
+        part = RawTable(self.source.take(rows), self._names, integers=self.has_integer_names)
         part.has_names = self.has_names
         return part
 
@@ -72,7 +77,8 @@ class RawTable:
         unknown = [name for name in names if name not in position]
         if unknown:
             raise TableError(f"there are no columns {unknown}; the table has {shortened(self.names)}")
-        part = RawTable(self.source.select([position[name] for name in names]), names)
+        chosen = self.source.select([position[name] for name in names])
+        part = RawTable(chosen, names, integers=self.has_integer_names)
         part.has_names = self.has_names
         return part
 

@@ -29,7 +29,7 @@ def read_table(X: Any) -> RawTable:
     X : array, frame, sparse matrix or list of rows
         2-D numpy array (of numbers, strings, dates or objects), frame of pandas, polars (also lazy), pyarrow or
         another library that narwhals knows, scipy sparse matrix of any format, list of rows, or anything that numpy
-        can make a 2-D array of.
+        can make a 2-D array of. A `RawTable` is returned as it is.
 
     Returns
     -------
@@ -45,6 +45,8 @@ def read_table(X: Any) -> RawTable:
     """
     if isinstance(X, np.ndarray):
         return _of_array(X)
+    if isinstance(X, RawTable):
+        return X
     if sparse.issparse(X):
         return _of_sparse(X)
     if isinstance(X, list | tuple):
@@ -165,14 +167,23 @@ def _of_frame(frame: nw.DataFrame[Any], pandas_frame: Any = None) -> RawTable:
             "must convert them all to strings, by using X.columns = X.columns.astype(str) for example. Otherwise you "
             "can remove feature / column names from your input data, or convert them all to a non-string data type."
         )
-    own = types == ["str"]
+    integers = _are_labels(names)
+    own = types == ["str"] or integers
+    names = [str(name) for name in names] if integers else names
     shown = names if own else [f"x{column}" for column in range(len(names))]
     dtypes = set() if pandas_frame is None else set(pandas_frame.dtypes)
     if len(dtypes) == 1 and _is_plain(only := dtypes.pop()) and only.kind in "biuf":
-        return RawTable(ArraySource(pandas_frame.to_numpy()), shown if own else None)
+        return RawTable(ArraySource(pandas_frame.to_numpy()), shown if own else None, integers=integers)
     series = frame.iter_columns() if pandas_frame is None else map(_pandas_column, pandas_frame.items())
     columns = [Column(data, name) for data, name in zip(series, shown, strict=True)]
-    return RawTable(ColumnsSource(columns, len(frame)), shown if own else None)
+    return RawTable(ColumnsSource(columns, len(frame)), shown if own else None, integers=integers)
+
+
+def _are_labels(names: Sequence[Any]) -> bool:
+    """Whether names are integers that say more than a position: pandas gives 0, 1, 2, ... where there are no names."""
+    if not isinstance(names[0], int | np.integer) or names == list(range(len(names))):
+        return False
+    return all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names)
 
 
 def _is_plain(dtype: Any) -> bool:

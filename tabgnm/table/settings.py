@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
-Scaling = Literal["none", "standard", "robust", "quantile"]
 SCALINGS = ("none", "standard", "robust", "quantile")
 NUMERIC_EMBEDDINGS = (None, "periodic", "piecewise")
 KINDS = ("number", "category", "datetime", "ignore")
@@ -48,7 +47,8 @@ class TableSettings:
     level_dim : int, default=8
         Numbers that a learned embedding gives for each level.
     min_level_count : int, default=3
-        Levels with fewer training rows share one level; only in columns with learned embeddings.
+        Levels with fewer training rows share one level; only in columns with learned embeddings. A column in which no
+        level has so many is left out, with a warning.
     max_levels : int, default=5000
         At most so many levels of a column are kept, the most frequent ones; the others are rare ones.
     kinds : mapping or None, default=None
@@ -74,16 +74,14 @@ class TableSettings:
 
     def __post_init__(self) -> None:
         for name, known in (("scaling", SCALINGS), ("numeric_embedding", NUMERIC_EMBEDDINGS)):
-            value = getattr(self, name)
-            if not isinstance(value, str | None) or value not in known:
-                raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, known))}")
+            check_choice(name, getattr(self, name), known)
         for name, smallest in _SMALLEST.items():
             object.__setattr__(self, name, _integer(name, getattr(self, name), smallest))
         scale = self.frequency_scale
         if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not (scale > 0 and math.isfinite(scale)):
             raise ValueError(f"frequency_scale={scale!r} is out of range; expected a finite number > 0")
         object.__setattr__(self, "frequency_scale", float(scale))
-        object.__setattr__(self, "kinds", _checked_kinds(self.kinds))
+        object.__setattr__(self, "kinds", checked_kinds("kinds", self.kinds))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `kinds` as pairs, as JSON has no keys that are integers."""
@@ -104,21 +102,28 @@ class TableSettings:
             raise ValueError(f"settings are damaged: {error}") from None
 
 
-def _checked_kinds(kinds: object) -> dict[str | int, str] | None:
+def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
+    """Raise unless a setting is one of those that are known; estimators may have one more, or call it otherwise."""
+    if not isinstance(value, str | None) or value not in known:
+        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, known))}")
+
+
+def checked_kinds(name: str, kinds: object) -> dict[str | int, str] | None:
+    """Return the kinds of columns that a user gives, in a setting of that name."""
     if kinds is None:
         return None
     if not isinstance(kinds, Mapping):
         raise TypeError(
-            f"column_kinds={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
+            f"{name}={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
         )
     checked: dict[str | int, str] = {}
     for key, kind in kinds.items():
         if not isinstance(kind, str) or kind not in KINDS:
-            raise ValueError(f"column_kinds[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
+            raise ValueError(f"{name}[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
         if isinstance(key, str):
             checked[str(key)] = kind
         elif hasattr(key, "__index__") and not isinstance(key, bool):
             checked[int(key.__index__())] = kind
         else:
-            raise TypeError(f"column_kinds has the key {key!r}; expected the name of a column or its position")
+            raise TypeError(f"{name} has the key {key!r}; expected the name of a column or its position")
     return checked

@@ -9,10 +9,12 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from tabgnm.table.cells import in_microseconds
 from tabgnm.table.errors import CellTypeError
-from tabgnm.table.values import Floats, Values, values_of_array, values_of_cells
+from tabgnm.table.rows import Rows, row_number, taken
+from tabgnm.table.values import Floats, Values, values_of_array
 
-Rows = slice | NDArray[np.integer[Any]]
+_NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
 
 
 class Source(Protocol):
@@ -36,25 +38,29 @@ class Source(Protocol):
     def block(self, columns: Sequence[int]) -> Floats | None:
         """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
 
+    def row(self, position: int) -> int:
+        """Return which row of the table that was read stands there, for messages."""
+
 
 class ArraySource:
     """A 2-D array of booleans or real numbers."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: NDArray[Any], rows: Rows | None = None) -> None:
         self.array = array
         self.n_rows, self.n_columns = array.shape
+        self._rows = rows
 
     def take(self, rows: Rows) -> ArraySource:
         """Return these rows: a view for a slice, a copy otherwise."""
-        return ArraySource(self.array[rows])
+        return ArraySource(self.array[rows], taken(self._rows, self.n_rows, rows))
 
     def select(self, columns: Sequence[int]) -> ArraySource:
         """Return these columns."""
-        return ArraySource(self.array[:, list(columns)])
+        return ArraySource(self.array[:, list(columns)], self._rows)
 
     def values(self, column: int, name: str) -> Values:
         """Return the cells of a column."""
-        return values_of_array(self.array[:, column], name)
+        return values_of_array(self.array[:, column], name, self._rows)
 
     def cells(self, column: int) -> Sequence[Any]:
         """Return the cells of a column as Python objects."""
@@ -65,22 +71,27 @@ class ArraySource:
         # Indexing copies, also where nothing has to be converted.
         return self.array.T[np.asarray(columns, dtype=np.intp)].astype(np.float64, order="C", copy=False)
 
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
+
 
 class SparseSource:
     """A scipy sparse matrix in CSR format; it is made dense only a few columns, or a few rows, at a time."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, rows: Rows | None = None) -> None:
         self.matrix = matrix
         self.n_rows, self.n_columns = matrix.shape
+        self._rows = rows
         self._by_column: Any = None
 
     def take(self, rows: Rows) -> SparseSource:
         """Return these rows, still sparse."""
-        return SparseSource(self.matrix[rows])
+        return SparseSource(self.matrix[rows], taken(self._rows, self.n_rows, rows))
 
     def select(self, columns: Sequence[int]) -> SparseSource:
         """Return these columns, still sparse."""
-        return SparseSource(self.matrix[:, list(columns)])
+        return SparseSource(self.matrix[:, list(columns)], self._rows)
 
     def _column(self, column: int) -> NDArray[Any]:
         if self._by_column is None:
@@ -93,7 +104,7 @@ class SparseSource:
 
     def values(self, column: int, name: str) -> Values:
         """Return the cells of a column, dense."""
-        return values_of_array(self._column(column), name)
+        return values_of_array(self._column(column), name, self._rows)
 
     def cells(self, column: int) -> Sequence[Any]:
         """Return the cells of a column as Python objects."""
@@ -102,6 +113,10 @@ class SparseSource:
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new dense array."""
         return ArraySource(self.matrix.toarray()).block(columns)
+
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
 
 
 class Column:
@@ -116,8 +131,8 @@ class Column:
     def __init__(self, data: NDArray[Any] | nw.Series[Any], name: str) -> None:
         self._data = data
         self._name = name
-        # Values where the type is the column's own, an object array where every cell decides: then a table of some
-        # rows is judged by these rows alone.
+        # Values where the type is the column's own, an array where every cell may be refused or decide the type: then a
+        # table of some rows is judged by these rows alone.
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
 
@@ -127,8 +142,8 @@ class Column:
             self._values = self._read()
         known = self._values
         if isinstance(known, Values):
-            return known if rows is None else Values(known.kind, known.data[rows])
-        return values_of_cells(known if rows is None else known[rows], name)
+            return known if rows is None else Values(known.kind, known.data[rows], rows)
+        return values_of_array(known if rows is None else known[rows], name, rows)
 
     def cells(self, rows: Rows | None) -> NDArray[Any]:
         """Return the cells in these rows as Python objects, exactly as they are."""
@@ -142,23 +157,26 @@ class Column:
             _refuse_nested(data.dtype, self._name)
             return _object_array(data.to_list())
         if data.dtype.kind in "Mm":
-            data = data.astype(f"{data.dtype.kind}8[us]")  # in nanoseconds, numpy gives integers
+            micros, too_far = in_microseconds(data)
+            if too_far is not None:
+                return _object_array(list(data))
+            data = micros  # in nanoseconds, numpy gives integers
         return data if data.dtype.kind == "O" else data.astype(object)
 
     def _read(self) -> Values | NDArray[Any]:
         data = self._data
         if not isinstance(data, nw.Series):
-            return self.cells(None) if data.dtype.kind == "O" else values_of_array(data, self._name)
+            return data if data.dtype.kind in "OMm" else values_of_array(data, self._name)
         dtype = data.dtype
         if dtype.is_numeric():
-            array = (data.cast(nw.Float64) if dtype == nw.Decimal else data).to_numpy()
+            array = (data.cast(nw.Float64) if dtype in _NOT_IN_NUMPY else data).to_numpy()
             return Values("number", array if array.dtype.kind in "iuf" else data.cast(nw.Float64).to_numpy())
         if dtype == nw.Boolean:
             return Values("boolean", data.cast(nw.Float64).to_numpy())
         if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
             array = data.to_numpy()
             if array.dtype.kind in "Mm":
-                return values_of_array(array, self._name)
+                return array
         if dtype in (nw.String, nw.Categorical, nw.Enum):
             return Values("text", self.cells(None))
         return self.cells(None)
@@ -175,17 +193,9 @@ class ColumnsSource:
 
     def take(self, rows: Rows) -> ColumnsSource:
         """Return these rows; the columns are shared, and read once for all parts of a table."""
-        if self._rows is None and isinstance(rows, slice):
-            span = range(self.n_rows)[rows]
-            if span.step == 1:  # stays a slice, of which arrays are views
-                return ColumnsSource(self._columns, len(span), slice(span.start, max(span.start, span.stop)))
-        chosen = self._row_numbers()[rows]
-        return ColumnsSource(self._columns, len(chosen), chosen)
-
-    def _row_numbers(self) -> NDArray[np.integer[Any]]:
-        if self._rows is None:
-            return np.arange(self.n_rows)
-        return np.arange(self._rows.start, self._rows.stop) if isinstance(self._rows, slice) else self._rows
+        chosen = taken(self._rows, self.n_rows, rows)
+        n_rows = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
+        return ColumnsSource(self._columns, n_rows, chosen)
 
     def select(self, columns: Sequence[int]) -> ColumnsSource:
         """Return these columns."""
@@ -203,6 +213,10 @@ class ColumnsSource:
         """Return None: columns are read one by one."""
         return
 
+    def row(self, position: int) -> int:
+        """Return which row of the table stands there."""
+        return row_number(self._rows, position)
+
 
 def _object_array(cells: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(cells), dtype=object)
@@ -214,5 +228,5 @@ def _refuse_nested(dtype: Any, name: str) -> None:
     if dtype.is_nested() or dtype == nw.Binary:
         raise CellTypeError(
             f"column {name!r} has the type {dtype}, but a cell given as argument must be a string or a number; spread "
-            f"it over several columns, or leave it out with column_kinds={{{name!r}: 'ignore'}}"
+            "it over several columns, or leave it out: drop it, or give it the kind 'ignore' in fit"
         )

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.table.cells import CellKind, canonical_cells, is_missing, kind_of_cells, naive
+from tabgnm.table.cells import CellKind, canonical_cells, in_microseconds, is_missing, kind_of_cells, naive
 from tabgnm.table.errors import TableError
+from tabgnm.table.rows import Rows, row_number
 
 Floats = NDArray[np.float64]
 
 # Parts of a moment, in the order in which they are encoded.
 DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
+_LAST_YEAR = 290_000  # numpy's microseconds end a little later
 
-_REMEDY = "; convert the column, or say what it is with column_kinds={...}"
+_REMEDY = "; convert the column to what it was in fit, or fit it as it is now"
 _BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
@@ -33,50 +35,73 @@ class Values:
         What `data` is: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us] in
         UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
     data : 1-D array
+    rows : Rows or None
+        Which rows of the table these are, for messages; None for all.
     """
 
     kind: CellKind
     data: NDArray[Any]
+    rows: Rows | None = None
+
+    def row(self, position: int) -> int:
+        """Row of the table in which a cell stands."""
+        return row_number(self.rows, position)
 
 
-def values_of_cells(cells: NDArray[Any], column: str) -> Values:
+def values_of_cells(cells: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
     """Return the values of a column of Python objects (1-D object array), by what all of them are."""
-    kind = kind_of_cells(cells, column)
+    kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
-        return Values(kind, _floats(cells, column))
-    if kind == "datetime":
-        return Values(kind, np.array([_moment(cell) for cell in cells], dtype="datetime64[us]"))
-    if kind in ("duration", "time"):
-        return Values(kind, np.array([_seconds(cell) for cell in cells], dtype=np.float64))
-    return Values(kind, cells)
+        return Values(kind, _floats(Values(kind, cells, rows), column), rows)
+    if kind in ("datetime", "duration", "time"):
+        is_moment = kind == "datetime"
+        data = np.empty(len(cells), dtype="datetime64[us]" if is_moment else np.float64)
+        place = 0
+        try:
+            for place, cell in enumerate(cells):
+                data[place] = _moment(cell) if is_moment else _seconds(cell)
+        except OverflowError:
+            raise _too_far(cells[place], column, row_number(rows, place)) from None
+        return Values(kind, data, rows)
+    return Values(kind, cells, rows)
 
 
-def values_of_array(array: NDArray[Any], column: str) -> Values:
+def values_of_array(array: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
     """Return the values of a column that is a 1-D array of any dtype."""
     kind = array.dtype.kind
     if kind == "b":
-        return Values("boolean", array)
+        return Values("boolean", array, rows)
     if kind in "iuf":
-        return Values("number", array)
-    if kind == "M":
-        return Values("datetime", array.astype("datetime64[us]"))
-    if kind == "m":
-        return Values("duration", seconds_of(array))
+        return Values("number", array, rows)
+    if kind in "Mm":
+        micros, too_far = in_microseconds(array)
+        if too_far is not None:
+            place = int(too_far.argmax())
+            raise _too_far(array[place], column, row_number(rows, place))
+        return Values("datetime", micros, rows) if kind == "M" else Values("duration", _seconds_of(micros), rows)
     if kind == "c":
         raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
     if kind in "UST":
-        return Values("text", array.astype(object))
-    return values_of_cells(array, column)
+        return Values("text", array.astype(object), rows)
+    return values_of_cells(array, column, rows)
 
 
-def seconds_of(durations: NDArray[Any]) -> Floats:
-    """Seconds of an array of timedelta64; NaN for NaT."""
-    seconds: Floats = durations.astype("timedelta64[us]").astype(np.float64) / 1e6
+def _too_far(cell: Any, column: str, row: int) -> TableError:
+    return TableError(
+        f"column {column!r} has {cell} in row {row}, beyond what microseconds in 64 bits can count (some 290,000 "
+        "years); replace it by a date or duration in that range, or by None where it means a missing value"
+    )
+
+
+def _seconds_of(durations: NDArray[Any]) -> Floats:
+    """Seconds of an array of timedelta64[us]; NaN for NaT."""
+    seconds: Floats = durations.astype(np.float64) / 1e6
     seconds[np.isnat(durations)] = np.nan
     return seconds
 
 
-def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
+def _floats(values: Values, column: str) -> Floats:
+    cells = values.data
     if not any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in set(map(type, cells))):
         try:
             return np.asarray(cells, dtype=np.float64)  # fast; knows None but not pandas.NA, and takes NaT for a number
@@ -89,11 +114,13 @@ def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
             numbers[row] = np.nan if is_missing(cell) else float(cell)
     except OverflowError:
         raise TableError(
-            f"column {column!r} contains infinity or a value too large for float64 in row {row}: {cells[row]!r:.40}"
+            f"column {column!r} contains infinity or a value too large for float64 in row {values.row(row)}: "
+            f"{cells[row]!r:.40}"
         ) from None
     except (TypeError, ValueError):
         raise TableError(
-            f"column {column!r} has {cells[row]!r:.60} in row {row}, which is not a number{_REMEDY}"
+            f"column {column!r} has {cells[row]!r:.60} in row {values.row(row)}, which is not a number; replace it by "
+            "one, or by None where a value is missing, or fit the column as a category"
         ) from None
     return numbers
 
@@ -101,16 +128,27 @@ def _floats(cells: Sequence[Any] | NDArray[Any], column: str) -> Floats:
 def _moment(cell: Any) -> Any:
     if is_missing(cell):
         return np.datetime64("NaT")
+    if isinstance(cell, np.datetime64):
+        return _in_range(cell)
     if isinstance(cell, datetime.datetime):
+        if abs(cell.year) > _LAST_YEAR:  # only those of pandas can be
+            raise OverflowError
         return np.datetime64(naive(cell).replace(fold=0), "us")
     return np.datetime64(cell, "us")
+
+
+def _in_range(cell: Any) -> Any:
+    micros, too_far = in_microseconds(cell)
+    if too_far is not None:
+        raise OverflowError
+    return micros
 
 
 def _seconds(cell: Any) -> float:
     if is_missing(cell):
         return np.nan
     if isinstance(cell, np.timedelta64):
-        return float(seconds_of(np.asarray(cell).reshape(1))[0])
+        return float(_in_range(cell).astype(np.int64)) / 1e6
     if isinstance(cell, datetime.timedelta):
         return cell.total_seconds()
     return float(cell.hour * 3600.0 + cell.minute * 60.0 + cell.second + cell.microsecond / 1e6)
@@ -123,18 +161,30 @@ def _all_missing(values: Values) -> bool:
     return values.kind == "empty" or bool(np.isnan(values.data).all())
 
 
-def as_numbers(values: Values, column: str) -> Floats:
+def as_numbers(values: Values, column: str, *, declared: bool = False, expected: str = "numbers") -> Floats:
     """Return a column as float64 numbers with NaN for missing cells; text is parsed.
+
+    Durations and times of day are seconds where the user has `declared` them numbers. Elsewhere they are refused: the
+    numbers of fit may have been hours.
 
     The result may share memory with the caller's data: it is never written to.
     """
-    if values.kind in ("number", "boolean", "duration", "time"):
+    in_seconds = values.kind in ("duration", "time")
+    if values.kind in ("number", "boolean") or (in_seconds and declared):
         return np.asarray(values.data, dtype=np.float64)
     if _all_missing(values):
         return np.full(len(values.data), np.nan)
+    if in_seconds:
+        raise TableError(
+            f"column {column!r} has {values.kind} values where {expected} are expected; convert them to numbers in the "
+            "unit of fit, for instance to seconds with .dt.total_seconds()"
+        )
     if values.kind == "datetime":
-        raise TableError(f"column {column!r} has dates where numbers are expected{_REMEDY}")
-    return _floats(values.data, column)
+        raise TableError(
+            f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "
+            "dates"
+        )
+    return _floats(values, column)
 
 
 def as_booleans(values: Values, column: str) -> Floats:
@@ -144,21 +194,23 @@ def as_booleans(values: Values, column: str) -> Floats:
         for row, cell in enumerate(canonical_cells(values.data)):
             if cell is not None and cell.lower() not in _BOOLEANS:
                 raise TableError(
-                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {row}{_REMEDY}"
+                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {values.row(row)}{_REMEDY}"
                 )
             numbers[row] = np.nan if cell is None else _BOOLEANS[cell.lower()]
         return numbers
-    numbers = as_numbers(values, column)
-    check_booleans(numbers, column)
+    numbers = as_numbers(values, column, expected="booleans")
+    check_booleans(numbers, column, values.row)
     return numbers
 
 
-def check_booleans(numbers: Floats, column: str) -> None:
+def check_booleans(numbers: Floats, column: str, row_of: Callable[[int], int]) -> None:
     """Raise where a column that was boolean in fit has another number than 0 or 1."""
     other = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
     if other.any():
-        row = int(other.argmax())
-        raise TableError(f"column {column!r} was boolean in fit, and now has {numbers[row]} in row {row}{_REMEDY}")
+        place = int(other.argmax())
+        raise TableError(
+            f"column {column!r} was boolean in fit, and now has {numbers[place]} in row {row_of(place)}{_REMEDY}"
+        )
 
 
 def as_seconds(values: Values, column: str, kind: str) -> Floats:
@@ -167,7 +219,7 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
         return np.full(len(values.data), np.nan)
     if values.kind != kind:
         raise TableError(f"column {column!r} has {values.kind} values where {kind} values are expected{_REMEDY}")
-    return as_numbers(values, column)
+    return np.asarray(values.data, dtype=np.float64)
 
 
 def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
@@ -186,10 +238,10 @@ def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
     try:
         for row, cell in enumerate(values.data):
             moments[row] = _moment(_parsed(cell) if isinstance(cell, str) else cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TableError(
-            f"column {column!r} has {values.data[row]!r:.60} in row {row}, which is not a date in ISO format such as "
-            "'2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
+            f"column {column!r} has {values.data[row]!r:.60} in row {values.row(row)}, which is not a date in ISO "
+            "format such as '2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
         ) from None
     return moments
 

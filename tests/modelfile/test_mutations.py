@@ -111,5 +111,6 @@ def test_no_single_byte_can_be_changed_unseen(case: str) -> None:
 def test_no_end_can_be_cut_off_unseen(case: str) -> None:
     data = content(case)
     for length in range(0, len(data), 13):
-        with pytest.raises(ModelFileError):
+        message = "truncated; copy it anew" if length else "empty; save the model again"
+        with pytest.raises(ModelFileError, match=message):
             from_bytes(data[:length])

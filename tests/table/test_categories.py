@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tracemalloc
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tabgnm.table import read_table
+from tabgnm.table import TableEncoder, read_table
 from tests.table.examples import NAN, column, encoded, fitted
 
 LETTERS = "abcdefghijkl"
@@ -101,13 +102,27 @@ def test_no_more_levels_are_kept_than_asked() -> None:
 
 def test_a_column_of_which_every_level_is_rare_is_not_used() -> None:
     ids = pd.DataFrame({"id": [f"id {i}" for i in range(20)], "x": np.arange(20.0)})
-    encoder = fitted(ids)
+    with pytest.warns(UserWarning, match="category 'id' .*: not used"):
+        encoder = fitted(ids)
     assert encoder.encoded_names == ["x"] and encoder.columns[0].note == "no level has 3 rows: not used"
     ids.loc[3, "id"] = None
-    encoder = fitted(ids)
+    with pytest.warns(UserWarning, match="category 'id' .*: only whether it is missing is used"):
+        encoder = fitted(ids)
     assert encoder.encoded_names == ["id=(missing or unknown)", "x"]
     np.testing.assert_array_equal(encoder.encode(read_table(ids))[:, 0], np.arange(20) == 3)
     assert encoder.encode(read_table(pd.DataFrame({"id": ["new"], "x": [1.0]})))[0, 0] == 0
+
+
+def test_what_is_left_out_as_every_level_is_rare_is_told() -> None:
+    """It may be an identifier, but also numbers that came as text."""
+    texts = pd.DataFrame({"size": [f"{i / 7:.3f}" for i in range(20)], "x": np.arange(20.0)})
+    message = r"no level of the category 'size' has min_level_count=3 training rows: not used; leave the column out"
+    with pytest.warns(UserWarning, match=message) as caught:
+        fitted(texts)
+    assert [warning.filename for warning in caught] == [fitted.__code__.co_filename]
+    for settings in ({"min_level_count": 1}, {"max_one_hot": 20}, {"kinds": {"size": "number"}}):
+        assert fitted(texts, **settings).columns[0].encoded  # a warning would be an error here
+    fitted(texts, kinds={"size": "ignore"})
 
 
 def test_untrained_levels_are_those_that_no_training_row_had() -> None:
@@ -174,6 +189,88 @@ def test_dates_as_categories_match_across_frames() -> None:
         column(["2024-01-01", "2024-01-02", "2024-01-03 12:30:00"]),
     ):
         np.testing.assert_array_equal(encoder.encode(read_table(X)), np.eye(3))
+
+
+STAMPS = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03 12:30:00.000001"], format="ISO8601")
+LENGTHS = pd.to_timedelta([-1, 36, 10**4 + 0.5], unit="h")
+FRACTIONS = [0.1, -1e-4, 123.456]
+
+
+def in_every_form(index: Any, unit: str) -> dict[str, Any]:
+    """The same moments or durations in every type that a column may have."""
+    arrow = {"M": "timestamp", "m": "duration"}[unit]
+    array = index.to_numpy()
+    return {
+        "pandas": column(index),
+        "pandas, arrow": column(index, f"{arrow}[us][pyarrow]"),
+        "pandas, arrow, ns": column(index, f"{arrow}[ns][pyarrow]"),
+        "pandas objects": column(list(index), object),
+        "Python objects": column([cell.to_pytimedelta() if unit == "m" else cell.to_pydatetime() for cell in index]),
+        "numpy objects, ns": column(list(array.astype(f"{unit}8[ns]")), object),
+        "numpy objects, us": column(list(array.astype(f"{unit}8[us]")), object),
+        "numpy objects, in a list": [[cell] for cell in array.astype(f"{unit}8[ns]")],
+        "numpy": array.reshape(-1, 1),
+        "polars": pl.DataFrame({"a": index.to_numpy().astype(f"{unit}8[us]")}),
+        "a category of pandas": column(index).astype("category"),
+    }
+
+
+FORMS_OF_LEVELS = {
+    "moments": in_every_form(STAMPS, "M"),
+    "durations": in_every_form(LENGTHS, "m"),
+    "numbers": {
+        "float64": column(FRACTIONS),
+        "float32": column(FRACTIONS, "float32"),
+        "float32, made wider": column(FRACTIONS, "float32").astype("float64"),
+        "numpy float32": np.array(FRACTIONS, dtype=np.float32)[:, None],
+        "objects of float32": column(list(np.array(FRACTIONS, dtype=np.float32)), object),
+        "polars float32": pl.DataFrame({"a": pl.Series(FRACTIONS, dtype=pl.Float32)}),
+        "text": column(["0.1", "-0.0001", "123.456"]),
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORMS_OF_LEVELS)
+def test_levels_of_the_same_content_are_the_same_in_every_form(what: str) -> None:
+    forms = FORMS_OF_LEVELS[what]
+    expected = encoded(forms[next(iter(forms))], kinds={0: "category"})
+    assert expected.sum() == 3
+    for then in forms:
+        encoder = fitted(forms[then], kinds={0: "category"})
+        for now in forms:
+            np.testing.assert_array_equal(encoder.encode(read_table(forms[now])), expected, f"{then}, then {now}")
+
+
+def test_numbers_that_differ_are_different_levels() -> None:
+    cells = [0.1, 0.1 + 1e-12, 1 / 3, 2 / 3, 2.0**-30, 1e300, 5e-324, 1e-300, 16777217.5]
+    assert encoded(column(cells), kinds={"a": "category"}, max_one_hot=20).sum(axis=0).tolist() == [1.0] * len(cells)
+
+
+OLD_TEXTS: dict[str, tuple[list[str], list[Any]]] = {
+    "durations of pandas": (["1 days 00:00:00", "2 days 00:00:00"], list(pd.to_timedelta([1, 2], unit="D"))),
+    "durations of numpy": (["1 days", "172800 seconds"], [np.timedelta64(1, "D"), np.timedelta64(172800, "s")]),
+    "durations of Python": (["1 day, 0:00:00", "2 days, 0:00:00"], [datetime.timedelta(1), datetime.timedelta(2)]),
+    "moments of numpy": (
+        ["2024-01-01T00:00:00.000000000", "2024-01-02"],
+        [np.datetime64("2024-01-01", "ns"), np.datetime64("2024-01-02", "D")],
+    ),
+    "nanoseconds": (
+        ["2024-01-01 00:00:00.000000001", "2024-01-02"],
+        [pd.Timestamp("2024-01-01 00:00:00.000000001"), pd.Timestamp("2024-01-02")],
+    ),
+    "float32": (["0.10000000149011612", "0.20000000298023224"], [np.float32(0.1), np.float32(0.2)]),
+    "beside the number it is close to": (["0.1", "0.10000000149011612"], [0.1, 0.10000000149011612]),
+}
+
+
+@pytest.mark.parametrize("case", OLD_TEXTS)
+def test_levels_of_files_that_were_written_before_are_still_known(case: str) -> None:
+    texts, cells = OLD_TEXTS[case]
+    encoder = fitted(column(["a", "b"]))
+    schema, arrays = encoder.state()
+    schema["columns"][0]["levels"] = texts
+    again = TableEncoder.from_state(schema, arrays)
+    np.testing.assert_array_equal(again.encode(read_table(column([*cells, None], object))), [[-1], [1], [0]])
 
 
 def test_100_000_levels_in_200_000_rows_take_little_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tabgnm.table import TableError, read_table
+from tabgnm import MLPClassifier
+from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
 from tests.table.examples import NAN, column, encoded, fitted
 
 DAY = datetime.date(2024, 2, 29)
@@ -81,6 +83,13 @@ def test_decimals_are_numbers_in_every_frame() -> None:
         column(cells),
     ):
         np.testing.assert_array_equal(encoded(X, scaling="none"), [[1.5, 0], [1.75, 1], [2, 0]])
+
+
+@pytest.mark.parametrize("dtype", [pl.Int128, pl.UInt128], ids=str)
+def test_integers_wider_than_numpy_has_them_are_numbers(dtype: Any) -> None:
+    frame = pl.DataFrame({"a": pl.Series([3, None, 2**80], dtype=dtype)})
+    np.testing.assert_array_equal(encoded(frame, scaling="none")[::2, 0], [3.0, 2.0**80])
+    assert fitted(frame, kinds={"a": "category"}).encoded_names[0] == f"a: {2**80} or 3"
 
 
 def test_a_boolean_is_0_or_1_whatever_the_scaling() -> None:
@@ -187,10 +196,10 @@ def test_an_ignored_column_may_hold_anything() -> None:
 
 
 BAD_KINDS: list[tuple[dict[Any, str], str]] = [
-    ({"c": "number"}, "kinds names the column 'c', which is not there; there are 'a', 'b'"),
-    ({2: "number"}, "kinds names column 2, which is not there; there are columns 0 to 1"),
-    ({-1: "number"}, "kinds names column -1"),
-    ({"a": "number", 0: "category"}, "kinds says both 'number' and 'category' of column 'a'"),
+    ({"c": "number"}, "a kind is given for column 'c', which is not there; there are 'a', 'b'"),
+    ({2: "number"}, "a kind is given for column 2, which is not there; there are columns 0 to 1"),
+    ({-1: "number"}, "a kind is given for column -1"),
+    ({"a": "number", 0: "category"}, "two kinds are given for column 'a': 'number' and 'category'; give one"),
 ]
 
 
@@ -202,6 +211,22 @@ def test_kinds_for_columns_that_are_not_there_are_refused_with_a_list_of_those_t
         fitted(pd.DataFrame({"a": [1, 2], "b": [1, 2]}), kinds=kinds)
 
 
+@pytest.mark.parametrize("kinds", [["a"], {"a": "ordinal"}, {2.5: "number"}], ids=str)
+def test_messages_about_kinds_name_the_parameter_that_was_given(kinds: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^kinds.*(expected|use) ") as caught:
+        TableSettings(kinds=kinds)
+    with pytest.raises(caught.type, match=f"^column_{re.escape(str(caught.value))}$"):
+        MLPClassifier(column_kinds=kinds).fit([[1.0], [2.0]], [0, 1])
+
+
+def test_an_unknown_embedding_is_refused_with_all_that_can_be_said_there() -> None:
+    known = "None, 'periodic', 'piecewise'"
+    with pytest.raises(ValueError, match=f"numeric_embedding='fourier' is not known; use one of {known}$"):
+        TableSettings(numeric_embedding="fourier")
+    with pytest.raises(ValueError, match=f"numeric_embedding='fourier' is not known; use one of 'auto', {known}$"):
+        MLPClassifier(numeric_embedding="fourier").fit([[1.0], [2.0]], [0, 1])
+
+
 def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
     numbers, dates = fitted(column([1.0, 2.0, 3.0])), fitted(column([MOMENT, MOMENT.replace(year=2028)]))
     durations = fitted(column([datetime.timedelta(1), datetime.timedelta(2)]))
@@ -211,15 +236,70 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
         dates.encode(read_table(column(["2024-02-29 13:30"]))), dates.encode(read_table(column([MOMENT])))
     )
     for encoder, cells, message in (
-        (numbers, [MOMENT], "column 'a' has dates where numbers are expected"),
-        (numbers, ["two"], "column 'a' has 'two' in row 0, which is not a number"),
-        (dates, [3], "column 'a' has number values where dates are expected"),
-        (durations, [3], "column 'a' has number values where duration values are expected"),
+        (numbers, [MOMENT], "column 'a' has dates where numbers are expected; convert them to numbers, or fit"),
+        (numbers, ["two"], "column 'a' has 'two' in row 0, which is not a number; replace it by one, or by None"),
+        (dates, [3], "column 'a' has number values where dates are expected; convert"),
+        (durations, [3], "column 'a' has number values where duration values are expected; convert"),
+        (fitted([[True], [False]]), ["yes"], "was boolean in fit, and now has 'yes' in row 0; convert"),
     ):
-        with pytest.raises(TableError, match=message):
+        with pytest.raises(TableError, match=message) as caught:
             encoder.encode(read_table(column(cells)))
+        assert "kinds" not in str(caught.value)  # which would be of no use after fit
     for encoder in (numbers, dates, durations):
         assert np.isfinite(encoder.encode(read_table(column([None, NAN], object)))).all()
+
+
+@pytest.mark.parametrize(("now", "kind"), [([datetime.timedelta(hours=1)], "duration"), ([datetime.time(3)], "time")])
+def test_durations_and_times_are_no_numbers_as_nobody_knows_in_which_unit(now: list[Any], kind: str) -> None:
+    for then in ([1.0, 2.0, 3.0], [True, False]):
+        for X in (column(now), column(now, object), pl.DataFrame({"a": now})):
+            with pytest.raises(
+                TableError, match=f"column 'a' has {kind} values where (number|boolean)s are expected; convert"
+            ):
+                fitted(column(then)).encode(read_table(X))
+
+
+def test_durations_that_are_said_to_be_numbers_are_seconds() -> None:
+    hours = column([datetime.timedelta(hours=1), datetime.timedelta(hours=3)])
+    for kinds in ({"a": "number"}, {0: "number"}):
+        encoder = fitted(hours, scaling="none", kinds=kinds)
+        again = TableEncoder.from_state(*encoder.state())
+        for one in (encoder, again):
+            np.testing.assert_array_equal(one.encode(read_table(hours)), [[3600], [10800]])
+
+
+DAYS_TOO_FAR = {
+    "dates": np.array(["2024-01-01", "NaT", "600000-01-01", "2024-01-02"], dtype="M8[D]"),
+    "dates before": np.array(["2024-01-01", "NaT", "-600000-01-01", "2024-01-02"], dtype="M8[s]"),
+    "months": np.array(["2024-01", "NaT", "600000-01", "2024-02"], dtype="M8[M]"),
+    "durations": np.array([1, "NaT", 10**15, 2], dtype="m8[D]"),
+    "durations before": np.array([1, "NaT", -(2**62), 2], dtype="m8[s]"),
+}
+
+
+@pytest.mark.parametrize("case", DAYS_TOO_FAR)
+def test_moments_and_durations_beyond_the_range_of_microseconds_are_refused(case: str) -> None:
+    array = DAYS_TOO_FAR[case][:, None]
+    objects = np.empty(array.shape, dtype=object)
+    objects[:, 0] = list(array[:, 0])
+    encoder = fitted(array, rows=[0, 3])  # the others are not looked at
+    message = r"column 'x0' has .+ in row 2, beyond what microseconds in 64 bits can count \(.*\); replace it"
+    for X in (array, objects):
+        for act in (lambda X=X: fitted(X), lambda X=X: encoder.encode(read_table(X))):
+            with pytest.raises(TableError, match=message):
+                act()
+        levels = fitted(X, kinds={0: "category"})
+        assert levels.columns[0].n_levels == 3
+        for now in (array, objects):
+            np.testing.assert_array_equal(levels.encode(read_table(now)), levels.encode(read_table(X)))
+    assert np.isfinite(encoder.encode(read_table(array[:2]))).all()
+
+
+def test_moments_of_pandas_beyond_the_range_of_microseconds_are_refused() -> None:
+    far = [pd.Timestamp("2024-01-01"), pd.Timestamp(np.datetime64("600000-01-01", "s"))]
+    for X in (column(far, object), column(np.array(far, dtype="M8[s]"))):
+        with pytest.raises(TableError, match=r"column 'a' has .*600000.* in row 1, beyond"):
+            fitted(X)
 
 
 def test_integers_beyond_every_float_are_refused_by_name() -> None:

@@ -119,12 +119,21 @@ def test_the_encoding_says_how_each_kind_goes_in() -> None:
     for settings, expected in (
         ({}, "6 parts, quantile"),
         ({"scaling": "none"}, "6 parts, as it is"),
-        ({"numeric_embedding": "periodic"}, "5 parts, periodic, quantile"),
+        ({"numeric_embedding": "periodic"}, "6 parts, periodic, quantile"),
     ):
         frame = column(days + pd.to_timedelta([0, 1, 2], unit="h"))
-        assert fitted(frame, **settings).columns[0].encoding.split(", ", 1)[1] == expected.split(", ", 1)[1]
+        assert fitted(frame, **settings).columns[0].encoding == expected
+    assert fitted(column(days)).columns[0].encoding == "5 parts, quantile"  # all at the same hour
     assert fitted(column([True, False])).columns[0].encoding == "0 or 1"
     assert fitted(column(["a", None])).columns[0].encoding == "missing or not"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.int32, bool, object], ids=str)
+def test_numbers_are_encoded_in_float32_or_float64_only(dtype: Any) -> None:
+    """In float16 what is too large would become infinite."""
+    raw = read_table([[1e6], [2.0]])
+    with pytest.raises(TypeError, match=r"dtype=.* cannot be encoded to; use numpy\.float32 or numpy\.float64"):
+        fitted([[1.0], [2.0]], scaling="none").encode(raw, dtype=dtype)
 
 
 def test_a_wrong_number_of_columns_is_refused() -> None:

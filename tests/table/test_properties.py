@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from tabgnm.table import RawTable, TableEncoder, TableError, TableSettings, read_table
 
+# Small tables have many such columns.
+pytestmark = pytest.mark.filterwarnings("ignore:no level of the category")
+
 floats = st.floats(allow_infinity=False, allow_nan=True)
 cells: dict[str, st.SearchStrategy[Any]] = {
     "float": st.one_of(floats, st.none()),

@@ -96,7 +96,7 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
     "list column": (
         pl.DataFrame({"a": [[1], [2]]}),
         TypeError,
-        r"column 'a' has the type List\(Int64\), .* column_kinds=\{'a': 'ignore'\}",
+        r"column 'a' has the type List\(Int64\), .* give it the kind 'ignore' in fit",
     ),
     "struct column": (pl.DataFrame({"a": [{"b": 1}]}), TypeError, "column 'a' has the type Struct"),
     "binary column": (pa.table({"a": [b"x"]}), TypeError, "column 'a' has the type Binary"),
