@@ -17,7 +17,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import _insert_error_scores, _score, _warn_or_raise_about_fit_failures
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
@@ -269,8 +269,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         fold, shared = fit.fold, fit.fold.shared
         try:
             own = fold.part("params", lambda: _check_method_params(X, params=fit_params, indices=fold.train))
-            rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
             if isinstance(fit.estimator, Pipeline):
+                rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
                 of_first, own = split_params(fit.estimator, own)
                 # Candidates with the same steps before the last one share what these make of the fold.
                 last = fit.estimator.steps[-1][0]
@@ -280,8 +280,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                     f"steps {steps}", partial(fit_first_steps, fit.estimator, rows, targets, of_first)
                 )
                 fit.estimator.steps[:-1] = first
-            else:  # a part of the whole table: errors name the rows of that one
-                rows = fold.part("table", partial(_part_of_table, X, fold.train))
+            else:
+                rows, targets = fold.part("table", partial(_part_of_table, X, y, fold.train))
             fit.prepared = fit.model._prepare(rows, targets, shared=shared, **own)
         except Exception:
             if self.error_score == "raise":
@@ -355,9 +355,10 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         return result
 
 
-def _part_of_table(X: Any, rows: Any) -> RawTable:
+def _part_of_table(X: Any, y: Any, rows: Any) -> tuple[RawTable, Any]:
+    """Return rows of a table and of targets; errors then name the row of the whole table, not of the fold."""
     raw = read_table(X)
-    return raw.take(np.arange(raw.n_rows)[rows])  # splitters give positions or a mask
+    return raw.take(np.arange(raw.n_rows)[rows]), _safe_indexing(y, rows)  # splitters give positions or a mask
 
 
 def _last_step(estimator: Any) -> TabularEstimator:

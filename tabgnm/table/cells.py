@@ -93,6 +93,8 @@ def canonical(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return str(value)
+    if type(value) is float:  # as most are, and all that is asked below takes longer than the text
+        return None if value != value else _number_text(_shortest(value))
     if is_missing(value):
         return None
     if isinstance(value, bool | np.bool_):
@@ -107,8 +109,7 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, float | np.floating):
-        number = float(value)
-        return _number_text(number) if number.is_integer() else _number_text(_shortest(number))
+        return _number_text(_shortest(float(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
@@ -133,10 +134,12 @@ def _moment_text(moment: datetime.datetime) -> str:
 
 
 def _shortest(number: float) -> float:
-    """Return the shortest decimal that float32 has for a number which it holds; any other number as it is.
+    """Return the shortest decimal that float32 has for a fraction which it holds; any other number as it is.
 
     So what was 0.1 before it went through float32, and was made wider to 0.10000000149011612 or not, is 0.1 again.
     """
+    if number.is_integer():
+        return number
     try:
         narrow = struct.unpack("f", struct.pack("f", number))[0]
     except OverflowError:
