@@ -23,6 +23,8 @@ def as_target_array(y: Any, name: str = "y") -> Array:
     """
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
+    if type(y) is np.ndarray and y.dtype.kind in "biu" and y.ndim in (1, 2) and y.size:
+        return y  # nothing can be missing or infinite, and a search asks often
     array: Array = check_array(
         _with_rows(_as_array(y), name),
         ensure_2d=False,
