@@ -89,8 +89,11 @@ def run(options: Options) -> dict[str, Any]:
     folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(x, y))
 
     def per_fit(search: Any, candidates: list[Any], n_folds: int, epochs: int) -> float:
-        """Seconds of a search per fit and epoch; the first, short one loads libraries and compiles kernels."""
-        seconds(search(candidates, folds[:1], 1), x, y)
+        """Seconds of a search per fit and epoch.
+
+        The first, short one loads libraries and compiles kernels, which are others for fleets of another size.
+        """
+        seconds(search(candidates, folds[:n_folds], 2), x, y)
         return seconds(search(candidates, folds[:n_folds], epochs), x, y) / (len(candidates) * n_folds * epochs)
 
     def fleet(candidates: list[Any], folds: Any, epochs: int) -> FleetSearchCV:
