@@ -213,8 +213,10 @@ def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Seq
     members = []
     for seed in seeds:
         val = validation_rows(n_rows, strata, fraction, seed)
-        train = np.setdiff1d(np.arange(n_rows), val)
-        members.append(MemberRows(torch.as_tensor(train), torch.as_tensor(val) if len(val) else None))
+        is_train = np.ones(n_rows, dtype=bool)
+        is_train[val] = False
+        train = torch.from_numpy(np.flatnonzero(is_train))
+        members.append(MemberRows(train, torch.from_numpy(val) if len(val) else None))
     return members
 
 

@@ -83,7 +83,10 @@ def prepare_rows(
         fraction = 0.0 if one_epoch else estimator.validation_fraction
         members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
         # Rows that no member trains on are not looked at.
-    trained_on = np.unique(np.concatenate([member.train.numpy() for member in members]))
+    is_trained_on = np.zeros(n_rows, dtype=bool)
+    for member in members:
+        is_trained_on[member.train.numpy()] = True
+    trained_on = np.flatnonzero(is_trained_on)
     if len(trained_on) < n_rows and going_on is None:
         own = None if weights is None else weights[trained_on]
         targets = estimator._measured_on(targets, targets_given[trained_on], own, may_vary=may_vary)
