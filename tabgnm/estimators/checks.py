@@ -79,7 +79,7 @@ def random_numbers(value: Any) -> np.random.RandomState:
 
 def check_verbose(value: object) -> None:
     """Raise unless this says how much to show."""
-    if isinstance(value, str | bytes) or not isinstance(value, numbers.Integral | np.bool_):
+    if not isinstance(value, numbers.Integral | np.bool_):
         raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for a progress bar")
 
 

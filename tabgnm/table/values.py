@@ -175,10 +175,10 @@ def as_numbers(values: Values, column: str, *, declared: bool = False, expected:
     if _all_missing(values):
         return np.full(len(values.data), np.nan)
     if in_seconds:
-        raise TableError(
-            f"column {column!r} has {values.kind} values where {expected} are expected; convert them to numbers in the "
-            "unit of fit, for instance to seconds with .dt.total_seconds()"
-        )
+        remedy = "convert them to numbers in the unit of fit, for instance to seconds with .dt.total_seconds()"
+        if expected == "booleans":
+            remedy = "pass the column as it was in fit"
+        raise TableError(f"column {column!r} has {values.kind} values where {expected} are expected; {remedy}")
     if values.kind == "datetime":
         raise TableError(
             f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "

@@ -7,15 +7,40 @@ the host has next to nothing to do between two epochs, which counts where severa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+T = TypeVar("T")
+
 _MOST_EPOCHS = 64
 _MOST_NUMBERS = 2**18  # of all these epochs
+
+
+class Window(Generic[T]):
+    """What is known of some epochs; computed for many at once, which costs hardly more than for one."""
+
+    values: T  # of all epochs of the window
+
+    def __init__(self, numbers_per_epoch: int) -> None:
+        self.n_epochs = max(1, min(_MOST_EPOCHS, _MOST_NUMBERS // numbers_per_epoch))
+        self._epochs = range(0)
+
+    def move_to(self, epoch: int, compute: Callable[[range], T]) -> bool:
+        """Have the values of an epoch among those that are there; gives whether they had to be computed."""
+        if epoch in self._epochs:
+            return False
+        first = epoch - epoch % self.n_epochs
+        self._epochs = range(first, first + self.n_epochs)
+        self.values = compute(self._epochs)
+        return True
+
+    def place(self, epoch: int) -> int:
+        """Return where in `values` those of an epoch are."""
+        return epoch - self._epochs.start
 
 
 class Ahead:
@@ -23,12 +48,10 @@ class Ahead:
 
     def __init__(self, target: Tensor) -> None:
         self._target = target
-        self._n_epochs = max(1, min(_MOST_EPOCHS, _MOST_NUMBERS // target.numel()))
-        self._epochs = range(0)
-        self._values: NDArray[Any]
+        self._window = Window[NDArray[Any]](target.numel())
         self._on_device: Tensor | None = None
         if target.device.type == "cuda":
-            size = (self._n_epochs, *target.shape)
+            size = (self._window.n_epochs, *target.shape)
             self._on_device = torch.empty(size, dtype=target.dtype, device=target.device)
             # Copies from page-locked memory run in the background: not to be written again before they are done.
             self._locked = torch.empty(size, dtype=target.dtype, pin_memory=True)
@@ -40,21 +63,18 @@ class Ahead:
         `compute` gives the numbers of a range of epochs, one array of the shape of the buffer for each. It is not kept:
         as a method of who owns this it would make a circle, and leave memory of the device to the garbage collector.
         """
-        if epoch not in self._epochs:
-            first = epoch - epoch % self._n_epochs
-            self._epochs = range(first, first + self._n_epochs)
-            self._values = compute(self._epochs)
-            if self._on_device is not None:
-                self._copied.synchronize()
-                np.copyto(self._locked.numpy(), self._values.reshape(self._locked.shape), casting="same_kind")
-                self._on_device.copy_(self._locked, non_blocking=True)
-                self._copied.record()
+        is_new = self._window.move_to(epoch, compute)
         if self._on_device is None:
-            values = self._values[epoch - self._epochs.start]
+            values = self._window.values[self._window.place(epoch)]
             np.copyto(self._target.numpy(), values.reshape(self._target.shape), casting="same_kind")
+        elif is_new:
+            self._copied.synchronize()
+            np.copyto(self._locked.numpy(), self._window.values.reshape(self._locked.shape), casting="same_kind")
+            self._on_device.copy_(self._locked, non_blocking=True)
+            self._copied.record()
 
     def pick(self, epoch: Tensor) -> None:
         """Copy the numbers of the epoch into the buffer, by the device; on a CPU they are there."""
         if self._on_device is not None:
-            place = epoch.remainder(self._n_epochs).view(1)
+            place = epoch.remainder(self._window.n_epochs).view(1)
             torch.index_select(self._on_device, 0, place, out=self._target.unsqueeze(0))

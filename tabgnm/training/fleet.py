@@ -229,6 +229,8 @@ class Fleet:
             try:
                 with ExitStack() as set_up:
                     set_up.enter_context(gpu_turns.setting_up())
+                    if interruption.requested:  # while this one waited for the others
+                        break
                     flight.run(lockstep_of(positions), snapshot if in_flight else None, set_up.close)
             except torch.cuda.OutOfMemoryError:
                 if len(positions) == 1:
@@ -244,7 +246,7 @@ class Fleet:
             if waiting and not interruption.requested:
                 saver.save(checkpoints.Snapshot(done, [], 0, [], {}))
         if interruption.requested:
-            self._leave_untrained(waiting, done, hooks)
+            self._leave_untrained([i for i in [*in_flight, *waiting] if i not in done], done, hooks)
         else:
             saver.remove()
         return done
@@ -315,5 +317,7 @@ def _arithmetic(settings: FleetSettings) -> Iterator[None]:
             finally:
                 torch.set_flush_denormal(flushed_before)
             return
-        with gpu_turns.precision.use("high" if settings.precision == "tf32" else "highest"):
+        precision = gpu_turns.precision.use("high" if settings.precision == "tf32" else "highest")
+        # Streams and events are those of the current device, which on a machine with several need not be the fit's.
+        with torch.cuda.device(settings.torch_device()), precision:
             yield

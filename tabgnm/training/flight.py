@@ -94,6 +94,8 @@ class Flight:
         self._every_epoch = every_epoch
         self._n_asked = 0  # epochs that the device was asked about
         self._questions: list[tuple[range, Callable[[], Fetched]]] = []  # without an answer yet
+        self._trained = np.ones(len(self.alive), dtype=bool)  # who was still trained after the last answer
+        self._told_to_stop = False
 
     def run(
         self, lockstep: Lockstep, snapshot: Snapshot | None, when_set_up: Callable[[], None] = lambda: None
@@ -115,12 +117,12 @@ class Flight:
         # On a GPU, making room costs a new capture; on a CPU next to nothing.
         worth_leaving = 0.5 if on_gpu else 1.0
         runner = EpochRunner(lockstep, when_set_up)
-        was_active = torch.ones(len(self.alive), dtype=torch.bool)
-        if snapshot is not None:
-            was_active = lockstep.active.cpu().clone()  # it may hold models that had stopped already
+        if snapshot is not None:  # it may hold models that had stopped already
+            self._trained = lockstep.active.cpu().numpy().copy()
+        n_active = int(self._trained.sum())
         threads = _Threads()
         try:
-            while n_epochs < self.settings.max_epochs and was_active.any() and not self._interruption.requested:
+            while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
                 threads.use_one(lockstep.is_small, in_numpy=lockstep.in_numpy)
                 runner.run(n_epochs)
                 n_epochs += 1
@@ -133,21 +135,20 @@ class Flight:
                     continue
                 asked = time.monotonic()
                 self._ask(lockstep, n_epochs)
-                was_active = self._hear(lockstep, was_active, all_of_them=at_once or save or is_last)
-                n_active = int(was_active.sum())
-                if 0 < n_active < len(was_active) and n_active <= worth_leaving * len(was_active):
-                    was_active = self._hear(lockstep, was_active)  # answers are about the models that are there now
-                    if was_active.any():
-                        self._leave(lockstep, was_active)
-                        runner = EpochRunner(lockstep)
-                        was_active = torch.ones(len(self.alive), dtype=torch.bool)
+                n_active = self._hear(lockstep, all_of_them=at_once or save or is_last)
+                if 0 < n_active < len(self.alive) and n_active <= worth_leaving * len(self.alive):
+                    n_active = self._hear(lockstep)  # answers are about the models that are there now
+                    if n_active:
+                        self._leave(lockstep)
+                        runner = EpochRunner(lockstep, when_set_up)
                 if save and n_active and not is_last:
                     self.saver.save(self._snapshot(lockstep, n_epochs))
             if n_epochs > self._n_asked:
                 self._ask(lockstep, n_epochs)
-            self._hear(lockstep, was_active)
+            self._hear(lockstep)
         except KeyboardInterrupt:  # raised by a callback, after an epoch that was written down
             self._interruption.request()
+            self._hear(lockstep, tell=False)
         finally:
             threads.use_one(False)
         self._put_away(lockstep, list(range(len(self.alive))))
@@ -158,24 +159,25 @@ class Flight:
         self._questions.append((epochs, lockstep.notes.ask(epochs)))
         self._n_asked = n_epochs
 
-    def _hear(self, lockstep: Lockstep, was_active: Tensor, *, all_of_them: bool = True) -> Tensor:
-        """Write down and report answers, all or all but the last question's; gives who is still active."""
-        still = was_active.numpy()
+    def _hear(self, lockstep: Lockstep, *, all_of_them: bool = True, tell: bool = True) -> int:
+        """Write down answers, all or all but the last question's, and report them; gives how many models go on."""
         while len(self._questions) > (0 if all_of_them else 1):
             epochs, answer = self._questions.pop(0)
             notes = answer()
-            # Who looks on is told of epoch after epoch, as soon as it is written down.
-            parts = zip(epochs, np.split(notes, len(notes)), strict=True) if self.hooks else [(epochs[0], notes)]
-            for epoch, part in parts:
-                trained = still.nonzero()[0].tolist()
-                still = self._write_down(part, trained, validated=lockstep.val is not None)
-                if self.hooks and trained and any(self._report(epoch, trained, part[0], lockstep)):
-                    still = np.zeros_like(still)
+            before = self._trained
+            after = self._write_down(notes, before.nonzero()[0].tolist(), validated=lockstep.val is not None)
+            self._trained = after[-1]
+            if not tell:
+                continue
+            # All epochs are written down by now: the weights are those after the last one, whoever stops at the first.
+            for epoch, trained, numbers in zip(epochs, [before, *after[:-1]], notes, strict=True):
+                if self.hooks and trained.any() and any(self._report(epoch, trained, numbers, lockstep)):
+                    self._told_to_stop = True
                     lockstep.active.fill_(False)
-        return torch.from_numpy(still)
+        return 0 if self._told_to_stop else int(self._trained.sum())
 
     def _write_down(self, notes: NDArray[Any], trained: list[int], *, validated: bool) -> NDArray[np.bool_]:
-        """Add notes (epochs, what, M) to the histories of the models that were trained; gives who still is."""
+        """Add notes (epochs, what, M) to the histories of models; gives who goes on after each epoch, (epochs, M)."""
         goes_on: NDArray[np.bool_] = np.zeros((len(notes), notes.shape[2]), dtype=bool)
         goes_on[:, trained] = np.logical_and.accumulate(notes[:, 2, trained] != 0)
         n_epochs = (1 + goes_on[:-1].sum(axis=0)).tolist()  # the last one of a model is that in which it ends
@@ -188,27 +190,29 @@ class Flight:
                 history.val_loss += val_loss[:n]
             for values in metric:
                 history.val_metric += values[:n]
-        still: NDArray[np.bool_] = goes_on[-1]
-        return still
+        return goes_on
 
-    def _report(self, epoch: int, trained: list[int], notes: NDArray[Any], lockstep: Lockstep) -> list[bool | None]:
+    def _report(
+        self, epoch: int, trained: NDArray[np.bool_], notes: NDArray[Any], lockstep: Lockstep
+    ) -> list[bool | None]:
         """Tell those who look on about an epoch; gives their answers."""
         train_loss, val_loss, _, *metric = notes[:, trained].tolist()
         report = EpochReport(
             epoch,
-            [self.alive[i] for i in trained],
+            [self.alive[i] for i in trained.nonzero()[0].tolist()],
             train_loss,
             val_loss if lockstep.val is not None else [],
             metric[0] if metric else [],
         )
         return [hook.on_epoch_end(report) for hook in self.hooks]
 
-    def _leave(self, lockstep: Lockstep, active: Tensor) -> None:
+    def _leave(self, lockstep: Lockstep) -> None:
         """Put away the models that are done, and go on with the others."""
-        self._put_away(lockstep, [i for i, still in enumerate(active.tolist()) if not still])
-        keep = active.nonzero().flatten()
-        lockstep.select(keep)
+        self._put_away(lockstep, (~self._trained).nonzero()[0].tolist())
+        keep = self._trained.nonzero()[0]
+        lockstep.select(torch.from_numpy(keep))
         self.alive = [self.alive[i] for i in keep.tolist()]
+        self._trained = np.ones(len(keep), dtype=bool)
 
     def _put_away(self, lockstep: Lockstep, rows: list[int]) -> None:
         weights = lockstep.final_weights(rows)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.training.ahead import Ahead
+from tabgnm.training.ahead import Ahead, Window
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import fused_kernels
 from tabgnm.training.schedules import schedule_factors
@@ -24,7 +24,6 @@ _SMALLEST_RATE = 1e-30  # below, numbers that are divided by the rate overflow; 
 _torch_fused_adam = getattr(torch, "_fused_adam_", None)
 
 _ONLY = (1,)
-_EPOCHS_ON_THE_HOST, _NUMBERS_ON_THE_HOST = 64, 2**18
 
 
 class Adam:
@@ -62,7 +61,6 @@ class Adam:
         self._plain = self._by_rows and all(extra is None for extra in extras)
         # Filled for each epoch: rates (steps, 3, M, 1) on the device; on a CPU, also rates and numbers of the steps.
         self.rates: Tensor
-        self._host_epochs: range
         self._host_rates: NDArray[np.float64]
         self._host_steps: NDArray[np.float64]
 
@@ -96,18 +94,14 @@ class Adam:
         self._kind_on_device = torch.from_numpy(self._kind_of).to(self.rates.device)
         self._rates_of_kinds = self.rates.new_zeros(max(n_steps), 3, self._kinds.shape[1])
         self._ahead = Ahead(self._rates_of_kinds)
-        self._host_epochs = range(0)
+        self._host = Window[tuple[NDArray[np.float64], NDArray[np.float64]]](self._rates_of_kinds.numel())
 
     def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch (from 0 on), and of some after it."""
         if self.flat.device.type == "cpu":
-            if epoch not in self._host_epochs:  # many at once cost hardly more than one
-                n_epochs = max(1, min(_EPOCHS_ON_THE_HOST, _NUMBERS_ON_THE_HOST // self._rates_of_kinds.numel()))
-                self._host_epochs = range(epoch, epoch + n_epochs)
-                self._rates_ahead, self._steps_ahead = self._rates_and_steps(self._host_epochs)
-            place = epoch - self._host_epochs.start
-            self._host_rates = self._rates_ahead[place][:, self._kind_of]
-            self._host_steps = self._steps_ahead[place][:, self._kind_of] + 1
+            self._host.move_to(epoch, self._rates_and_steps)
+            rates, steps_before = (values[self._host.place(epoch)][:, self._kind_of] for values in self._host.values)
+            self._host_rates, self._host_steps = rates, steps_before + 1
             self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
         if not self._plain:
             self._ahead.load(epoch, self._numbers)

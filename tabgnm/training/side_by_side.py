@@ -88,9 +88,11 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
             done = wait(running, return_when=FIRST_COMPLETED).done
             ordered = sorted(done, key=lambda own: own.exception() is not None)  # what is good is not lost
             numbers = [running.pop(future) for future in ordered]
-            if ordered[-1].exception() is None:
-                fill_up()  # before the caller looks at what was done, which may take a while
-            for number, future in zip(numbers, ordered, strict=True):
-                yield number, future.result()
+            try:
+                if ordered[-1].exception() is None:
+                    fill_up()  # before the caller looks at what was done, which may take a while
+            finally:
+                for number, future in zip(numbers, ordered, strict=True):
+                    yield number, future.result()
         if interruption.requested:
             raise Interrupted

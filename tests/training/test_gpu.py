@@ -15,7 +15,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, TrainedModel, counter_random
+from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, TrainedModel, ahead, counter_random
 from tabgnm.training.fused import fused_kernels
 from tests.training.examples import (
     BASE,
@@ -122,6 +122,14 @@ def test_epochs_of_many_steps_are_those_of_the_cpu(batch_size: int) -> None:
         Member(train=torch.arange(n), val=torch.arange(150, 200), seed=n, dropout=0.1) for n in (199, 197, 100, 1)
     ]
     train_twice(BASE, members, settings_for(max_epochs=4, batch_size=batch_size))
+
+
+@pytest.mark.parametrize("option", ["adam", "schedule"])
+def test_numbers_that_are_sent_again_and_again_are_those_of_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr(ahead, "_MOST_EPOCHS", 3)
+    train_twice(BASE, different_members(8), settings_for(max_epochs=12, **OPTIONS[option]))
 
 
 def test_early_stopping_is_that_of_the_cpu() -> None:

@@ -50,6 +50,30 @@ def test_tasks_are_taken_when_there_is_room_for_them(n_at_once: int) -> None:
         assert len(taken) <= n_done + 2 * n_at_once - 1
 
 
+def test_the_next_task_is_begun_before_the_last_one_is_looked_at() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    tasks: list[Callable[[], object]] = [lambda: None, go_on.wait, begun.set]
+    results = side_by_side(tasks, CPU, 2)
+    next(results)
+    assert begun.wait(30)
+    go_on.set()
+    assert sorted(number for number, _ in results) == [1, 2]
+
+
+def test_what_is_done_is_given_before_an_error_of_who_makes_the_tasks() -> None:
+    done = threading.Barrier(2, timeout=30)
+
+    def tasks() -> Iterator[Callable[[], object]]:
+        yield done.wait
+        yield done.wait
+        raise ValueError("no more")
+
+    results = side_by_side(tasks(), CPU, 2)
+    assert next(results)
+    with pytest.raises(ValueError, match="no more"):
+        list(results)
+
+
 def test_tasks_run_at_the_same_time_and_share_the_memory() -> None:
     everybody = threading.Barrier(3, timeout=30)
 
