@@ -102,6 +102,8 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
     def _mean_log_probabilities(self, outputs: Tensor) -> list[Tensor]:
         """Logarithm of the members' mean probability, (rows, classes) per target, in float64."""
         parts = self._class_targets().log_probabilities(outputs.to(torch.float64))
+        if len(outputs) == 1:
+            return [part[0] for part in parts]
         return [torch.logsumexp(part, dim=0) - float(np.log(len(part))) for part in parts]
 
     def _log_probabilities(self, X: Any) -> list[Array]:
