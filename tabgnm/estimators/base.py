@@ -60,10 +60,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
-        raise NotImplementedError
-
-    def _measured_on(self, targets: Targets, y: Array, weights: Array | None, *, may_vary: bool) -> Targets:
-        """Targets with the center and scale of the rows that are trained on; labels have neither."""
+        """Targets as these rows say; `classes` may be targets that know all labels already."""
         raise NotImplementedError
 
     def _with_own_loss(self, targets: Targets) -> Targets:

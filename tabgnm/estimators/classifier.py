@@ -34,13 +34,10 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         labels = as_target_array(y, name)
         return labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
-    def _make_targets(self, y: Array, _weights: Array | None, classes: Any, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002
+    def _make_targets(self, y: Array, _weights: Array | None, classes: Any, *, may_vary: bool) -> ClassTargets:  # noqa: ARG002 - for numbers only
         if isinstance(classes, ClassTargets):
             return classes
         return ClassTargets.of(y, self.label_smoothing, classes)
-
-    def _measured_on(self, targets: Targets, _y: Array, _weights: Array | None, *, may_vary: bool) -> Targets:  # noqa: ARG002
-        return targets
 
     def _with_own_loss(self, targets: Targets) -> ClassTargets:
         assert isinstance(targets, ClassTargets)

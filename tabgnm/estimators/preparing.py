@@ -89,7 +89,8 @@ def prepare_rows(
     trained_on = np.flatnonzero(is_trained_on)
     if len(trained_on) < n_rows and going_on is None:
         own = None if weights is None else weights[trained_on]
-        targets = estimator._measured_on(targets, targets_given[trained_on], own, may_vary=may_vary)
+        # Numbers have the centre and scale of what is trained on; labels stay those of all rows.
+        targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
     number_type = torch.float64 if estimator.precision == "float64" else torch.float32
     dtype = np.float64 if number_type == torch.float64 else np.float32
     if going_on is not None:

@@ -71,9 +71,6 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
     def _make_targets(self, y: Array, weights: Array | None, _classes: Any, *, may_vary: bool) -> NumberTargets:
         return NumberTargets.of(y, weights, self._own_loss(), scaled=self.scale_target, may_vary=may_vary)
 
-    def _measured_on(self, _targets: Targets, y: Array, weights: Array | None, *, may_vary: bool) -> Targets:
-        return self._make_targets(y, weights, None, may_vary=may_vary)
-
     def _own_loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile, self.huber_delta)
 

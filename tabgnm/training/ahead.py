@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.training.gpu_turns import mark
+
 T = TypeVar("T")
 
 _MOST_EPOCHS = 64
@@ -55,7 +57,7 @@ class Ahead:
             self._on_device = torch.empty(size, dtype=target.dtype, device=target.device)
             # Copies from page-locked memory run in the background: not to be written again before they are done.
             self._locked = torch.empty(size, dtype=target.dtype, pin_memory=True)
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call] # torch's, without types
+            self._copied: torch.cuda.Event | None = None
 
     def load(self, epoch: int, compute: Callable[[range], NDArray[Any]]) -> None:
         """See to it that the numbers of an epoch are there; on a CPU, in the buffer.
@@ -68,10 +70,11 @@ class Ahead:
             values = self._window.values[self._window.place(epoch)]
             np.copyto(self._target.numpy(), values.reshape(self._target.shape), casting="same_kind")
         elif is_new:
-            self._copied.synchronize()
+            if self._copied is not None:
+                self._copied.synchronize()
             np.copyto(self._locked.numpy(), self._window.values.reshape(self._locked.shape), casting="same_kind")
             self._on_device.copy_(self._locked, non_blocking=True)
-            self._copied.record()
+            self._copied = mark()
 
     def pick(self, epoch: Tensor) -> None:
         """Copy the numbers of the epoch into the buffer, by the device; on a CPU they are there."""

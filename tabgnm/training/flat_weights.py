@@ -11,6 +11,7 @@ from torch import Tensor
 from tabgnm.nn.hard_concrete import INITIAL_LOG_ALPHA
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
+from tabgnm.training.gpu_turns import mark
 
 Start = Mapping[str, Tensor]  # parameters by name, as `TrainedModel.parameters`
 
@@ -72,10 +73,7 @@ class FlatLayout:
         for name, view in plain.views(out).items():
             view.copy_(self.views(flat)[name])
         if flat.device.type == "cuda":
-            # A copy that has to wait for the device would keep other threads from it meanwhile; this does not.
-            done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
-            done.record()
-            done.synchronize()
+            mark().synchronize()  # a copy that has to wait for the device would keep other threads from it meanwhile
         return out.cpu()
 
     def first_weights(

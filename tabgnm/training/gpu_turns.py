@@ -15,6 +15,13 @@ _set_up = threading.RLock()
 _of_thread = threading.local()
 
 
+def mark() -> torch.cuda.Event:
+    """Return a mark in the work of the current stream; who waits for it keeps neither a core nor the GPU's driver."""
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
+    event.record()
+    return event
+
+
 @contextmanager
 def sharing(n_fleets: int) -> Iterator[None]:
     """Within this, in this thread: the memory of the GPU is for so many fleets."""

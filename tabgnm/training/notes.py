@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.training.gpu_turns import mark
+
 EPOCHS_KEPT = 32
 MOST_QUESTIONS = 2
 
@@ -55,8 +57,7 @@ class Notes:
         copy = self._copies.pop(0)
         self._copies.append(copy)
         copy.copy_(self._kept, non_blocking=True)  # as it is now: what the device writes from here on comes later
-        arrived = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
-        arrived.record()
+        arrived = mark()
 
         def wait() -> Fetched:
             arrived.synchronize()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ import torch
 from tabgnm.training import Callback, EpochReport, TrainedModel, ahead
 from tabgnm.training.ahead import Window
 from tabgnm.training.gpu_turns import setting_up, sharing
+from tabgnm.training.lockstep import Lockstep
 from tabgnm.training.notes import EPOCHS_KEPT
-from tests.training.examples import BASE, different_members, settings_for, train
+from tabgnm.training.side_by_side import side_by_side
+from tests.training.examples import BASE, CPU, different_members, settings_for, train
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "constant": {"optimiser": "adam"},
@@ -117,6 +121,26 @@ def test_who_interrupts_late_gets_the_epochs_until_then() -> None:
     for model in result:
         assert 13 <= model.history.n_epochs <= 20
         assert model.history.best_val_loss == min(model.history.val_loss)
+
+
+def test_fits_that_share_a_gpu_wait_for_the_set_up_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, most = 0, 0
+    counting, begin = threading.Lock(), Lockstep.__init__
+
+    def slowly(self: Lockstep, *how: Any, **more: Any) -> None:
+        nonlocal inside, most
+        with counting:
+            inside += 1
+            most = max(most, inside)
+        time.sleep(0.1)
+        begin(self, *how, **more)
+        with counting:
+            inside -= 1
+
+    monkeypatch.setattr(Lockstep, "__init__", slowly)
+    tasks = [partial(train, BASE, different_members(1), settings_for(max_epochs=2)) for _ in range(3)]
+    assert len(list(side_by_side(tasks, CPU, 3))) == 3
+    assert most == 1
 
 
 @pytest.mark.parametrize("n_sharing", [1, 3])
