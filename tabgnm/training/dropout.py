@@ -44,6 +44,10 @@ class Dropout:
             return None
         return [(stream.states, self._thresholds, self._scales) for stream in self._streams]
 
+    def limits(self) -> tuple[Tensor, Tensor] | None:
+        """Thresholds below which numbers of the streams drop a node, and scales of what is kept, (M, 1, 1)."""
+        return (self._thresholds, self._scales) if self.needed else None
+
     def factors(self, n_models: int, n_rows: int, squeeze: bool) -> DropoutFactors | None:
         """Return the function that `forward` asks for the factors of each layer of a step."""
         if not self.needed:

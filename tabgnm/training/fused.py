@@ -12,6 +12,9 @@ from tabgnm.training.gpu_turns import whole_device
 
 _log = logging.getLogger("tabgnm.training")
 
+# The losses that kernels know, with the numbers by which they know them.
+LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
+
 
 @functools.cache
 def fused_kernels(device: torch.device) -> ModuleType | None:
@@ -43,6 +46,22 @@ def fused_layers(device: torch.device) -> ModuleType | None:
         _log.info("kernels for whole layers are not available (%s: %s)", type(error).__name__, error)
         return None
     return triton_layers
+
+
+@functools.cache
+def fused_networks(device: torch.device) -> ModuleType | None:
+    """Return the module with the kernel for all steps of small networks, or None where it cannot be used."""
+    if fused_layers(device) is None:
+        return None
+    try:
+        from tabgnm.training import cuda_networks
+
+        with whole_device:
+            cuda_networks.self_check(device)
+    except Exception as error:  # no NVRTC, or none for this GPU
+        _log.info("the kernel for small networks is not available (%s: %s)", type(error).__name__, error)
+        return None
+    return cuda_networks
 
 
 def fused_epochs(device: torch.device) -> ModuleType | None:

@@ -7,7 +7,7 @@ copied in before it, so that on a GPU a whole epoch can be captured as one CUDA 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from tabgnm.training import counter_random
 from tabgnm.training.ahead import Ahead
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.fused import fused_epochs, fused_kernels, fused_layers
+from tabgnm.training.fused import LOSS_KINDS, fused_epochs, fused_kernels, fused_layers, fused_networks
 from tabgnm.training.gated_weights import Gates
 from tabgnm.training.notes import Notes
 from tabgnm.training.optimisers import Adam
@@ -177,10 +177,17 @@ class Lockstep:
         self.adam.begin_epoch(self.epoch)
         self.train_loss.zero_()
         self.epochs.shuffle(self._keys[0])
-        n_dropout = len(self._keys) - 1 - (self.gates is not None)
-        self.dropout.start(list(self._keys[1 : 1 + n_dropout]))
+        if self._networks is not None:  # which draws numbers of dropout from keys
+            self._networks.begin_epoch()
+        else:
+            self.dropout.start(list(self._dropout_keys))
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
+
+    @property
+    def _dropout_keys(self) -> Tensor:
+        """Keys of the streams of dropout, (layers, M)."""
+        return self._keys[1 : 1 + self.dropout.n_streams]
 
     @property
     def in_numpy(self) -> bool:
@@ -205,10 +212,17 @@ class Lockstep:
         if self._plain is not None:
             self._take_plain_steps(self._plain, block, data)
             return
+        n, n_positions = block.n_models, block.n_positions
+        if self._networks is not None:
+            limits = self.dropout.limits()
+            dropout = None if limits is None else (self._dropout_keys, *limits)
+            kept, first = self._outputs[:n, :n_positions], block.steps[0].index
+            self._networks(data.x, data.y, data.weights, kept, data.rates, first, dropout)
+            self._add_losses(kept, data.y, data.shares, self.train_loss[:n])
+            return
         take = self._step if self._plain_gpu is None else self._fused_step
         for step, rates in zip(block.steps, data.rates, strict=True):
             take(step, data, rates)
-        n, n_positions = block.n_models, block.n_positions
         self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
 
     def _step(self, step: Step, data: BlockData, rates: Tensor) -> None:
@@ -259,6 +273,7 @@ class Lockstep:
         shape, settings, device = self.shape, self.settings, self.flat.device
         self._plain: PlainStep | None = None
         self._plain_gpu: LayerGpuStep | PlainGpuStep | None = None
+        self._networks: Any = None  # of a module that may not be there
         if not is_plain(shape) or self.gates is not None:
             return
         batch_size = self.epochs.batch_size
@@ -269,11 +284,15 @@ class Lockstep:
             if self._val_cache is not None and self._val_weights is not None:
                 x, y = self._val_cache
                 self._plain.load_validation(x[0], y[0], self._val_weights[0])
-        if self._fused is None or settings.loss.name not in self._fused.LOSS_KINDS:
+        if self._fused is None or settings.loss.name not in LOSS_KINDS:
             return
         layers = fused_layers(device)
         if layers is not None and LayerGpuStep.can_do(layers, shape, self.adam):
-            self._plain_gpu = LayerGpuStep(layers, shape, self.adam, settings.loss, batch_size)
+            networks = fused_networks(device) if settings.precision == "float32" else None
+            if networks is not None:
+                self._networks = networks.networks_for(shape, self.adam, settings.loss, batch_size, self.epochs.n_steps)
+            n_rows = batch_size if self._networks is None else 0  # it computes outputs of validation rows either way
+            self._plain_gpu = LayerGpuStep(layers, shape, self.adam, settings.loss, n_rows)
         elif self._low is None:
             views = self.layout.padded_views(self.flat), self.layout.padded_views(self.grad)
             self._plain_gpu = PlainGpuStep(self._fused, shape, *views, settings.loss, batch_size)
@@ -281,7 +300,7 @@ class Lockstep:
     def _grad_output(self, output: Tensor, y: Tensor, weights: Tensor, kept: Tensor) -> Tensor:
         """Weighted gradient of the loss by the outputs, which are kept for the mean loss of the epoch."""
         loss = self.settings.loss
-        if self._fused is None or loss.name not in self._fused.LOSS_KINDS:
+        if self._fused is None or loss.name not in LOSS_KINDS:
             kept.copy_(output)
             return loss.gradient(output, y).mul_(weights.unsqueeze(-1))
         one = output.dim() == 2
@@ -378,7 +397,7 @@ class Lockstep:
     def _add_losses(self, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
         """Add the weighted losses of each model's rows to its entry of `total` (n,)."""
         loss = self.settings.loss
-        if self._fused is not None and loss.name in self._fused.LOSS_KINDS:
+        if self._fused is not None and loss.name in LOSS_KINDS:
             kernels = fused_epochs(self.flat.device)
             assert kernels is not None
             kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)

@@ -1,6 +1,6 @@
-"""The step of networks without variants on a GPU, in two ways.
+"""The step of networks without variants on a GPU, in two ways; `cuda_networks` has a third, for small ones.
 
-Both compute what `message_passing.forward` and `backward` compute (the tests compare them):
+All compute what `message_passing.forward` and `backward` compute (the tests compare them):
 
 - `LayerGpuStep`: the optimiser's step included, with two kernels per layer;
 - `PlainGpuStep`: gradients only, with matrix products by cuBLAS and everything between them fused: nine kernels for two
@@ -110,7 +110,7 @@ class LayerGpuStep:
         Whose weights and moments are stepped.
     loss : Loss
     batch_size : int
-        Most rows of a step.
+        Most rows of a step; 0 if it is there for `outputs` only.
     """
 
     def __init__(self, kernels: ModuleType, shape: Shape, adam: Adam, loss: Loss, batch_size: int) -> None:

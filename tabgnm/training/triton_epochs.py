@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tabgnm.training.triton_kernels import LOSS_KINDS
+from tabgnm.training.fused import LOSS_KINDS
 
 _BLOCK = 1024
 # As in `counter_random`; multiplication wraps around, so signed integers do.

@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
+from tabgnm.training.fused import LOSS_KINDS
 
 _ADAM_BLOCK = 1024
 _STREAM_FACTOR = tl.constexpr(6364136223846793005)  # as in `counter_random`

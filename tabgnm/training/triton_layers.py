@@ -21,7 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tabgnm.training.triton_kernels import LOSS_KINDS, adam, loss_slope, stream_numbers
+from tabgnm.training.fused import LOSS_KINDS
+from tabgnm.training.triton_kernels import adam, loss_slope, stream_numbers
 
 MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.

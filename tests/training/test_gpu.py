@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,20 @@ import pytest
 import torch
 
 from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
-from tabgnm.nn.shapes import Shape
-from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, TrainedModel, ahead, counter_random
-from tabgnm.training.fused import fused_kernels
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.training import (
+    Fleet,
+    FleetPlan,
+    FleetSettings,
+    Job,
+    Member,
+    Table,
+    TrainedModel,
+    ahead,
+    counter_random,
+    cuda_networks,
+)
+from tabgnm.training.fused import fused_kernels, fused_networks
 from tests.training.examples import (
     BASE,
     CPU,
@@ -210,6 +222,10 @@ def test_faster_arithmetic_trains_to_a_similar_loss(shape: Shape, precision: str
     assert not torch.backends.cuda.matmul.allow_tf32
 
 
+def without_network_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.training.lockstep.fused_networks", lambda device: None)
+
+
 def without_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("lockstep", "optimisers"):
         monkeypatch.setattr(f"tabgnm.training.{module}.fused_kernels", lambda device: None)
@@ -221,11 +237,15 @@ def assert_fused_is_plain(
     """Few steps with a large eps, so that the weights show gradients and not their signs."""
     if fused_kernels(torch.device("cuda")) is None:
         pytest.skip("fused kernels are not available here")
-    fused = train(shape, members, settings)
+    fused = [train(shape, members, settings)]
+    without_network_kernel(monkeypatch)
+    fused.append(train(shape, members, settings))
     without_fused_kernels(monkeypatch)
-    for one, other in zip(fused, train(shape, members, settings), strict=True):
-        torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-6, atol=1e-6)
-        assert one.history.train_loss == pytest.approx(other.history.train_loss, rel=1e-5)
+    plain = train(shape, members, settings)
+    for models in fused:
+        for one, other in zip(models, plain, strict=True):
+            torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-6, atol=1e-6)
+            assert one.history.train_loss == pytest.approx(other.history.train_loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -250,6 +270,67 @@ def test_the_fused_gradients_are_those_of_torch(
     for shape in (replace(BASE, n_outputs=n_outputs, n_nodes=24), replace(EVERYTHING, n_outputs=n_outputs, n_nodes=24)):
         with monkeypatch.context() as patch:
             assert_fused_is_plain(patch, shape, members, settings)
+
+
+NETWORKS: dict[str, Shape] = {
+    "one layer": MLPShape(6, 3, ()),
+    "narrow after wide": MLPShape(6, 3, (90, 7, 33, 64)),
+    "as deep as can be": MLPShape(6, 3, (9, 8, 7, 9, 8, 7, 9)),
+    "whole tiles": MLPShape(8, 8, (64, 64)),
+    "with moments": GNMShape(6, 3, n_nodes=50, n_layers=2),
+    "without": GNMShape(6, 3, n_nodes=100, n_layers=3),
+    "hardly any room": GNMShape(21, 3, n_nodes=100, n_layers=4),
+    "wide": GNMShape(6, 3, n_nodes=300, n_layers=2),
+}
+
+
+@pytest.fixture
+def network_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The kernel for small networks is what the test is about: used for few as well, and not less than once."""
+    if fused_networks(torch.device("cuda", torch.cuda.current_device())) is None:
+        pytest.skip("the kernel for small networks is not available here")
+    monkeypatch.setattr(cuda_networks, "MANY", 1)
+    calls: list[int] = []
+    call = cuda_networks.Networks.__call__
+
+    def counted(self: cuda_networks.Networks, *args: Any) -> None:
+        calls.append(1)
+        call(self, *args)
+
+    monkeypatch.setattr(cuda_networks.Networks, "__call__", counted)
+    yield
+    assert calls
+
+
+@pytest.mark.parametrize("shape", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.usefixtures("network_kernel")
+def test_the_kernel_for_small_networks_computes_what_torch_does(monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
+    settings = on_gpu(settings_for(max_epochs=2, precision="float32", eps=0.1))
+    assert_fused_is_plain(monkeypatch, shape, different_members(5), settings)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 16, 20, 64, 100, 256])
+@pytest.mark.usefixtures("network_kernel")
+def test_so_it_does_with_batches_of_every_size(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
+    settings = on_gpu(settings_for(max_epochs=2, precision="float32", eps=0.1, batch_size=batch_size))
+    assert_fused_is_plain(monkeypatch, PERCEPTRON, different_members(5), settings)
+
+
+@pytest.mark.usefixtures("network_kernel")
+def test_a_small_network_does_not_notice_who_shares_its_fleet() -> None:
+    members, settings = different_members(20), on_gpu(settings_for(max_epochs=3, precision="float32"))
+    for member, together in zip(members[:3], train(BASE, members, settings), strict=False):
+        (alone,) = train(BASE, [member], settings)
+        assert weights_of(together).equal(weights_of(alone))
+        assert together.history.val_loss == pytest.approx(alone.history.val_loss, rel=1e-6)
+
+
+def test_what_is_not_small_is_trained_a_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_networks.Networks, "__call__", None)
+    settings = on_gpu(settings_for(max_epochs=2, precision="float32"))
+    for shape in (GNMShape(6, 3, n_nodes=300, n_layers=3), MLPShape(6, 3, (9,) * 8), MLPShape(6, 3, (99, 99))):
+        train(shape, different_members(3), settings)
+    train(BASE, different_members(3), replace(settings, batch_size=400), table_for(settings.loss, 600))
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
