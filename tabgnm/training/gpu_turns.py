@@ -11,7 +11,6 @@ import torch
 
 # While one thread captures a CUDA graph, no other may capture, or wait for the whole device: either would fail.
 whole_device = threading.RLock()
-_set_up = threading.RLock()
 _of_thread = threading.local()
 
 
@@ -23,13 +22,13 @@ def mark() -> torch.cuda.Event:
 
 
 @contextmanager
-def sharing(n_fleets: int) -> Iterator[None]:
-    """Within this, in this thread: the memory of the GPU is for so many fleets."""
-    _of_thread.n_fleets = n_fleets
+def sharing(n_fleets: int, number: int = 0) -> Iterator[None]:
+    """Within this, in this thread: the memory of the GPU is for so many fleets, of which this one has a number."""
+    _of_thread.n_fleets, _of_thread.number = n_fleets, number
     try:
         yield
     finally:
-        del _of_thread.n_fleets
+        del _of_thread.n_fleets, _of_thread.number
 
 
 def n_sharing() -> int:
@@ -37,17 +36,52 @@ def n_sharing() -> int:
     return getattr(_of_thread, "n_fleets", 1)
 
 
+class _LockInOrder:
+    """A lock that is given to the one with the least number of those that wait for it; again to who has it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[int] = []
+        self._owner: int | None = None
+        self._depth = 0
+
+    @contextmanager
+    def held(self, number: int) -> Iterator[None]:
+        me = threading.get_ident()
+        with self._changed:
+            if self._owner != me:
+                self._waiting.append(number)
+                try:
+                    self._changed.wait_for(lambda: self._owner is None and number == min(self._waiting))
+                finally:
+                    self._waiting.remove(number)
+                    self._changed.notify_all()
+                self._owner = me
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._owner = None
+                    self._changed.notify_all()
+
+
+_set_up = _LockInOrder()
+
+
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Within this, fleets that share a GPU wait for each other.
+    """Within this, fleets that share a GPU wait for each other; those with the least numbers come first.
 
     Setting up is the host's work: done by all at the same time it would keep the first one, and the GPU, waiting for
-    the last one.
+    the last one. And the first ones have most to do.
     """
     if n_sharing() == 1:
         yield
         return
-    with _set_up:
+    with _set_up.held(_of_thread.number):
         yield
 
 

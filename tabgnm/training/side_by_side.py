@@ -60,10 +60,10 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
         # None is no stream: on a CPU
         streams.put(torch.cuda.Stream(device) if device.type == "cuda" else None)  # type: ignore[no-untyped-call]
 
-    def on_own_stream(task: Callable[[], T], interruption: Interruption) -> T:
+    def on_own_stream(number: int, task: Callable[[], T], interruption: Interruption) -> T:
         stream = streams.get()
         try:
-            with interruption.around(), gpu_turns.sharing(n_at_once), torch.cuda.stream(stream):
+            with interruption.around(), gpu_turns.sharing(n_at_once, number), torch.cuda.stream(stream):
                 return task()
         finally:
             streams.put(stream)
@@ -81,7 +81,7 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
                 number, task = next(remaining, (-1, None))
                 if task is None:
                     break
-                running[pool.submit(on_own_stream, task, interruption)] = number
+                running[pool.submit(on_own_stream, number, task, interruption)] = number
 
         fill_up()
         while running:

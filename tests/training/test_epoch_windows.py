@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tabgnm.training import Callback, EpochReport, TrainedModel, ahead
+from tabgnm.training import Callback, EpochReport, TrainedModel, ahead, gpu_turns
 from tabgnm.training.ahead import Window
 from tabgnm.training.gpu_turns import setting_up, sharing
 from tabgnm.training.lockstep import Lockstep
@@ -165,3 +165,23 @@ def test_fleets_that_share_a_gpu_are_set_up_one_after_the_other(n_sharing: int) 
     for thread in threads:
         thread.join()
     assert most == (3 if n_sharing == 1 else 1)
+
+
+def test_those_with_the_least_numbers_are_set_up_first() -> None:
+    order: list[int] = []
+    numbers = [5, 3, 7, 1]
+
+    def set_up(number: int) -> None:
+        with sharing(8, number), setting_up(), setting_up():  # who sets up may set up something within it
+            order.append(number)
+
+    threads = [threading.Thread(target=set_up, args=(number,)) for number in numbers]
+    with sharing(8, 9), setting_up():
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 10
+        while len(gpu_turns._set_up._waiting) < len(numbers) and time.monotonic() < deadline:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == sorted(numbers)
