@@ -17,15 +17,18 @@ from torch import Tensor
 
 from tabgnm.nn.losses import Loss, SquaredError
 from tabgnm.nn.shapes import MLPShape, Shape
-from tabgnm.training.cuda_source import Kernel
+from tabgnm.training.cuda_source import Kernel, shared_memory
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import LOSS_KINDS
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.rows import ALIGN
 from tabgnm.training.settings import FleetSettings, Member
 
-_MOST_LAYERS, _MOST_ROWS = 8, 256  # as in networks.cu
+_MOST_LAYERS = 8  # as in networks.cu
 _FORWARD, _BACKWARD, _UPDATE = (1, 4, 7), (4, 7), (1, 4, 7)  # tiles that a warp can compute at once, as there
+_FEW_THREADS, _MANY_THREADS = 256, 512  # of a thread block; with so many, registers leave room for one block only
+_MOST_ROWS = _MANY_THREADS // 2  # a thread looks at the loss of one row, while others fetch the next rows
+_RESERVED = 1024  # bytes of shared memory that each thread block has besides its own
 MANY = 16  # fewer networks have more than one multiprocessor each if layers are computed one after the other ...
 _FEW_WEIGHTS = 7000  # ... which pays unless they have as few weights as this
 _POINTERS = (
@@ -115,8 +118,8 @@ class Memory:
         weights = [place(size) for size in sizes]
         own, squares = ([place(size) if moments else -1 for size in sizes] for _ in range(2))
         spare = place(padded[-2] * row_stride if n_layers > 1 else 0)
-        # Gradients by the layer before take the place of states that are no longer needed. Those of the first layer
-        # come last: behind gradients a warp may read as many nodes as make whole jobs.
+        # Gradients by the layer before take the place of states that are no longer needed; but not of the first
+        # layer's, which come after all others: behind gradients a warp may read as many nodes as make whole jobs.
         states = [0] * n_layers
         for layer in range(n_layers - 2, -1, -1):
             states[layer] = place(max(padded[layer], padded[layer - 1] if layer else 0) * row_stride)
@@ -137,15 +140,22 @@ class Memory:
         return 4 * self.size
 
 
+def n_threads_for(widths: Sequence[tuple[int, int]], batch_size: int) -> int:
+    """Return how many threads a network has."""
+    is_small = 2 * _up(batch_size, 16) <= _FEW_THREADS and all(targets <= 64 for _, targets in widths)
+    return _FEW_THREADS if is_small else _MANY_THREADS
+
+
 def best_memory(widths: Sequence[tuple[int, int]], batch_size: int, device: torch.device) -> Memory | None:
-    """Lay out networks so that two fit on a multiprocessor if possible, with their moments if possible; or None."""
-    most = torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined]
+    """Lay out networks so that two fit on a multiprocessor if they can, with their moments if possible; or None."""
+    most, of_multiprocessor = shared_memory(device)
     all_there, some = (Memory.plan(widths, batch_size, moments=moments) for moments in (True, False))
     least = Memory.plan(widths, batch_size, moments=False, ahead=False)
-    for memory, limit in ((all_there, most // 2), (some, most // 2), (all_there, most), (some, most), (least, most)):
-        if memory.n_bytes <= limit:
-            return memory
-    return None
+    choice = [(all_there, most), (some, most), (least, most)]
+    if n_threads_for(widths, batch_size) == _FEW_THREADS:
+        half = of_multiprocessor // 2 - _RESERVED
+        choice = [(all_there, half), (some, half), *choice]
+    return next((memory for memory, limit in choice if memory.n_bytes <= limit), None)
 
 
 def networks_for(shape: Shape, adam: Adam, loss: Loss, batch_size: int, n_steps: Sequence[int]) -> Networks | None:
@@ -194,8 +204,7 @@ class Networks:
         self._first_jumps = torch.tensor([1, 0], device=device).expand(len(n_steps), 2).contiguous()
         self._jumps = self._first_jumps.clone()
         widths = widths_of(shape)
-        is_small = memory.n_rows <= 128 and all(targets <= 64 for _, targets in widths)
-        self._n_threads = 256 if is_small else 512
+        self._n_threads = n_threads_for(widths, batch_size)
         betas = adam.settings.betas
         self._arguments = own = _Arguments(
             flat=adam.flat.data_ptr(),
@@ -257,7 +266,10 @@ class Networks:
         (n, L, c). `rates` are (steps, 3, M, 1), `dropout` are keys of the streams (layers, M), thresholds and scales
         (M, 1, 1).
         """
-        own = self._arguments
+        own, classes = self._arguments, self._arguments.kind == LOSS_KINDS["cross_entropy"]
+        assert x.dtype == shares.dtype == kept.dtype == rates.dtype == torch.float32
+        assert targets.dtype == (torch.int64 if classes else torch.float32)
+        assert x.stride(-1) == shares.stride(-1) == kept.stride(-1) == 1
         for name, tensor in (("x", x), ("targets", targets), ("shares", shares), ("kept", kept), ("rates", rates)):
             setattr(own, name, tensor.data_ptr())
         own.x_model, own.x_row, own.share_model = x.stride(0), x.stride(1), shares.stride(0)

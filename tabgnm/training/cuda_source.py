@@ -14,7 +14,9 @@ from typing import Any
 
 import torch
 
-_MOST_SHARED_MEMORY = 8  # the number of that attribute of a function
+# Numbers of attributes: of a function; of a device, for a multiprocessor and for a thread block.
+_MOST_SHARED_MEMORY = 8
+_OF_MULTIPROCESSOR, _OF_BLOCK = 81, 97
 
 
 def _library(name: str) -> ctypes.CDLL:
@@ -29,9 +31,8 @@ def _library(name: str) -> ctypes.CDLL:
         raise
 
 
-def _compile(source: bytes, options: list[bytes]) -> bytes:
+def _compile(nvrtc: ctypes.CDLL, source: bytes, options: list[bytes]) -> bytes:
     """Return the binary for a GPU."""
-    nvrtc = _library(f"libnvrtc.so.{str(torch.version.cuda).split('.')[0]}")
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
     def text(of_size: Any, of_text: Any) -> bytes:
@@ -40,7 +41,8 @@ def _compile(source: bytes, options: list[bytes]) -> bytes:
         of_text(program, buffer)
         return buffer.raw
 
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"source.cu", 0, None, None)
+    if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"source.cu", 0, None, None):
+        raise RuntimeError("NVRTC does not take the source")
     try:
         if nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)):
             raise RuntimeError(text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace"))
@@ -53,12 +55,36 @@ def _binary(source: bytes, options: list[bytes]) -> bytes:
     """Return the binary, compiled once for all processes: where Triton keeps its own."""
     from triton.runtime.cache import get_cache_manager  # not there on a machine without a GPU
 
-    known_by = b"\0".join([source, *options, str(torch.version.cuda).encode()])
+    nvrtc = _library(f"libnvrtc.so.{str(torch.version.cuda).split('.')[0]}")
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    known_by = b"\0".join([source, *options, f"{major.value}.{minor.value}".encode()])
     cache, name = get_cache_manager(hashlib.sha256(known_by).hexdigest()), "kernel.cubin"
     path = cache.get_file(name)
     if path is None:
-        path = cache.put(_compile(source, options), name, binary=True)
+        path = cache.put(_compile(nvrtc, source, options), name, binary=True)
     return Path(path).read_bytes()
+
+
+def _check(cuda: ctypes.CDLL, result: int) -> None:
+    if result:
+        text = ctypes.c_char_p()
+        cuda.cuGetErrorString(result, ctypes.byref(text))
+        raise RuntimeError(f"CUDA error {result}: {(text.value or b'unknown').decode()}")
+
+
+def shared_memory(device: torch.device) -> tuple[int, int]:
+    """Return the bytes of shared memory that a thread block, and all on a multiprocessor, may have."""
+    cuda, handle, value = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_int()
+    _check(
+        cuda,
+        cuda.cuDeviceGet(ctypes.byref(handle), torch.cuda.current_device() if device.index is None else device.index),
+    )
+    values = []
+    for attribute in (_OF_BLOCK, _OF_MULTIPROCESSOR):
+        _check(cuda, cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, handle))
+        values.append(value.value)
+    return values[0], values[1]
 
 
 class Kernel:
@@ -84,10 +110,7 @@ class Kernel:
         self._shared_memory, self._lock = 0, threading.Lock()
 
     def _check(self, result: int) -> None:
-        if result:
-            text = ctypes.c_char_p()
-            self._cuda.cuGetErrorString(result, ctypes.byref(text))
-            raise RuntimeError(f"CUDA error {result}: {(text.value or b'unknown').decode()}")
+        _check(self._cuda, result)
 
     def reserve(self, n_bytes: int) -> None:
         """Allow thread blocks this much shared memory."""

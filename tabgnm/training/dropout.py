@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -21,17 +22,20 @@ class Dropout:
         self.needed = any(rates) and shape.n_layers > 1
         if not self.needed:
             return
-        self._streams = [
-            counter_random.Streams(len(rates), (batch_size, width), like.device) for width in shape.dropout_widths
-        ]
+        self._sizes = [(batch_size, width) for width in shape.dropout_widths]
         thresholds = [counter_random.threshold(rate) for rate in rates]
         self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
         self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
 
+    @functools.cached_property
+    def _streams(self) -> list[counter_random.Streams]:
+        """Of each layer; not made where a kernel does without them."""
+        return [counter_random.Streams(len(self._scales), size, self._scales.device) for size in self._sizes]
+
     @property
     def n_streams(self) -> int:
         """How many layers draw numbers."""
-        return len(self._streams) if self.needed else 0
+        return len(self._sizes) if self.needed else 0
 
     def start(self, keys: Sequence[Tensor]) -> None:
         """Begin the streams of an epoch."""

@@ -76,7 +76,7 @@ def setting_up() -> Iterator[None]:
     """Within this, fleets that share a GPU wait for each other; those with the least numbers come first.
 
     Setting up is the host's work: done by all at the same time it would keep the first one, and the GPU, waiting for
-    the last one. And the first ones have most to do.
+    the last one. Who wants a fleet to be set up early gives it a low number: a `FleetPlan` begins with the largest.
     """
     if n_sharing() == 1:
         yield

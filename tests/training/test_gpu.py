@@ -232,16 +232,20 @@ def without_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_fused_is_plain(
-    monkeypatch: pytest.MonkeyPatch, shape: Shape, members: list[Member], settings: FleetSettings
+    monkeypatch: pytest.MonkeyPatch,
+    shape: Shape,
+    members: list[Member],
+    settings: FleetSettings,
+    table: Table | None = None,
 ) -> None:
     """Few steps with a large eps, so that the weights show gradients and not their signs."""
     if fused_kernels(torch.device("cuda")) is None:
         pytest.skip("fused kernels are not available here")
-    fused = [train(shape, members, settings)]
+    fused = [train(shape, members, settings, table)]
     without_network_kernel(monkeypatch)
-    fused.append(train(shape, members, settings))
+    fused.append(train(shape, members, settings, table))
     without_fused_kernels(monkeypatch)
-    plain = train(shape, members, settings)
+    plain = train(shape, members, settings, table)
     for models in fused:
         for one, other in zip(models, plain, strict=True):
             torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-6, atol=1e-6)
@@ -312,8 +316,18 @@ def test_the_kernel_for_small_networks_computes_what_torch_does(monkeypatch: pyt
 @pytest.mark.parametrize("batch_size", [1, 3, 16, 20, 64, 100, 256])
 @pytest.mark.usefixtures("network_kernel")
 def test_so_it_does_with_batches_of_every_size(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
+    members = different_members(5, 600)
+    assert max(len(member.train) for member in members) > 256
     settings = on_gpu(settings_for(max_epochs=2, precision="float32", eps=0.1, batch_size=batch_size))
-    assert_fused_is_plain(monkeypatch, PERCEPTRON, different_members(5), settings)
+    assert_fused_is_plain(monkeypatch, PERCEPTRON, members, settings, table_for(settings.loss, 600))
+
+
+@pytest.mark.usefixtures("network_kernel")
+def test_so_it_does_where_blocks_of_an_epoch_share_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"train": torch.arange(160), "val": torch.arange(160, 200)}
+    members = [Member(seed=seed, dropout=0.3, learning_rate=1e-3, **rows) for seed in range(3)]
+    settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, batch_size=1))
+    assert_fused_is_plain(monkeypatch, PERCEPTRON, members, settings)
 
 
 @pytest.mark.usefixtures("network_kernel")
@@ -328,9 +342,17 @@ def test_a_small_network_does_not_notice_who_shares_its_fleet() -> None:
 def test_what_is_not_small_is_trained_a_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_networks.Networks, "__call__", None)
     settings = on_gpu(settings_for(max_epochs=2, precision="float32"))
-    for shape in (GNMShape(6, 3, n_nodes=300, n_layers=3), MLPShape(6, 3, (9,) * 8), MLPShape(6, 3, (99, 99))):
+    few_but_not_small, too_deep, too_large = (
+        MLPShape(6, 3, (99, 99)),
+        MLPShape(6, 3, (9,) * 8),
+        GNMShape(6, 3, n_nodes=300, n_layers=3),
+    )
+    for shape in (few_but_not_small, too_deep):
         train(shape, different_members(3), settings)
-    train(BASE, different_members(3), replace(settings, batch_size=400), table_for(settings.loss, 600))
+    many_rows = replace(settings, batch_size=400)
+    train(BASE, different_members(3, 2000), many_rows, table_for(settings.loss, 2000))
+    monkeypatch.setattr(cuda_networks, "MANY", 1)
+    train(too_large, different_members(3), settings)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

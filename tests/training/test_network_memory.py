@@ -5,21 +5,23 @@ What the kernel computes is tested in `test_gpu`.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import re
 from importlib.resources import files
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tabgnm.nn.shapes import GNMShape
 from tabgnm.training import cuda_networks
-from tabgnm.training.cuda_networks import Memory, tiles_at_once, widths_of
+from tabgnm.training.cuda_networks import Memory, best_memory, n_threads_for, tiles_at_once, widths_of
 
 SOURCE = files("tabgnm.training").joinpath("networks.cu").read_text()
-H200 = 232_448  # bytes of shared memory that a thread block may have
+H200 = 232_448, 233_472  # bytes of shared memory that a thread block, and all on a multiprocessor, may have
 
 WIDTHS = st.lists(st.integers(1, 130), min_size=2, max_size=9).map(lambda sides: list(itertools.pairwise(sides)))
 PLANS: dict[str, Any] = {
@@ -34,19 +36,29 @@ def up(number: int, to: int) -> int:
     return -(-number // to) * to
 
 
-def members_of(struct: str) -> list[str]:
-    """Names of what a struct of the kernel has, in their order."""
+C_TYPES = {"int": ctypes.c_int, "int64": ctypes.c_int64, "float": ctypes.c_float, "*": ctypes.c_void_p}
+
+
+def members_of(struct: str) -> list[tuple[str, Any]]:
+    """Names and types of what a struct of the kernel has, in their order."""
     found = re.search(rf"struct {struct} \{{(.*?)\n\}};", SOURCE, re.DOTALL)
     assert found is not None
-    code = re.sub(r"//.*", "", found[1])
-    declared = [re.sub(r"^\s*(const )?\w+ ", "", part) for part in code.split(";") if part.strip()]
-    return [re.sub(r"[*\s]|\[.*\]", "", name) for part in declared for name in part.split(",")]
+    members: list[tuple[str, Any]] = []
+    for declaration in re.sub(r"//.*", "", found[1]).split(";")[:-1]:
+        declared = re.fullmatch(r"\s*(?:const )?(\w+) (.*)", declaration, re.DOTALL)
+        assert declared is not None
+        for name in declared[2].split(","):
+            array = re.fullmatch(r"(\w+)\[MOST_LAYERS\]", name)
+            if array is not None:
+                members.append((array[1], getattr(cuda_networks, f"_{declared[1]}") * cuda_networks._MOST_LAYERS))
+            else:
+                members.append((name.strip(" *"), C_TYPES["*" if "*" in name else declared[1]]))
+    return members
 
 
 @pytest.mark.parametrize("struct", ["Layer", "Arguments"])
 def test_structures_have_the_same_members_in_the_same_order(struct: str) -> None:
-    here = getattr(cuda_networks, f"_{struct}")
-    assert members_of(struct) == [name for name, *_ in here._fields_]
+    assert members_of(struct) == getattr(cuda_networks, f"_{struct}")._fields_
 
 
 def test_as_many_layers_fit_into_the_arguments() -> None:
@@ -131,7 +143,26 @@ def test_jobs_are_just_enough(n_rows: int, n_columns: int, choice: tuple[int, ..
     assert across <= jobs // down * at_once < across + at_once
 
 
-@pytest.mark.parametrize(("n_nodes", "n_layers"), [(50, 4), (100, 4), (200, 2), (300, 2)])
-def test_networks_of_the_paper_fit(n_nodes: int, n_layers: int) -> None:
-    widths = widths_of(GNMShape(21, 4, n_nodes=n_nodes, n_layers=n_layers))
-    assert Memory.plan(widths, 64, moments=False, ahead=False).n_bytes <= H200
+PLANNED: dict[tuple[int, int], dict[str, bool] | None] = {
+    (50, 2): {"moments": True},
+    (50, 4): {"moments": False},  # so that two fit on a multiprocessor
+    (100, 2): {"moments": True},  # one has too many threads for that
+    (100, 3): {"moments": False},
+    (100, 4): {"moments": False, "ahead": False},
+    (300, 2): {"moments": False},
+    (200, 3): None,
+}
+
+
+@pytest.mark.parametrize(("n_nodes", "n_layers"), PLANNED)
+def test_memory_is_used_as_well_as_can_be(monkeypatch: pytest.MonkeyPatch, n_nodes: int, n_layers: int) -> None:
+    monkeypatch.setattr(cuda_networks, "shared_memory", lambda device: H200)
+    widths, expected = widths_of(GNMShape(21, 4, n_nodes=n_nodes, n_layers=n_layers)), PLANNED[n_nodes, n_layers]
+    plan = best_memory(widths, 64, torch.device("cuda", 0))
+    assert plan == (None if expected is None else Memory.plan(widths, 64, **expected))
+
+
+@given(widths=WIDTHS, batch_size=st.integers(1, cuda_networks._MOST_ROWS))
+def test_half_of_the_threads_have_a_row_each(widths: list[tuple[int, int]], batch_size: int) -> None:
+    memory = Memory.plan(widths, batch_size, moments=False)
+    assert 2 * memory.n_rows <= n_threads_for(widths, batch_size)
