@@ -131,20 +131,23 @@ class Fleet:
             "interrupted".
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
-        rows = self._checked_rows(given)
+        with gpu_turns.setting_up():  # in turn, as short calls of several threads at the same time take long
+            rows = self._checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = _Saver(self, given, checkpoint, checkpoint_every)
         with Interruption() as interruption, interruption.around(), ExitStack() as endings:
             for hook in hooks:
                 hook.on_train_begin(len(self.members), self.settings.max_epochs)
                 endings.callback(hook.on_train_end)
-            with _arithmetic(self.settings):
+            with _arithmetic(self.settings), ExitStack() as set_up:
+                set_up.enter_context(gpu_turns.setting_up())
                 done = self._train(
                     given,
                     rows,
                     hooks,
                     saver,
                     interruption,
+                    set_up,
                     every_epoch=any(getattr(hook, "every_epoch", True) for hook in hooks),
                 )
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
@@ -185,9 +188,11 @@ class Fleet:
         hooks: Sequence[Callback],
         saver: _Saver,
         interruption: Interruption,
+        set_up: ExitStack,
         *,
         every_epoch: bool,
     ) -> dict[int, tuple[Tensor, History]]:
+        """Train chunk by chunk; `set_up` is what is closed as soon as the device goes through epochs by itself."""
         device, dtype = self.settings.torch_device(), self.settings.dtype
         # Rounded codes would be those of other levels: what is embedded stays exact, and is rounded afterwards.
         low = self.settings.precision == "bf16" and self.shape.embedding is None
@@ -227,8 +232,8 @@ class Fleet:
             positions = in_flight or waiting[:limit]
             flight = Flight(positions, self.settings, hooks, saver, done, interruption, every_epoch=every_epoch)
             try:
-                with ExitStack() as set_up:
-                    set_up.enter_context(gpu_turns.setting_up())
+                with set_up:
+                    set_up.enter_context(gpu_turns.setting_up())  # once more for the first chunk
                     if interruption.requested:  # while this one waited for the others
                         break
                     flight.run(lockstep_of(positions), snapshot if in_flight else None, set_up.close)
