@@ -21,6 +21,7 @@ BENCHMARKS = {
     "precision": "benchmarks.precision",
     "estimators": "benchmarks.estimator_speed",
     "search": "benchmarks.search_speed",
+    "accuracy": "benchmarks.default_accuracy",
     "paper-grid": "benchmarks.paper_grid",
 }
 
