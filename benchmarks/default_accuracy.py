@@ -1,9 +1,9 @@
 """How good the defaults are: `GNMClassifier()` and `GNMRegressor()` against scikit-learn's on the paper's data sets.
 
 The first folds of `KFold(10, shuffle=True, random_state=0)`; errors in percent, or mean squared errors. Nobody is
-tuned: models are what their constructors give, but for scikit-learn's perceptron, which has two layers of 128 nodes, early
-stopping, and the preprocessing that it cannot do without. Data sets have to be in the cache (`tabgnm datasets fetch`);
-those that are not are left out, and named.
+tuned: models are what their constructors give, but for scikit-learn's perceptron, which has two layers of 128 nodes,
+early stopping, and the preprocessing that it cannot do without. Data sets have to be in the cache (`tabgnm datasets
+fetch`); those that are not are left out, and named.
 """
 
 from __future__ import annotations
