@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -49,6 +50,15 @@ LOSSES: list[Loss] = [
     CrossEntropy(0.1),
     BinaryCrossEntropy(),
 ]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "adam": {},
+    "adamw": {"optimiser": "adamw"},
+    "proximal_adam": {"optimiser": "proximal_adam"},
+    "rate factors": {"optimiser": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
+    "clipping": {"clip_norm": 0.1},
+    "schedule": {"schedule": "cosine", "warmup": 0.2, "betas": (0.8, 0.99)},
+}
 
 
 def table_for(
@@ -104,6 +114,11 @@ def settings_for(loss: Loss | None = None, **changes: Any) -> FleetSettings:
     """Settings with which a test takes little time and rounding plays no part."""
     defaults: dict[str, Any] = {"max_epochs": 5, "precision": "float64"}
     return FleetSettings(loss=loss or CrossEntropy(), **(defaults | changes))
+
+
+def on_gpu(settings: FleetSettings, **changes: Any) -> FleetSettings:
+    """The same on a GPU."""
+    return replace(settings, device="cuda", **changes)
 
 
 def train(

@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 import torch
 
 from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
-from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import Shape
 from tabgnm.training import (
     Fleet,
     FleetPlan,
@@ -26,19 +25,19 @@ from tabgnm.training import (
     TrainedModel,
     ahead,
     counter_random,
-    cuda_networks,
 )
-from tabgnm.training.fused import fused_kernels, fused_networks
 from tests.training.examples import (
     BASE,
     CPU,
     EMBEDDED,
     EVERYTHING,
     LOSSES,
+    OPTIONS,
     PERCEPTRON,
     SHAPES,
     assert_all_same,
     different_members,
+    on_gpu,
     settings_for,
     table_for,
     train,
@@ -52,18 +51,6 @@ pytestmark = [
 ]
 
 ALL: dict[str, Shape] = {**SHAPES, **EMBEDDED}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "adam": {},
-    "adamw": {"optimiser": "adamw"},
-    "proximal_adam": {"optimiser": "proximal_adam"},
-    "rate factors": {"optimiser": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
-    "clipping": {"clip_norm": 0.1},
-    "schedule": {"schedule": "cosine", "warmup": 0.2, "betas": (0.8, 0.99)},
-}
-
-
-def on_gpu(settings: FleetSettings, **changes: Any) -> FleetSettings:
-    return replace(settings, device="cuda", **changes)
 
 
 def train_twice(shape: Shape, members: list[Member], settings: FleetSettings, **how: Any) -> None:
@@ -96,13 +83,6 @@ def test_steps_with_embeddings_are_captured(shape: Shape, batch_size: int, caplo
     # With a larger eps steps do not amplify the rounding of gradients that are almost 0.
     train_twice(shape, different_members(5), settings_for(max_epochs=5, batch_size=batch_size, metric=True, eps=1e-3))
     assert not any("could not capture" in record.getMessage() for record in caplog.records)
-
-
-def test_gradients_of_embeddings_are_those_of_torch_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    for shape in EMBEDDED.values():
-        settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, rate_factors={"embed_": 0.5}))
-        with monkeypatch.context() as patch:
-            assert_fused_is_plain(patch, shape, different_members(5, val=False), settings)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
@@ -220,139 +200,6 @@ def test_faster_arithmetic_trains_to_a_similar_loss(shape: Shape, precision: str
         assert {value.dtype for value in one.parameters.values()} == {torch.float32}
         assert one.history.best_val_loss == pytest.approx(other.history.best_val_loss, rel=0.1, abs=0.02)
     assert not torch.backends.cuda.matmul.allow_tf32
-
-
-def without_network_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tabgnm.training.lockstep.fused_networks", lambda device: None)
-
-
-def without_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("lockstep", "optimisers"):
-        monkeypatch.setattr(f"tabgnm.training.{module}.fused_kernels", lambda device: None)
-
-
-def assert_fused_is_plain(
-    monkeypatch: pytest.MonkeyPatch,
-    shape: Shape,
-    members: list[Member],
-    settings: FleetSettings,
-    table: Table | None = None,
-) -> None:
-    """Few steps with a large eps, so that the weights show gradients and not their signs."""
-    if fused_kernels(torch.device("cuda")) is None:
-        pytest.skip("fused kernels are not available here")
-    fused = [train(shape, members, settings, table)]
-    without_network_kernel(monkeypatch)
-    fused.append(train(shape, members, settings, table))
-    without_fused_kernels(monkeypatch)
-    plain = train(shape, members, settings, table)
-    for models in fused:
-        for one, other in zip(models, plain, strict=True):
-            torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-6, atol=1e-6)
-            assert one.history.train_loss == pytest.approx(other.history.train_loss, rel=1e-5)
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["base", "everything"])
-@pytest.mark.parametrize("l0", [0.0, 1e-3])
-def test_the_fused_step_of_the_optimiser_is_that_of_torch(
-    monkeypatch: pytest.MonkeyPatch, option: str, shape: Shape, l0: float
-) -> None:
-    members = different_members(5, val=False, l0=l0)
-    settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, **OPTIONS[option]))
-    assert_fused_is_plain(monkeypatch, shape, members, settings)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("n_models", [1, 5])
-@pytest.mark.parametrize("n_outputs", [1, 3, 11])
-def test_the_fused_gradients_are_those_of_torch(
-    monkeypatch: pytest.MonkeyPatch, loss: Loss, n_models: int, n_outputs: int
-) -> None:
-    members = [replace(member, sample_weight=torch.rand(200)) for member in different_members(n_models, val=False)]
-    settings = on_gpu(settings_for(loss, max_epochs=3, precision="float32", eps=0.1))
-    for shape in (replace(BASE, n_outputs=n_outputs, n_nodes=24), replace(EVERYTHING, n_outputs=n_outputs, n_nodes=24)):
-        with monkeypatch.context() as patch:
-            assert_fused_is_plain(patch, shape, members, settings)
-
-
-NETWORKS: dict[str, Shape] = {
-    "one layer": MLPShape(6, 3, ()),
-    "narrow after wide": MLPShape(6, 3, (90, 7, 33, 64)),
-    "as deep as can be": MLPShape(6, 3, (9, 8, 7, 9, 8, 7, 9)),
-    "whole tiles": MLPShape(8, 8, (64, 64)),
-    "with moments": GNMShape(6, 3, n_nodes=50, n_layers=2),
-    "without": GNMShape(6, 3, n_nodes=100, n_layers=3),
-    "hardly any room": GNMShape(21, 3, n_nodes=100, n_layers=4),
-    "wide": GNMShape(6, 3, n_nodes=300, n_layers=2),
-}
-
-
-@pytest.fixture
-def network_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kernel for small networks is what the test is about: used for few as well, and not less than once."""
-    if fused_networks(torch.device("cuda", torch.cuda.current_device())) is None:
-        pytest.skip("the kernel for small networks is not available here")
-    monkeypatch.setattr(cuda_networks, "MANY", 1)
-    calls: list[int] = []
-    call = cuda_networks.Networks.__call__
-
-    def counted(self: cuda_networks.Networks, *args: Any) -> None:
-        calls.append(1)
-        call(self, *args)
-
-    monkeypatch.setattr(cuda_networks.Networks, "__call__", counted)
-    yield
-    assert calls
-
-
-@pytest.mark.parametrize("shape", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.usefixtures("network_kernel")
-def test_the_kernel_for_small_networks_computes_what_torch_does(monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
-    settings = on_gpu(settings_for(max_epochs=2, precision="float32", eps=0.1))
-    assert_fused_is_plain(monkeypatch, shape, different_members(5), settings)
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 16, 20, 64, 100, 256])
-@pytest.mark.usefixtures("network_kernel")
-def test_so_it_does_with_batches_of_every_size(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
-    members = different_members(5, 600)
-    assert max(len(member.train) for member in members) > 256
-    settings = on_gpu(settings_for(max_epochs=2, precision="float32", eps=0.1, batch_size=batch_size))
-    assert_fused_is_plain(monkeypatch, PERCEPTRON, members, settings, table_for(settings.loss, 600))
-
-
-@pytest.mark.usefixtures("network_kernel")
-def test_so_it_does_where_blocks_of_an_epoch_share_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = {"train": torch.arange(160), "val": torch.arange(160, 200)}
-    members = [Member(seed=seed, dropout=0.3, learning_rate=1e-3, **rows) for seed in range(3)]
-    settings = on_gpu(settings_for(max_epochs=3, precision="float32", eps=0.1, batch_size=1))
-    assert_fused_is_plain(monkeypatch, PERCEPTRON, members, settings)
-
-
-@pytest.mark.usefixtures("network_kernel")
-def test_a_small_network_does_not_notice_who_shares_its_fleet() -> None:
-    members, settings = different_members(20), on_gpu(settings_for(max_epochs=3, precision="float32"))
-    for member, together in zip(members[:3], train(BASE, members, settings), strict=False):
-        (alone,) = train(BASE, [member], settings)
-        assert weights_of(together).equal(weights_of(alone))
-        assert together.history.val_loss == pytest.approx(alone.history.val_loss, rel=1e-6)
-
-
-def test_what_is_not_small_is_trained_a_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_networks.Networks, "__call__", None)
-    settings = on_gpu(settings_for(max_epochs=2, precision="float32"))
-    few_but_not_small, too_deep, too_large = (
-        MLPShape(6, 3, (99, 99)),
-        MLPShape(6, 3, (9,) * 8),
-        GNMShape(6, 3, n_nodes=300, n_layers=3),
-    )
-    for shape in (few_but_not_small, too_deep):
-        train(shape, different_members(3), settings)
-    many_rows = replace(settings, batch_size=400)
-    train(BASE, different_members(3, 2000), many_rows, table_for(settings.loss, 2000))
-    monkeypatch.setattr(cuda_networks, "MANY", 1)
-    train(too_large, different_members(3), settings)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
