@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.draws import Draw
+from tabgnm.nn.evenly import product
 from tabgnm.nn.layout import positive_integer
 
 NumericEmbedding = Literal["periodic", "piecewise"]
@@ -223,7 +224,7 @@ def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], 
         trace.basis = torch.cos(trace.angle)
     else:
         trace.basis = _bin_coordinates(embedding, x).clamp(0, 1)
-    mixed = trace.basis @ parameters["embed_weight"] + parameters["embed_bias"].unsqueeze(-2)
+    mixed = product(trace.basis, parameters["embed_weight"]) + parameters["embed_bias"].unsqueeze(-2)
     if embedding.numeric == "periodic":
         mixed = torch.cat([x.expand(*mixed.shape[:-1], 1), mixed], dim=-1)
     return mixed.transpose(-3, -2).flatten(-2)
@@ -247,11 +248,11 @@ def _numbers_backward(
     by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, embedding.numeric_width)
     by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
     by_mixed = by_column[..., 1:] if periodic else by_column
-    gradients["embed_weight"].copy_(trace.basis.mT @ by_mixed)
+    gradients["embed_weight"].copy_(product(trace.basis.mT, by_mixed))
     torch.sum(by_mixed, dim=-2, out=gradients["embed_bias"])
     if not (periodic or input_gradient):
         return grad
-    by_basis = by_mixed @ parameters["embed_weight"].mT
+    by_basis = product(by_mixed, parameters["embed_weight"].mT)
     x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)
     if not periodic:
         coordinates = _bin_coordinates(embedding, x)
@@ -260,11 +261,11 @@ def _numbers_backward(
     by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
     torch.sum(by_angle, dim=-2, out=gradients["embed_phase"])
     # As a product: the sum over rows of x times by_angle without a buffer of that size.
-    gradients["embed_frequency"].copy_((x.mT @ by_angle).squeeze(-2)).mul_(2 * math.pi)
+    gradients["embed_frequency"].copy_(product(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
     if not input_gradient:
         return grad
     frequency = 2 * math.pi * parameters["embed_frequency"]
-    return (by_column[..., 0] + (by_angle @ frequency.unsqueeze(-1)).squeeze(-1)).mT
+    return (by_column[..., 0] + product(by_angle, frequency.unsqueeze(-1)).squeeze(-1)).mT
 
 
 def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) -> Tensor:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
+from tabgnm.nn.evenly import add_product, evenly, product
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
 # Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
@@ -218,7 +219,7 @@ def backward(
             if shape.learn_initial:
                 _initial_backward(shape, parameters, gradients, grad_bias, grad_previous, grad_outputs)
             if input_gradient:
-                from_message = grad_message @ weights.blocks[0].mT
+                from_message = product(grad_message, weights.blocks[0].mT)
                 grad_x = from_message if grad_x is None else grad_x + from_message
                 if grad_previous is not None and not shape.clamp_inputs and shape.n_layers > 1:
                     grad_x = grad_x + grad_previous[..., : shape.n_inputs]
@@ -228,14 +229,14 @@ def backward(
         if shape.clamp_inputs:
             inputs_block = blocks.pop(0)
             if input_gradient:
-                from_message = grad_message @ inputs_block.mT
+                from_message = product(grad_message, inputs_block.mT)
                 grad_x = from_message if grad_x is None else grad_x + from_message
         if persistent:
-            grad_outputs = grad_outputs + grad_message @ blocks.pop().mT
+            grad_outputs = grad_outputs + product(grad_message, blocks.pop().mT)
         if not blocks:  # every node is a clamped input or a persistent output
             grad_state = grad_message[..., :0]
             continue
-        grad_state = grad_message @ blocks[0].mT
+        grad_state = product(grad_message, blocks[0].mT)
         if grad_previous is not None:
             missing = grad_state.shape[-1] - grad_previous.shape[-1]  # the last layer combines outputs only
             grad_state = grad_state + (F.pad(grad_previous, (missing, 0)) if missing else grad_previous)
@@ -261,13 +262,13 @@ def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor
     first, weight = blocks[0], weights[0]
     stacked = weight.dim() == 3
     if stacked:
-        out = torch.bmm(first, weight).add_(bias.unsqueeze(-2))
+        out = product(first, weight).add_(bias.unsqueeze(-2))
     elif first.is_cpu:
         out = torch.mm(first, weight) + bias  # not in place: under vmap only the bias may be batched
     else:
         out = torch.addmm(bias, first, weight)
     for block, weight in zip(blocks[1:], weights[1:], strict=True) if len(blocks) > 1 else ():
-        out = torch.baddbmm(out, block, weight) if stacked else torch.addmm(out, block, weight)
+        out = add_product(out, block, weight) if stacked else torch.addmm(out, block, weight)
     return out
 
 
@@ -275,9 +276,9 @@ def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
     """Write a @ b into `out`, or add it."""
     if out.dim() == 3:
         if accumulate:
-            out.baddbmm_(a, b)
+            out.copy_(add_product(out, a, b))
         elif out.device.type == "cpu":  # here torch writes into parts of a buffer one matrix at a time
-            out.copy_(torch.bmm(a, b))
+            out.copy_(product(a, b))
         else:
             torch.bmm(a, b, out=out)
     else:
@@ -294,7 +295,7 @@ def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
 
 
 def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
-    return (vector.unsqueeze(-2) @ matrix).squeeze(-2)
+    return product(vector.unsqueeze(-2), matrix).squeeze(-2)
 
 
 def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
@@ -339,7 +340,7 @@ def _combine(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer
     by_state, by_message, constant = (
         parameters[f"gate_{part}_{layer}"].unsqueeze(-2) for part in ("state", "message", "bias")
     )
-    here.gate = torch.sigmoid(by_state * here.previous + by_message * here.message + constant)
+    here.gate = evenly(torch.sigmoid, by_state * here.previous + by_message * here.message + constant)
     return here.previous + here.gate * (here.candidate - here.previous)
 
 
@@ -374,7 +375,7 @@ def _initial_backward(
     outer = parameters["initial"].unsqueeze(-1) * grad_bias.unsqueeze(-2)
     grad_weights.add_(outer) if shape.tied else grad_weights.copy_(outer)
     grad_initial = gradients["initial"]
-    grad_initial.copy_((weights @ grad_bias.unsqueeze(-1)).squeeze(-1))
+    grad_initial.copy_(product(weights, grad_bias.unsqueeze(-1)).squeeze(-1))
     if grad_previous is not None:
         last = shape.n_layers == 1
         first, end = (shape.first_target(1), shape.n_updated) if last else (shape.first_free, shape.end_free)

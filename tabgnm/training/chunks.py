@@ -10,15 +10,12 @@ import torch
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.gpu_turns import n_sharing
-from tabgnm.training.plain_step import is_plain, is_small
 from tabgnm.training.settings import FleetSettings
 
 _GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
 _CPU_SHARE = 0.5
 # More models at once hide overhead until the buffers of a step no longer fit into the last-level cache.
 _CPU_STEP_BYTES = 64 * 2**20
-# So few small models are faster one after the other, each in NumPy (see `plain_step`).
-_NUMPY_MODELS = 2
 
 
 def bytes_per_model(
@@ -50,8 +47,6 @@ def models_per_chunk(
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return max(1, min(n_models, int(free * _GPU_SHARE / n_sharing()) // everything))
-    if n_models <= _NUMPY_MODELS and is_plain(shape) and is_small(shape, min(settings.batch_size, n_train)):
-        return 1
     fitting = int(available_memory() * _CPU_SHARE) // everything
     cached = max(1, _CPU_STEP_BYTES // step)
     return max(1, min(n_models, fitting, cached))

@@ -125,8 +125,11 @@ class Streams:
     congruence are good enough for dropout masks and gates, and cost less than any generator.
     """
 
-    def __init__(self, n_models: int, size: Sequence[int], device: torch.device) -> None:
+    def __init__(self, n_models: int, size: Sequence[int], device: torch.device, *, transposed: bool = False) -> None:
+        size = size[::-1] if transposed else size  # how the states lie in memory
         self.states = torch.empty(n_models, *size, dtype=torch.int64, device=device)
+        if transposed:
+            self.states = self.states.mT
         self._step = torch.tensor(_STREAM_STEP, dtype=torch.int64, device=device)
 
     def start(self, keys: Sequence[int] | Tensor) -> None:
@@ -135,9 +138,14 @@ class Streams:
         values = hashes(keys, math.prod(size), self.states.device)
         self.states.copy_(values.view(n_models, *size))
 
-    def advance(self, n_models: int) -> Tensor:
-        """Step the streams of the first models; all 64 bits count as one signed integer, uniform over its range."""
-        states = self.states[:n_models]
+    def advance(self, models: slice) -> Tensor:
+        """Step the streams of some models; all 64 bits count as one signed integer, uniform over its range."""
+        states = self.states[models]
+        if states.device.type == "cpu":  # two passes of NumPy are faster than one of torch
+            unsigned = states.numpy().view(np.uint64)
+            np.multiply(unsigned, np.uint64(_STREAM_FACTOR), out=unsigned)
+            np.add(unsigned, np.uint64(_STREAM_STEP), out=unsigned)
+            return states
         return torch.add(self._step, states, alpha=_STREAM_FACTOR, out=states)
 
     @staticmethod

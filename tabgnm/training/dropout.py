@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,9 +16,14 @@ from tabgnm.training.settings import Member
 
 
 class Dropout:
-    """Factors of dropout for M models with a rate each, from streams of their own."""
+    """Factors of dropout for M models with a rate each, from streams of their own.
 
-    def __init__(self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor) -> None:
+    They are (n, rows, nodes); in memory rows are neighbours if `rows_last`, else nodes.
+    """
+
+    def __init__(
+        self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor, *, rows_last: bool = False
+    ) -> None:
         rates = [member.dropout for member in members]
         self.needed = any(rates) and shape.n_layers > 1
         if not self.needed:
@@ -26,11 +32,13 @@ class Dropout:
         thresholds = [counter_random.threshold(rate) for rate in rates]
         self._thresholds = torch.tensor(thresholds, device=like.device).view(-1, 1, 1)
         self._scales = like.new_tensor([1 / (1 - rate) for rate in rates]).view(-1, 1, 1)
+        self._rows_last = rows_last
 
     @functools.cached_property
     def _streams(self) -> list[counter_random.Streams]:
         """Of each layer; not made where a kernel does without them."""
-        return [counter_random.Streams(len(self._scales), size, self._scales.device) for size in self._sizes]
+        n, device, transposed = len(self._scales), self._scales.device, self._rows_last
+        return [counter_random.Streams(n, size, device, transposed=transposed) for size in self._sizes]
 
     @property
     def n_streams(self) -> int:
@@ -52,16 +60,17 @@ class Dropout:
         """Thresholds below which numbers of the streams drop a node, and scales of what is kept, (M, 1, 1)."""
         return (self._thresholds, self._scales) if self.needed else None
 
-    def factors(self, n_models: int, n_rows: int, squeeze: bool) -> DropoutFactors | None:
-        """Return the function that `forward` asks for the factors of each layer of a step."""
+    def factors(self, models: slice, n_rows: int) -> DropoutFactors | None:
+        """Return the function that `forward` asks for the factors of each layer of a step, (n, B, width)."""
         if not self.needed:
             return None
 
         def draw(layer: int, activated: Tensor) -> Tensor:
-            states = self._streams[layer - 1].advance(n_models)[:, :n_rows]
-            factors = (states >= self._thresholds[:n_models]).to(activated.dtype) * self._scales[:n_models].to(
-                activated.dtype
-            )
-            return factors[0] if squeeze else factors
+            states = self._streams[layer - 1].advance(models)[:, :n_rows]
+            thresholds, scales = self._thresholds[models], self._scales[models]
+            if states.device.type == "cpu":  # NumPy is faster, above all in multiplying by truth values
+                kept = np.greater_equal(states.numpy(), thresholds.numpy())
+                return torch.from_numpy(np.multiply(kept, scales.numpy())).to(activated.dtype)
+            return (states >= thresholds).to(activated.dtype) * scales.to(activated.dtype)
 
         return draw

@@ -27,9 +27,12 @@ class FlatLayout:
     align : int, default=1
         All sides are rounded up to a multiple of this: kernels of a GPU read several numbers at once, but only where
         everything is so aligned. What is added is 0 and stays 0.
+    align_rows : int, default=1
+        Rows are rounded up to a multiple of this. A CPU computes with several numbers at once, and with what is left at
+        the end of all rows in another way; so there is nothing left.
     """
 
-    def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1) -> None:
+    def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1, align_rows: int = 1) -> None:
         self.shape = shape
         self.gates = gates
         self.sizes = shape.parameter_shapes()
@@ -48,7 +51,8 @@ class FlatLayout:
                 self.n_edges = end
         self.n_weights = end
         self.n_body = self.offsets[next(iter(unpadded))] if unpadded else end  # embeddings stand behind these
-        self.n_flat = end + (self.n_edges if gates else 0)
+        self.gate_places = slice(end, end + (self.n_edges if gates else 0))
+        self.n_flat = -(-self.gate_places.stop // align_rows) * align_rows
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Parameters by name as views of `flat`: (M, ...) for (M, P), without M for (P,)."""
@@ -100,7 +104,7 @@ class FlatLayout:
                 views[name][model].copy_(value)
         self.shape.clear_dead_(views)
         if self.gates:
-            flat[:, self.n_weights :] = INITIAL_LOG_ALPHA
+            flat[:, self.gate_places] = INITIAL_LOG_ALPHA
         return flat
 
     def check_start(self, start: Start) -> None:
@@ -132,7 +136,7 @@ class FlatLayout:
                 used.add(start)
                 view.fill_(factors[start])
         if self.gates:  # a gate moves as fast as its edge
-            table[self.n_weights :] = table[: self.n_edges]
+            table[self.gate_places] = table[: self.n_edges]
         if set(factors) - used:
             unknown = sorted(set(factors) - used)
             raise ValueError(f"rate_factors name {unknown}, but the parameters are {sorted(self.sizes)}")

@@ -202,9 +202,8 @@ class Fleet:
         done = dict(snapshot.done) if snapshot else {}
         in_flight = snapshot.alive if snapshot else []
         waiting = [i for i in range(len(self.members)) if i not in done and i not in in_flight]
-        # Most steps first, so that the models which still have a batch are always the first ones.
-        steps = [-(-len(own.train) // min(self.settings.batch_size, len(own.train))) for own in rows]
-        waiting.sort(key=lambda i: -steps[i])
+        # Most rows first, so that the models which still have a batch are always the first ones.
+        waiting.sort(key=lambda i: -len(rows[i].train))
         limit = self.chunk_size or models_per_chunk(
             self.shape,
             self.settings,

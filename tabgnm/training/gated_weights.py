@@ -21,7 +21,6 @@ class Gates:
         self.penalty = flat.new_tensor([member.l0 for member in members]).unsqueeze(1)
         self.streams = counter_random.Streams(len(members), (layout.n_edges,), flat.device)
         self.effective = torch.empty_like(flat)
-        self._uniform: Tensor
 
     def select(self, keep: Tensor) -> None:
         """Keep these models only."""
@@ -29,30 +28,29 @@ class Gates:
         self.penalty, self.effective = self.penalty[on_device], self.effective[on_device]
         self.streams.states = self.streams.states[on_device]
 
-    def open_randomly(self, flat: Tensor) -> Tensor:
-        """Weights for a training step of the first models, as many as `flat` has."""
-        n, layout = len(flat), self.layout
-        self._uniform = self.streams.to_uniform(self.streams.advance(n), flat.dtype)
-        gate = hard_concrete.random_gate(flat[:, layout.n_weights :], self._uniform)
-        return self._apply(flat, gate)
+    def open_randomly(self, flat: Tensor, models: slice) -> Tensor:
+        """Fill the weights for a training step of some models, whose rows `flat` has; gives the numbers drawn."""
+        uniform = self.streams.to_uniform(self.streams.advance(models), flat.dtype)
+        self._apply(flat, hard_concrete.random_gate(flat[:, self.layout.gate_places], uniform), models)
+        return uniform
 
-    def fixed(self, flat: Tensor) -> Tensor:
+    def fixed(self, flat: Tensor, models: slice) -> Tensor:
         """Weights for evaluation, exact zeros included."""
-        return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.n_weights :]))
+        return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.gate_places]), models)
 
-    def _apply(self, flat: Tensor, gate: Tensor) -> Tensor:
-        effective = self.effective[: len(flat)]
+    def _apply(self, flat: Tensor, gate: Tensor, models: slice) -> Tensor:
+        effective = self.effective[models]
         effective.copy_(flat)
         effective[:, : self.layout.n_edges].mul_(gate)
         return effective
 
-    def backward(self, flat: Tensor, grad: Tensor) -> None:
+    def backward(self, flat: Tensor, grad: Tensor, models: slice, uniform: Tensor) -> None:
         """Turn the gradient by the effective weights into those by weights and gates, and add the penalty's."""
-        n, layout = len(flat), self.layout
-        log_alpha, uniform = flat[:, layout.n_weights :], self._uniform
+        layout = self.layout
+        log_alpha, by_log_alpha = flat[:, layout.gate_places], grad[:, layout.gate_places]
         by_effective = grad[:, : layout.n_edges]
         by_gate = by_effective * flat[:, : layout.n_edges]
         probability = hard_concrete.open_probability(log_alpha)
-        grad[:, layout.n_weights :] = by_gate * hard_concrete.random_gate_gradient(log_alpha, uniform)
-        grad[:, layout.n_weights :].addcmul_(probability * (1 - probability), self.penalty[:n])
+        by_log_alpha.copy_(by_gate * hard_concrete.random_gate_gradient(log_alpha, uniform))
+        by_log_alpha.addcmul_(probability * (1 - probability), self.penalty[models])
         by_effective.mul_(hard_concrete.random_gate(log_alpha, uniform))

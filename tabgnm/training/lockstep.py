@@ -19,6 +19,7 @@ from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 from tabgnm.training.ahead import Ahead
+from tabgnm.training.crews import Crews
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.fused import LOSS_KINDS, fused_epochs, fused_kernels, fused_layers, fused_networks
@@ -26,12 +27,16 @@ from tabgnm.training.gated_weights import Gates
 from tabgnm.training.notes import Notes
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.plain_gpu_step import LayerGpuStep, PlainGpuStep
-from tabgnm.training.plain_step import PlainStep, is_plain, is_small
-from tabgnm.training.rows import ALIGN, Block, Epochs, RowSet, Step
+from tabgnm.training.plain_step import PlainStep, is_plain
+from tabgnm.training.rows import ALIGN, Block, Epochs, Group, RowSet, Step, groups_of
 from tabgnm.training.settings import FleetSettings, Member
 
-_ONE_THREAD_WORK = 3_000_000  # multiply-adds of a forward pass of all models
-_VALIDATION_ELEMENTS = 2**25  # activations of one validation pass; more rows are validated piece by piece
+# Multiply-adds of a forward pass: of all models, up to which a second thread hardly pays, and of one model, up to which
+# one thread computes with it. Larger ones are computed by all threads together, and their rounding is not that of a
+# model alone.
+_SMALL_FLEET = 12_000_000
+_LARGEST_OF_ONE_THREAD = 20_000_000
+VALIDATION_ROWS = 4096  # of a model at a time
 
 # What a single model keeps account of in NumPy, in the order in which `_judge_one` takes it.
 _NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
@@ -74,10 +79,12 @@ class Lockstep:
         self.shape, self.settings, self.val = shape, settings, val
         self.members = list(members)
         self.block_steps = block_steps
+        self._n_threads = torch.get_num_threads()
         device, dtype = train.ids.device, settings.dtype
         gates = any(member.l0 for member in members)
         # Gates are drawn by their place in the buffer, so with gates there is nothing between the places.
-        self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
+        align = ALIGN if device.type == "cuda" and not gates else 1
+        self.layout = FlatLayout(shape, gates=gates, align=align, align_rows=ALIGN)
         seeds, starts = [member.seed for member in members], [member.start for member in members]
         self.flat = self.layout.first_weights(seeds, device, dtype, starts)
         self.grad = torch.zeros_like(self.flat)
@@ -104,8 +111,12 @@ class Lockstep:
         device, dtype = self.flat.device, self.flat.dtype
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
         self.epochs = Epochs(train, self.settings.batch_size, self.block_steps, dtype)
-        self.dropout = Dropout(self.shape, self.members, self.epochs.batch_size, self.flat)
-        n = len(self.members)
+        n, work = len(self.members), self.epochs.batch_size * self.shape.n_effective_parameters()
+        self.one_thread = device.type == "cpu" and work <= _LARGEST_OF_ONE_THREAD  # for each model
+        self.in_numpy = (
+            self.one_thread and is_plain(self.shape) and self.gates is None and self.settings.precision != "bf16"
+        )
+        self.dropout = Dropout(self.shape, self.members, self.epochs.batch_size, self.flat, rows_last=self.in_numpy)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
         self._keys_ahead = Ahead(self._keys)
@@ -114,13 +125,12 @@ class Lockstep:
         self._low = None if low is None else (self.flat.to(low), torch.zeros_like(self.flat, dtype=low))
         positions = max(block.n_positions for block in self.epochs.blocks)
         self._outputs = torch.empty(n, positions, self.shape.n_outputs, dtype=dtype, device=device)
-        self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
+        self._views: dict[tuple[int, int], tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
         self.notes = Notes(3 + (self.val_metric is not None), self.flat)
-        # Whether a step on a CPU is so small that a second thread hardly pays.
-        work = n * self.epochs.batch_size * self.shape.n_effective_parameters()
-        self.is_small = device.type == "cpu" and work <= _ONE_THREAD_WORK
+        several = self.one_thread and n * work > _SMALL_FLEET
+        self.crews = Crews(n, self._n_threads if several else 1)
         self._prepare_validation()
-        self._make_plain_steps(n)
+        self._make_plain_steps()
 
     def _prepare_validation(self) -> None:
         """Weights of the validation rows; the rows themselves too, if they fit into one piece."""
@@ -130,10 +140,8 @@ class Lockstep:
             return
         shares = self.val.shares(self.flat.dtype)
         self._val_weights = shares if self.val.weights is None else shares * self.val.weights
-        n, n_rows = self.val.ids.shape
-        self._val_piece = max(1, _VALIDATION_ELEMENTS // (n * self.shape.activations_per_row))
-        if self._val_piece >= n_rows:
-            self._val_cache = self._gather_val(0)
+        if self.val.ids.shape[1] <= VALIDATION_ROWS:
+            self._val_cache = self._gather_val(slice(None), slice(None))
 
     def select(self, keep: Tensor) -> None:
         """Keep these models only; the others cost nothing from now on."""
@@ -154,6 +162,7 @@ class Lockstep:
             self.val.select(keep)
         train = self.epochs.rows
         train.select(keep)
+        self.crews.close()
         self._set_rows(train)
 
     # An epoch, in the order of its parts. Only `load_epoch` speaks to the host.
@@ -189,11 +198,6 @@ class Lockstep:
         """Keys of the streams of dropout, (layers, M)."""
         return self._keys[1 : 1 + self.dropout.n_streams]
 
-    @property
-    def in_numpy(self) -> bool:
-        """Whether steps are taken in NumPy."""
-        return self._plain is not None
-
     def load_block(self, block: Block) -> BlockData:
         """Gather what the steps of a block read, into buffers that are used again."""
         x, y = self.epochs.gather(block)
@@ -204,14 +208,11 @@ class Lockstep:
             y,
             self.epochs.step_weights[:n, first:last],
             self.epochs.epoch_weights[:n, first:last],
-            self.adam.rates[first_step : first_step + len(block.steps)],
+            self.adam.rates[first_step : first_step + block.n_steps],
         )
 
     def take_steps(self, block: Block, data: BlockData) -> None:
         """Take the steps of a block, and add up the loss."""
-        if self._plain is not None:
-            self._take_plain_steps(self._plain, block, data)
-            return
         n, n_positions = block.n_models, block.n_positions
         if self._networks is not None:
             limits = self.dropout.limits()
@@ -219,71 +220,98 @@ class Lockstep:
             kept, first = self._outputs[:n, :n_positions], block.steps[0].index
             self._networks(data.x, data.y, data.weights, kept, data.rates, first, dropout)
             self._add_losses(kept, data.y, data.shares, self.train_loss[:n])
-            return
-        take = self._step if self._plain_gpu is None else self._fused_step
-        for step, rates in zip(block.steps, data.rates, strict=True):
-            take(step, data, rates)
-        self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
+        elif self._plain_gpu is not None:
+            for step, rates in zip(block.steps, data.rates, strict=True):
+                self._fused_step(step, data, rates)
+            self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
+        elif self._plain:
+            self.crews.each(lambda crew, models: self._take_plain_steps(self._plain[crew], models, block, data))
+        else:
+            self.crews.each(lambda _, models: self._take_crew_steps(models, block, data))
 
-    def _step(self, step: Step, data: BlockData, rates: Tensor) -> None:
-        n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
-        parameters, gradients = self._step_views(n)
-        flat, grad = self.flat[:n], self.grad[:n]
+    def _take_crew_steps(self, crew: slice, block: Block, data: BlockData) -> None:
+        """Do what `take_steps` does for some models."""
+        first = block.steps[0].index
+        for step in block.steps:
+            models = step.models.within(crew)
+            if models is not None:
+                self._step(step, models, data, data.rates[step.index - first])
+        for group in [Group(0, block.n_models, block.n_positions)] if self._fused is not None else block.groups:
+            models, rows = group.within(crew), slice(0, group.n_rows)
+            if models is not None:
+                own = data.y[models, rows], data.shares[models, rows], self.train_loss[models]
+                self._add_losses(self._outputs[models, rows], *own)
+
+    def _step(self, step: Step, models: slice, data: BlockData, rates: Tensor) -> None:
+        rows = slice(step.start, step.start + step.models.n_rows)
+        parameters, gradients = self._step_views(models)
+        flat, grad = self.flat[models], self.grad[models]
         if self.gates is not None:
-            self.gates.open_randomly(flat)
+            uniform = self.gates.open_randomly(flat, models)
         if self._low is not None:
-            self._low[0][:n].copy_(flat if self.gates is None else self.gates.effective[:n])
-        x, y, weights = data.x[:n, rows, : self.shape.n_inputs], data.y[:n, rows], data.weights[:n, rows]
-        one = n == 1  # a single model works on matrices: their kernels have less overhead than batched ones
-        if one:
-            x, y, weights = x[0], y[0], weights[0]
-        trace = forward(self.shape, parameters, x, self.dropout.factors(n, step.n_rows, one), keep=True)
+            self._low[0][models].copy_(flat if self.gates is None else self.gates.effective[models])
+        x, y, weights = data.x[models, rows, : self.shape.n_inputs], data.y[models, rows], data.weights[models, rows]
+        trace = forward(self.shape, parameters, x, self.dropout.factors(models, step.models.n_rows), keep=True)
         output = trace.output if self._low is None else trace.output.to(flat.dtype)
-        grad_output = self._grad_output(output, y, weights, self._outputs[:n, rows]).to(trace.output.dtype)
+        grad_output = self._grad_output(output, y, weights, self._outputs[models, rows]).to(trace.output.dtype)
         backward(self.shape, parameters, trace, grad_output, gradients)
         if self._low is not None:
             body = slice(0, self.layout.n_body)  # embeddings have their gradients in place
-            grad[:, body].copy_(self._low[1][:n, body])
+            grad[:, body].copy_(self._low[1][models, body])
         if self.gates is not None:
-            self.gates.backward(flat, grad)
-        self.adam.step(n, step.index, rates)
+            self.gates.backward(flat, grad, models, uniform)
+        self.adam.step(models, step.index, rates)
 
-    def _take_plain_steps(self, plain: PlainStep, block: Block, data: BlockData) -> None:
-        """Do what `take_steps` does, for a single model without variants."""
-        plain.load(data.x[0], data.y[0], data.weights[0])
+    def _take_plain_steps(self, plain: PlainStep, crew: slice, block: Block, data: BlockData) -> None:
+        """Do what `take_steps` does for some models, in NumPy."""
+        own = slice(crew.start, min(crew.stop, block.n_models))
+        if own.start >= own.stop:
+            return
+        plain.load(data.x[own], data.y[own], data.weights[own])
+        shares = data.shares[own]
         with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
             for step in block.steps:
-                plain.run(step.start, step.n_rows, self.dropout.factors(1, step.n_rows, squeeze=True))
-                self.adam.step(1, step.index, self._rates_of_steps[step.index])
-            self.train_loss += plain.train_loss(data.shares[0])
+                models = step.models.within(own)
+                if models is None:
+                    continue
+                n_rows = step.models.n_rows
+                plain.run(_from(crew, models), step.start, n_rows, self.dropout.factors(models, n_rows))
+                self.adam.step(models, step.index, self._rates_of_steps[step.index])
+            for group in block.groups:
+                models = group.within(own)
+                if models is not None:
+                    self._train_loss[models] += plain.train_loss(_from(crew, models), group.n_rows, shares)
 
     def _fused_step(self, step: Step, data: BlockData, rates: Tensor) -> None:
         """Do what `_step` does, for models without variants on a GPU."""
-        n, rows = step.n_models, slice(step.start, step.start + step.n_rows)
+        n, rows = step.models.end, slice(step.start, step.start + step.models.n_rows)
         read = data.x[:n, rows], data.y[:n, rows], data.weights[:n, rows], self._outputs[:n, rows]
         if isinstance(self._plain_gpu, LayerGpuStep):
             self._plain_gpu.run(*read, self.dropout.states(), rates)
             return
         assert self._plain_gpu is not None
         self._plain_gpu.run(*read, self.dropout.states())
-        self.adam.step(n, step.index, rates)
+        self.adam.step(slice(0, n), step.index, rates)
 
-    def _make_plain_steps(self, n_models: int) -> None:
+    def _make_plain_steps(self) -> None:
         """Prepare the faster ways for models without variants, where there is one."""
         shape, settings, device = self.shape, self.settings, self.flat.device
-        self._plain: PlainStep | None = None
+        self._plain: list[PlainStep] = []  # of each crew
         self._plain_gpu: LayerGpuStep | PlainGpuStep | None = None
         self._networks: Any = None  # of a module that may not be there
         if not is_plain(shape) or self.gates is not None:
             return
         batch_size = self.epochs.batch_size
-        if n_models == 1 and device.type == "cpu" and self._low is None and is_small(shape, batch_size):
-            self._plain = PlainStep(self.layout, self.flat[0], self.grad[0], settings.loss)
+        if self.in_numpy:
+            for own in self.crews.slices:
+                self._plain.append(PlainStep(self.layout, self.flat[own], self.grad[own], settings.loss))
+                if self.val is not None and self._val_cache is not None and self._val_weights is not None:
+                    x, y = self._val_cache
+                    sizes = self.val.sizes[own]
+                    self._plain[-1].load_validation(x[own], y[own], self._val_weights[own], sizes)
             self._rates_of_steps = self.adam.rates.unbind()
+            self._train_loss = self.train_loss.numpy()
             self._notes = [getattr(self, name).numpy() for name in _NOTES]
-            if self._val_cache is not None and self._val_weights is not None:
-                x, y = self._val_cache
-                self._plain.load_validation(x[0], y[0], self._val_weights[0])
         if self._fused is None or settings.loss.name not in LOSS_KINDS:
             return
         layers = fused_layers(device)
@@ -303,29 +331,24 @@ class Lockstep:
         if self._fused is None or loss.name not in LOSS_KINDS:
             kept.copy_(output)
             return loss.gradient(output, y).mul_(weights.unsqueeze(-1))
-        one = output.dim() == 2
-        if one:
-            output, y, weights = output.unsqueeze(0), y.unsqueeze(0), weights.unsqueeze(0)
         gradient = torch.empty_like(output)
         self._fused.loss_gradient(loss.name, loss.setting, output, y, weights, kept, gradient)
-        return gradient[0] if one else gradient
+        return gradient
 
-    def _step_views(self, n: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Parameters and gradients of the first models by name; a single model's without the leading dimension."""
-        if n not in self._views:
+    def _step_views(self, models: slice) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Parameters and gradients of some models by name."""
+        key = models.start, models.stop
+        if key not in self._views:
             flat = self.flat if self.gates is None else self.gates.effective
-            low = (None, None) if self._low is None else self._low
-            where = 0 if n == 1 else slice(0, n)
-            self._views[n] = self._mixed_views(flat, low[0], where), self._mixed_views(self.grad, low[1], where)
-        return self._views[n]
+            low, grad_low = (None, None) if self._low is None else (half[models] for half in self._low)
+            self._views[key] = self._mixed_views(flat[models], low), self._mixed_views(self.grad[models], grad_low)
+        return self._views[key]
 
-    def _mixed_views(self, flat: Tensor, low: Tensor | None, where: int | slice = slice(None)) -> dict[str, Tensor]:
+    def _mixed_views(self, flat: Tensor, low: Tensor | None) -> dict[str, Tensor]:
         """Views of `low`, where there is one; only embeddings are always computed as exactly as `flat` is."""
-        if low is None:
-            return self.layout.views(flat[where])
-        views = self.layout.views(low[where])
-        if self.shape.embedding is not None:
-            exact = self.layout.views(flat[where])
+        views = self.layout.views(flat if low is None else low)
+        if low is not None and self.shape.embedding is not None:
+            exact = self.layout.views(flat)
             views |= {name: exact[name] for name in self.shape.embedding.parameter_shapes()}
         return views
 
@@ -334,7 +357,7 @@ class Lockstep:
         self.epoch += 1
         if self.val is not None:
             self._validate()
-        if self._plain is not None:
+        if self._plain and len(self.members) == 1:
             self._judge_one()
         else:
             self._judge()
@@ -408,43 +431,69 @@ class Lockstep:
 
     def _validate(self) -> None:
         assert self.val is not None
-        assert self._val_weights is not None
-        if self._plain is not None and self._val_cache is not None:
-            with np.errstate(all="ignore"):
-                self.val_loss.fill_(self._plain.validation_loss())
-            if self.val_metric is not None:
-                outputs = self._plain.validation_outputs().unsqueeze(0)
-                self._add_metric(outputs, self._val_cache[1], self._val_weights, anew=True)
+        if self._plain and self._val_cache is not None:
+            self.crews.each(self._validate_in_numpy)
             return
-        n_rows = self.val.ids.shape[1]
-        flat = self.flat if self.gates is None else self.gates.fixed(self.flat)
-        parameters = self._mixed_views(flat, None if self._low is None else flat.to(self._low[0].dtype))
         self.val_loss.zero_()
-        for first in range(0, n_rows, self._val_piece):
-            weights = self._val_weights[:, first : first + self._val_piece]
-            x, y = self._val_cache or self._gather_val(first)
-            if isinstance(self._plain_gpu, LayerGpuStep):
-                output = self._plain_gpu.outputs(x)
-            else:
-                output = forward(self.shape, parameters, x).output.to(self.flat.dtype)
-            self._add_losses(output, y, weights, self.val_loss)
-            self._add_metric(output, y, weights, anew=first == 0)
-            del x, y, output
+        if self.val_metric is not None:
+            self.val_metric.zero_()
+        # A GPU takes all models at once: rows beyond a model's own have weight 0.
+        padded = self.flat.device.type == "cuda"
+        sizes = [max(self.val.sizes)] * len(self.members) if padded else self.val.sizes
+        groups = groups_of(sizes)
+        self.crews.each(lambda _, models: self._validate_some(models, groups))
 
-    def _add_metric(self, outputs: Tensor, y: Tensor, weights: Tensor, *, anew: bool) -> None:
-        """Add the weighted metrics of validation rows, if they are asked for, to those of pieces before or to 0."""
+    def _validate_in_numpy(self, crew: int, models: slice) -> None:
+        plain, sizes = self._plain[crew], self.val.sizes if self.val is not None else []
+        with np.errstate(all="ignore"):
+            self.val_loss.numpy()[models] = plain.validation_losses()
+        if self.val_metric is None or self._val_cache is None or self._val_weights is None:
+            return
+        self.val_metric[models].zero_()
+        for own, outputs in plain.validation_outputs():
+            group = slice(models.start + own.start, models.start + own.stop)
+            rows = slice(0, sizes[group.start])
+            self._add_metric(outputs, self._val_cache[1][group, rows], self._val_weights[group, rows], group)
+
+    def _validate_some(self, crew: slice, groups: Sequence[Group]) -> None:
+        """Add the losses of the validation rows of some models, piece by piece."""
+        assert self._val_weights is not None
+        flat = self.flat[crew] if self.gates is None else self.gates.fixed(self.flat[crew], crew)
+        parameters = self._mixed_views(flat, None if self._low is None else flat.to(self._low[0].dtype))
+        for group in groups:
+            models = group.within(crew)
+            if models is None:
+                continue
+            own = {name: view[_from(crew, models)] for name, view in parameters.items()}
+            for first in range(0, group.n_rows, VALIDATION_ROWS):
+                rows = slice(first, min(first + VALIDATION_ROWS, group.n_rows))
+                x, y = self._val_piece(models, rows)
+                if isinstance(self._plain_gpu, LayerGpuStep):
+                    output = self._plain_gpu.outputs(x)
+                else:
+                    output = forward(self.shape, own, x).output.to(self.flat.dtype)
+                self._add_losses(output, y, self._val_weights[models, rows], self.val_loss[models])
+                self._add_metric(output, y, self._val_weights[models, rows], models)
+                del x, y, output
+
+    def _add_metric(self, outputs: Tensor, y: Tensor, weights: Tensor, models: slice) -> None:
+        """Add the weighted metrics of validation rows of some models, if they are asked for."""
         loss = self.settings.loss
         if self.val_metric is not None:
             assert isinstance(loss, LossWithMetric)
-            if anew:
-                self.val_metric.zero_()
             per_row = loss.metric_per_row(outputs, y) * weights
-            self.val_metric += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
+            self.val_metric[models] += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
 
-    def _gather_val(self, first: int) -> tuple[Tensor, Tensor]:
-        """Fetch a piece of the validation rows: x (M, L, m) and y (M, L, ...)."""
+    def _val_piece(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
+        """Validation rows of some models: x (n, L, m) and y (n, L, ...)."""
+        if self._val_cache is not None:
+            x, y = self._val_cache
+            return x[models, rows], y[models, rows]
+        return self._gather_val(models, rows)
+
+    def _gather_val(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
         assert self.val is not None
-        tables, ids = self.val.tables, self.val.ids[:, first : first + self._val_piece]
+        tables, ids = self.val.tables, self.val.ids[models, rows]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
         return x.view(*ids.shape, -1)[..., : tables.n_columns], y.view(*ids.shape, *y.shape[1:])
 
@@ -457,7 +506,14 @@ class Lockstep:
 
     def final_weights(self, rows: Sequence[int]) -> Tensor:
         """Best weights of these models with their gates applied, on the CPU: (rows, P)."""
-        best = self.best_flat if self.gates is None else self.gates.fixed(self.best_flat)
+        best = self.best_flat
+        if self.gates is not None:
+            best = self.gates.fixed(best, slice(0, len(best)))
         if len(rows) < len(best):
             best = best[torch.tensor(rows, dtype=torch.int64, device=best.device)]
         return self.layout.compact(best)
+
+
+def _from(crew: slice, models: slice) -> slice:
+    """Return where `models` stand among those of their crew."""
+    return slice(models.start - crew.start, models.stop - crew.start)

@@ -23,8 +23,6 @@ _SMALLEST_RATE = 1e-30  # below, numbers that are divided by the rate overflow; 
 # operations on a CPU. It is not a documented function, so the plain operations stay as the way without it.
 _torch_fused_adam = getattr(torch, "_fused_adam_", None)
 
-_ONLY = (1,)
-
 
 class Adam:
     """Moments of M models, and the step from their gradients.
@@ -40,8 +38,6 @@ class Adam:
         self.settings = settings
         self.layout = layout
         self.bind(flat, grad)
-        self._step_number = np.zeros((), np.float32)  # written through NumPy, which is faster than a call of torch
-        self._step_tensor = torch.from_numpy(self._step_number)
         self.exp_avg = torch.zeros_like(flat)
         self.exp_avg_sq = torch.zeros_like(flat)
         self.factors = layout.rate_factors(dict(settings.rate_factors), flat.device, flat.dtype)
@@ -67,7 +63,7 @@ class Adam:
     def bind(self, flat: Tensor, grad: Tensor) -> None:
         """Work on these buffers of weights and gradients from now on."""
         self.flat, self.grad = flat, grad
-        self._rows: dict[tuple[int, ...], list[list[Tensor]]] = {}
+        self._rows: dict[tuple[int, ...], _Rows] = {}
 
     @staticmethod
     def _column(values: list[float], like: Tensor) -> Tensor | None:
@@ -103,6 +99,7 @@ class Adam:
             rates, steps_before = (values[self._host.place(epoch)][:, self._kind_of] for values in self._host.values)
             self._host_rates, self._host_steps = rates, steps_before + 1
             self._first_model = list(zip(self._host_rates[:, 0].tolist(), self._host_steps[:, 0].tolist(), strict=True))
+            self._all_alike = self._kinds.shape[1] == 1
         if not self._plain:
             self._ahead.load(epoch, self._numbers)
 
@@ -132,17 +129,18 @@ class Adam:
         scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
         return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
-    def step(self, n: int, index: int, rates: Tensor) -> None:
-        """Update the first `n` models.
+    def step(self, models: slice, index: int, rates: Tensor) -> None:
+        """Update some models; several threads may do so at the same time, each with its own ones.
 
         `index` is the step in the epoch, and `rates` its part of the table (in a CUDA graph a copy of it).
         """
         if self._plain:
-            self._update_by_rows(n, index)
+            self._update_by_rows(models, index)
             return
         settings, edges = self.settings, self.layout.n_edges
-        flat, grad = self.flat[:n], self.grad[:n]
+        flat, grad = self.flat[models], self.grad[models]
         if self._triton is not None and settings.clip_norm is None:
+            assert models.start == 0
             self._triton.adam_step(
                 flat,
                 grad,
@@ -160,71 +158,68 @@ class Adam:
             return
         weights = flat[:, :edges]
         if self.l2_penalty is not None:
-            grad[:, :edges].addcmul_(weights, self.l2_penalty[:n])
+            grad[:, :edges].addcmul_(weights, self.l2_penalty[models])
         if self.l1_gradient is not None:
-            grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[:n])
+            grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[models])
         if settings.clip_norm is not None:
             norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
             grad.mul_((settings.clip_norm / norm.clamp(min=1e-30)).clamp_(max=1.0))
         if self.coupled_decay is not None:
-            grad[:, :edges].addcmul_(weights, self.coupled_decay[:n])
+            grad[:, :edges].addcmul_(weights, self.coupled_decay[models])
         if self.decay is not None:
-            shrink = rates[_RATE, :n] * self.decay[:n]
+            shrink = rates[_RATE, models] * self.decay[models]
             weights.mul_(1 - (shrink if self.factors is None else shrink * self.factors[:edges]))
         if self._by_rows:
-            self._update_by_rows(n, index)
+            self._update_by_rows(models, index)
         else:
-            self._update(flat, grad, rates)
+            self._update(models, flat, grad, rates)
         if self.l1_threshold is not None:
-            threshold = rates[_RATE, :n] * self.l1_threshold[:n]
+            threshold = rates[_RATE, models] * self.l1_threshold[models]
             if self.factors is not None:
                 threshold = threshold * self.factors[:edges]
             weights.sub_(torch.maximum(torch.minimum(weights, threshold), -threshold))
 
-    def _update(self, flat: Tensor, grad: Tensor, rates: Tensor) -> None:
-        n = len(grad)
+    def _update(self, models: slice, flat: Tensor, grad: Tensor, rates: Tensor) -> None:
         beta_1, beta_2 = self.settings.betas
-        moment, square = self.exp_avg[:n], self.exp_avg_sq[:n]
+        moment, square = self.exp_avg[models], self.exp_avg_sq[models]
         moment.lerp_(grad, 1 - beta_1)
         square.mul_(beta_2).addcmul_(grad, grad, value=1 - beta_2)
-        below = torch.addcmul(rates[_OFFSET, :n], square.sqrt(), rates[_SCALE, :n])
+        below = torch.addcmul(rates[_OFFSET, models], square.sqrt(), rates[_SCALE, models])
         if self.factors is None:
             flat.addcdiv_(moment, below, value=-1)
         else:
             flat.sub_(torch.div(moment, below, out=below).mul_(self.factors))
 
-    def _update_by_rows(self, n: int, index: int) -> None:
+    def _update_by_rows(self, models: slice, index: int) -> None:
         """The same by torch's fused kernel: one call for all models with the same rate and number of steps."""
-        if n == 1:
-            self._fused_update(_ONLY, *self._first_model[index])
+        together = models.start, models.stop
+        if self._all_alike:
+            self._fused_update(together, *self._first_model[index])
             return
-        rates, steps = self._host_rates[index, :n], self._host_steps[index, :n]
+        rates, steps = self._host_rates[index, models], self._host_steps[index, models]
         if (rates == rates[0]).all() and (steps == steps[0]).all():
-            self._fused_update((n,), *self._first_model[index])
+            self._fused_update(together, float(rates[0]), float(steps[0]))
             return
         groups: dict[tuple[float, float], list[int]] = {}
-        for i in range(n):
-            groups.setdefault((float(rates[i]), float(steps[i])), []).append(i)
+        for i, pair in enumerate(zip(rates.tolist(), steps.tolist(), strict=True), start=models.start):
+            groups.setdefault(pair, []).append(i)
         for (rate, step), rows in groups.items():
-            self._fused_update((0, *rows), rate, step)
+            self._fused_update((0, 0, *rows), rate, step)
 
     def _fused_update(self, which: tuple[int, ...], rate: float, step: float) -> None:
-        """Update the first n models, `which` being (n,), or single ones, (0, *rows)."""
+        """Update models from one to another, `which` being (first, end), or single ones, (0, 0, *rows)."""
         assert _torch_fused_adam is not None
         if which not in self._rows:
-            rows = [slice(0, which[0])] if len(which) == 1 else [slice(i, i + 1) for i in which[1:]]
-            buffers = (self.flat, self.grad, self.exp_avg, self.exp_avg_sq)
-            self._rows[which] = [[buffer[own] for own in rows] for buffer in buffers]
-        flat, grad, exp_avg, exp_avg_sq = self._rows[which]
+            first, end, *single = which
+            rows = [slice(i, i + 1) for i in single] or [slice(first, end)]
+            self._rows[which] = _Rows([[buffer[own] for own in rows] for buffer in self._buffers])
+        own = self._rows[which]
         beta_1, beta_2 = self.settings.betas
-        self._step_number[()] = step
+        own.step_number[()] = step
         _torch_fused_adam(
-            flat,
-            grad,
-            exp_avg,
-            exp_avg_sq,
+            *own.buffers,
             [],
-            [self._step_tensor] * len(flat),
+            own.steps,
             lr=rate,
             beta1=beta_1,
             beta2=beta_2,
@@ -233,3 +228,16 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    @property
+    def _buffers(self) -> tuple[Tensor, ...]:
+        return self.flat, self.grad, self.exp_avg, self.exp_avg_sq
+
+
+class _Rows:
+    """What torch's fused kernel is called with for some models."""
+
+    def __init__(self, buffers: list[list[Tensor]]) -> None:
+        self.buffers = buffers
+        self.step_number = np.zeros((), np.float32)  # written through NumPy, which is faster than a call of torch
+        self.steps = [torch.from_numpy(self.step_number)] * len(buffers[0])

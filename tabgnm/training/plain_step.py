@@ -1,19 +1,23 @@
-"""The step of one small network without variants, in NumPy.
+"""The step of networks without variants on a CPU, in NumPy.
 
 A step of a small network is two dozen operations of a microsecond each. Calling one through torch costs several
-microseconds, through NumPy less than one, so a model that trains alone on a CPU takes this way. It computes what
-`message_passing.forward` and `backward` compute (the tests compare them), on the same memory.
+microseconds, through NumPy less than one. It computes what `message_passing.forward` and `backward` compute (the tests
+compare them), on the same memory.
 
 Two things keep the calls few and short. In the flat buffer a layer's bias stands right below its weights, so the two
 are one matrix, and with a node that is always 1 one product serves both, forwards and backwards. And states are kept as
 (nodes, rows): the bias node is then one more row, and NumPy's loops run along the rows of a table, which are many, not
 along the outputs, which are few.
 
-Large products, which are few too, are torch's: MKL is faster than NumPy's OpenBLAS, and has all threads.
+A model's numbers are the same to the bit whoever shares its fleet: `np.matmul` multiplies the matrices of each model by
+a call of their own, with the same arguments as if the model were alone, and all other operations are computed for each
+element, or summed up in the same order. Large products are torch's, one for each model, as MKL is faster than NumPy's
+OpenBLAS there.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,14 +29,13 @@ from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
 from tabgnm.nn.message_passing import DropoutFactors
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.rows import groups_of
 
 if TYPE_CHECKING:
     Array = NDArray[Any]
 
-# Rows x weights of a step from which on torch's matrix products, with all its threads, make up for its overhead. On two
-# cores they are even at 6 million while little else runs; if more does, torch's threads wait for each other.
-_LARGEST_STEP = 8_000_000
 _LARGE_MATRIX = 20_000  # weights of a layer, from which on torch multiplies faster
+_SMALL_ARRAY = 4_000  # states of a layer, up to which two operations of NumPy are faster than one of torch
 
 
 def is_plain(shape: Shape) -> bool:
@@ -40,133 +43,186 @@ def is_plain(shape: Shape) -> bool:
     return not isinstance(shape, EmbeddedShape) and shape.has_no_variant and shape.activation == "relu"
 
 
-def is_small(shape: Shape, batch_size: int) -> bool:
-    """Whether `PlainStep` is faster than torch."""
-    return batch_size * shape.n_effective_parameters() <= _LARGEST_STEP
-
-
 class PlainStep:
-    """Forward pass, gradient of the loss and backward pass of one network on buffers that are used again.
+    """Forward pass, gradient of the loss and backward pass of M networks on buffers that are used again.
 
     Parameters
     ----------
     layout : FlatLayout
         Of a shape that `is_plain` accepts, without gates or gaps.
     flat, grad : Tensor
-        The network's parameters and their gradients, (P,); `run` overwrites the gradients.
+        The networks' parameters and their gradients, (M, P); `run` overwrites the gradients.
     loss : Loss
     """
 
     def __init__(self, layout: FlatLayout, flat: Tensor, grad: Tensor, loss: Loss) -> None:
         self._matrices, self._grad_matrices = _matrices(layout, flat), _matrices(layout, grad)
-        self._transposed = [matrix.T for matrix in self._matrices]
-        self._weights = [matrix[:-1] for matrix in self._matrices]
-        self._dots = [_torch_dot if matrix.size >= _LARGE_MATRIX else np.dot for matrix in self._matrices]
-        self._dtype = self._matrices[0].dtype
-        self._zero = np.zeros((), self._dtype)
-        self._widths = [matrix.shape[1] for matrix in self._matrices]
-        self._states: dict[int, _States] = {}  # by number of rows
+        self._shape, self._loss = layout.shape, loss
+        self._views: dict[tuple[int, int, int], _Views] = {}  # by models and number of rows
         self._train = _Rows(layout.shape, loss, self._dtype)
-        self._val = _Rows(layout.shape, loss, self._dtype)
+        self._val: list[tuple[slice, _Rows]] = []
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self._matrices[0].dtype
 
     def load(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
-        """Take over the rows of a block: x (L, m), their targets, and what each counts in its step, (L,)."""
+        """Take over the rows of a block: x (M, L, m), their targets, and what each counts in its step, (M, L)."""
         self._train.load(x, y, weights.numpy())
 
-    def load_validation(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
-        """Take over the rows that `validation_loss` is about."""
-        self._val.load(x, y, weights.numpy())
+    def load_validation(self, x: Tensor, y: Tensor, weights: Tensor, n_rows: list[int]) -> None:
+        """Take over the rows that `validation_losses` is about, of which so many are each model's own."""
+        self._val = []
+        for group in groups_of(n_rows):
+            models, own = slice(group.first, group.end), _Rows(self._shape, self._loss, self._dtype)
+            rows = slice(0, group.n_rows)
+            own.load(x[models, rows], y[models, rows], weights[models, rows].numpy())
+            self._val.append((models, own))
 
-    def run(self, start: int, n_rows: int, dropout: DropoutFactors | None) -> None:
-        """Write the gradients for rows of the block."""
-        states, rows = self._states_of(n_rows), slice(start, start + n_rows)
-        x = self._train.x[rows].T
-        factors = self._forward(x, states, dropout)
-        grad, transposed = states.grads[-1], states.grads_transposed[-1]
-        self._train.head.gradient(states.messages[-1], rows, grad)
-        for layer in range(len(self._matrices) - 1, 0, -1):
-            self._dots[layer](states.sources[layer - 1], transposed, out=self._grad_matrices[layer])
-            before, mask = states.grads[layer - 1], states.masks[layer - 1]
-            self._dots[layer](self._weights[layer], grad, out=before)
+    def run(self, models: slice, start: int, n_rows: int, dropout: DropoutFactors | None) -> None:
+        """Write the gradients of some models for rows of the block."""
+        views, rows = self._views_of(models, n_rows), slice(start, start + n_rows)
+        x = self._train.x[views.which, rows].swapaxes(-2, -1)
+        factors = self._forward(x, views, dropout)
+        grad, transposed = views.grads[-1], views.grads_transposed[-1]
+        self._train.head.gradient(views.messages[-1], views.which, rows, grad)
+        for layer in range(len(views.matrices) - 1, 0, -1):
+            dot = views.dots[layer]
+            dot(views.sources[layer - 1], transposed, out=views.grad_matrices[layer])
+            before = views.grads[layer - 1]
+            dot(views.weights[layer], grad, out=before)
             if factors:
                 np.multiply(before, factors[layer - 1], out=before)
             # A dropped node is 0 as a silent one is, and its gradient was multiplied by 0 above.
-            np.greater(states.messages[layer - 1], self._zero, out=mask)
-            np.multiply(before, mask, out=before)
-            grad, transposed = before, states.grads_transposed[layer - 1]
-        self._dots[0](x, transposed, out=self._grad_matrices[0])
+            views.silence(layer - 1)
+            grad, transposed = before, views.grads_transposed[layer - 1]
+        views.dots[0](x, transposed, out=views.grad_matrices[0])
 
-    def train_loss(self, shares: Tensor) -> float:
-        """Sum, over the rows of the block, of the losses that `run` has seen times `shares` (L,)."""
-        return self._train.total(shares.numpy())
+    def train_loss(self, models: slice, n_rows: int, shares: Tensor) -> Array:
+        """Sum, over their first rows of the block, of the losses that `run` has seen times `shares` (M, L): (n,)."""
+        return self._train.total(models, n_rows, shares.numpy())
 
-    def validation_loss(self) -> float:
-        """Sum of the weighted losses of the validation rows."""
-        n_rows = len(self._val.x)
-        states = self._states_of(n_rows)
-        self._forward(self._val.x.T, states, None)
-        self._val.head.gradient(states.messages[-1], slice(0, n_rows), states.grads[-1])
-        return self._val.total(self._val.weights)
+    def validation_losses(self) -> Array:
+        """Sum of the weighted losses of each model's validation rows."""
+        losses = []
+        for models, own in self._val:
+            n_rows = own.x.shape[1]
+            views = self._views_of(models, n_rows)
+            all_of_them = slice(0, models.stop - models.start)
+            which = _which(all_of_them)
+            self._forward(own.x[which].swapaxes(-2, -1), views, None)
+            own.head.gradient(views.messages[-1], which, slice(0, n_rows), views.grads[-1])
+            losses.append(own.total(all_of_them, n_rows, own.weights))
+        return np.concatenate(losses)
 
-    def validation_outputs(self) -> Tensor:
-        """Outputs of the validation rows, (L, c), as `validation_loss` has just seen them."""
-        return self._states_of(len(self._val.x)).tensors[-1]
+    def validation_outputs(self) -> list[tuple[slice, Tensor]]:
+        """Outputs of the validation rows of models, (n, L, c), as `validation_losses` has just seen them."""
+        outputs = []
+        for models, own in self._val:
+            n_rows = own.x.shape[1]
+            message = self._views_of(models, n_rows).tensors[-1]
+            outputs.append((models, message.view(models.stop - models.start, n_rows, -1)))
+        return outputs
 
-    def _states_of(self, n_rows: int) -> _States:
-        if n_rows not in self._states:
-            self._states[n_rows] = _States(n_rows, self._widths, self._dtype)
-        return self._states[n_rows]
+    def _views_of(self, models: slice, n_rows: int) -> _Views:
+        key = models.start, models.stop, n_rows
+        if key not in self._views:
+            self._views[key] = _Views(self._matrices, self._grad_matrices, _which(models), n_rows)
+        return self._views[key]
 
-    def _forward(self, x: Array, states: _States, dropout: DropoutFactors | None) -> list[Array]:
-        """Fill the messages of all layers for rows `x`, (m + 1, n); gives the factors of dropout, if any."""
+    def _forward(self, x: Array, views: _Views, dropout: DropoutFactors | None) -> list[Array]:
+        """Fill the messages of all layers for rows `x` (n, m + 1, B); gives the factors of dropout, if any."""
         factors: list[Array] = []
-        sources, last = x, len(self._matrices) - 1
-        for layer, message in enumerate(states.messages):
-            self._dots[layer](self._transposed[layer], sources, out=message)
+        sources, last = x, len(views.matrices) - 1
+        for layer, message in enumerate(views.messages):
+            views.dots[layer](views.transposed[layer], sources, out=message)
             if layer == last:
                 break
-            np.maximum(message, self._zero, out=message)
+            np.maximum(message, views.zero, out=message)
             if dropout is not None:
-                drawn = dropout(layer + 1, states.tensors[layer])
+                drawn = dropout(layer + 1, views.tensors[layer])
                 assert drawn is not None
-                factors.append(drawn.numpy().T)
+                factors.append(drawn.mT.numpy().reshape(message.shape))
                 np.multiply(message, factors[layer], out=message)
-            sources = states.sources[layer]
+            sources = views.sources[layer]
         return factors
+
+
+def _which(models: slice) -> int | slice:
+    """Return an index for models that leaves out the dimension of a single one: fewer dimensions are faster."""
+    return models.start if models.stop - models.start == 1 else models
 
 
 def _torch_dot(left: Array, right: Array, out: Array) -> None:
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
 
 
+def _torch_dots(left: Array, right: Array, out: Array) -> None:
+    for i in range(len(out)):
+        _torch_dot(left[i], right[i], out[i])
+
+
 def _matrices(layout: FlatLayout, flat: Tensor) -> list[Array]:
-    """Views of each layer's weights with the bias as the last row, (sources + 1, targets)."""
+    """Views of each layer's weights with the bias as the last row, (M, sources + 1, targets)."""
     matrices = []
     for layer in range(1, layout.shape.n_layers + 1):
         first = layout.offsets[f"weight_{layer}"]
         sources, targets = layout.sizes[f"weight_{layer}"]
         assert layout.offsets[f"bias_{layer}"] == first + sources * targets
-        matrices.append(flat.numpy()[first : first + (sources + 1) * targets].reshape(sources + 1, targets))
+        size = len(flat), sources + 1, targets
+        matrices.append(flat[:, first : first + (sources + 1) * targets].view(size).numpy())
     return matrices
 
 
-class _States:
-    """Scratch memory of a pass with `n_rows` rows; everything is (nodes, rows)."""
+class _Views:
+    """Weights of some models, and scratch memory of their passes with `n_rows` rows: (n, nodes, rows) or (nodes, rows).
 
-    def __init__(self, n_rows: int, widths: list[int], dtype: np.dtype[Any]) -> None:
-        self.sources = [np.ones((width + 1, n_rows), dtype) for width in widths[:-1]]  # the last one is the bias node
-        self.messages = [*(source[:-1] for source in self.sources), np.empty((widths[-1], n_rows), dtype)]
-        self.tensors = [torch.from_numpy(message).T for message in self.messages]
-        self.masks = [np.empty(message.shape, bool) for message in self.messages]
-        self.grads = [np.empty(message.shape, dtype) for message in self.messages]
-        self.grads_transposed = [grad.T for grad in self.grads]
+    `matrices` and `grad_matrices` are those of all models, and `which` says of which ones.
+    """
+
+    def __init__(self, matrices: list[Array], grad_matrices: list[Array], which: int | slice, n_rows: int) -> None:
+        self.which = which
+        self.matrices, self.grad_matrices = ([matrix[which] for matrix in all_] for all_ in (matrices, grad_matrices))
+        self.transposed = [matrix.swapaxes(-2, -1) for matrix in self.matrices]
+        self.weights = [matrix[..., :-1, :] for matrix in self.matrices]
+        large = _torch_dot if isinstance(which, int) else _torch_dots
+        self.dots = [large if matrix[0].size >= _LARGE_MATRIX else np.matmul for matrix in matrices]
+        self.zero = np.zeros((), matrices[0].dtype)
+        stack, widths = self.matrices[0].shape[:-2], [matrix.shape[-1] for matrix in matrices]
+        empty = functools.partial(np.empty, dtype=matrices[0].dtype)
+        self.sources = [empty((*stack, width + 1, n_rows)) for width in widths[:-1]]
+        for source in self.sources:
+            source[..., -1, :] = 1  # the bias node
+        self.messages = [*(source[..., :-1, :] for source in self.sources), empty((*stack, widths[-1], n_rows))]
+        self.grads = [empty(message.shape) for message in self.messages]
+        self.grads_transposed = [grad.swapaxes(-2, -1) for grad in self.grads]
+        self.tensors = [torch.from_numpy(message).mT for message in self.messages]
+        self._is_small = self.messages[0].size < _SMALL_ARRAY
+
+    @functools.cached_property
+    def _masks(self) -> list[Array]:
+        return [np.empty(message.shape, bool) for message in self.messages]
+
+    @functools.cached_property
+    def _grad_tensors(self) -> list[Tensor]:
+        return [torch.from_numpy(grad).mT for grad in self.grads]
+
+    def silence(self, layer: int) -> None:
+        """Set the gradients of nodes to 0 whose state is 0."""
+        if self._is_small:
+            mask, grad = self._masks[layer], self.grads[layer]
+            np.greater(self.messages[layer], self.zero, out=mask)
+            np.multiply(grad, mask, out=grad)
+        else:
+            grads = self._grad_tensors[layer]
+            torch.ops.aten.threshold_backward.grad_input(grads, self.tensors[layer], 0, grad_input=grads)
 
 
 class _Rows:
     """Rows with their targets: those of a block, or those of the validation."""
 
     def __init__(self, shape: Shape, loss: Loss, dtype: np.dtype[Any]) -> None:
-        self._buffer = np.ones((0, shape.n_inputs + 1), dtype)  # a last column of 1, for the bias
+        self._buffer = np.ones((0, 0, shape.n_inputs + 1), dtype)  # a last column of 1, for the bias
         self.head: _Head
         if type(loss) is CrossEntropy:  # not one derived from it, which may compute something else
             self.head = _CrossEntropyHead(loss, shape.n_outputs, dtype)
@@ -176,35 +232,38 @@ class _Rows:
             self.head = _AnyHead(loss, shape.n_outputs, dtype)
 
     def load(self, x: Tensor, y: Tensor, weights: Array) -> None:
-        if len(self._buffer) < len(x):
-            self._buffer = np.ones((len(x), self._buffer.shape[1]), self._buffer.dtype)
-        self.x, self.weights = self._buffer[: len(x)], weights
-        np.copyto(self.x[:, :-1], x.numpy())
+        n, n_rows, n_inputs = x.shape
+        if self._buffer.shape[0] < n or self._buffer.shape[1] < n_rows:
+            self._buffer = np.ones((n, n_rows, n_inputs + 1), self._buffer.dtype)
+        self.x, self.weights = self._buffer[:n, :n_rows], weights
+        np.copyto(self.x[..., :-1], x.numpy())
         self.head.load(y, weights)
 
-    def total(self, shares: Array) -> float:
-        """Sum of losses times `shares`."""
-        losses = self.head.losses()
-        total = float(np.dot(losses, shares))
-        if np.isfinite(total):
+    def total(self, models: slice, n_rows: int, shares: Array) -> Array:
+        """Sum, for each of some models, of the losses of its first rows times `shares`."""
+        shares = shares[models, :n_rows]
+        losses = self.head.losses(models, n_rows)
+        total: Array = np.add.reduce(losses * shares, axis=1)
+        if np.isfinite(total).all():
             return total
-        counted = shares > 0  # 0 x infinity is NaN: what counts nothing must not be looked at
-        return float(np.dot(losses[counted], shares[counted]))
+        # 0 x infinity is NaN: what counts nothing must not be looked at
+        counted: Array = np.add.reduce(np.where(shares > 0, losses * shares, 0), axis=1)
+        return counted
 
 
 class _Head(Protocol):
-    """The loss of rows that come step by step; outputs are (c, rows)."""
+    """The loss of rows that come step by step; outputs are (n, c, rows), or (c, rows) of a single model."""
 
     def load(self, y: Tensor, weights: Array) -> None:
-        """Take over the targets and the weights of all rows."""
+        """Take over the targets (M, L, ...) and the weights (M, L) of all rows."""
         ...
 
-    def gradient(self, outputs: Array, rows: slice, grad: Array) -> None:
-        """Write the weighted gradient of these rows' losses by their outputs."""
+    def gradient(self, outputs: Array, which: int | slice, rows: slice, grad: Array) -> None:
+        """Write the weighted gradient of these models' and rows' losses by their outputs."""
         ...
 
-    def losses(self) -> Array:
-        """Loss of each row, as `gradient` saw it."""
+    def losses(self, models: slice, n_rows: int) -> Array:
+        """Loss of each of the first rows, as `gradient` saw it, (n, rows)."""
         ...
 
 
@@ -214,40 +273,41 @@ class _CrossEntropyHead:
         self._rows_of_classes = (1 - share) * np.eye(n_outputs, dtype=dtype) + share / dtype.type(n_outputs)
 
     def load(self, y: Tensor, weights: Array) -> None:
-        self._targets = self._rows_of_classes.take(y.numpy(), axis=1)  # smoothed one-hot; the matrix is symmetric
-        self._weighted_targets = self._targets * weights
+        # smoothed one-hot, (M, c, L); the matrix is symmetric
+        self._targets = self._rows_of_classes.take(y.numpy(), axis=1).swapaxes(0, 1)
+        self._weighted_targets = self._targets * weights[:, None]
         self._weights = weights
         self._shifted, self._sums = np.empty_like(self._targets), np.empty_like(weights)
 
-    def gradient(self, outputs: Array, rows: slice, grad: Array) -> None:
+    def gradient(self, outputs: Array, which: int | slice, rows: slice, grad: Array) -> None:
         # softmax = exp(o - largest o) / its sum; both parts are kept for the loss
-        shifted, sums = self._shifted[:, rows], self._sums[rows]
-        np.subtract(outputs, np.maximum.reduce(outputs, axis=0), out=shifted)
+        shifted, sums = self._shifted[which, :, rows], self._sums[which, rows]
+        np.subtract(outputs, np.maximum.reduce(outputs, axis=-2, keepdims=True), out=shifted)
         np.exp(shifted, out=grad)
-        np.add.reduce(grad, axis=0, out=sums)
-        np.multiply(grad, self._weights[rows] / sums, out=grad)
-        np.subtract(grad, self._weighted_targets[:, rows], out=grad)
+        np.add.reduce(grad, axis=-2, out=sums)
+        np.multiply(grad, (self._weights[which, rows] / sums)[..., None, :], out=grad)
+        np.subtract(grad, self._weighted_targets[which, :, rows], out=grad)
 
-    def losses(self) -> Array:
-        np.multiply(self._shifted, self._targets, out=self._shifted)
-        log_sums: Array = np.log(self._sums)
-        return np.subtract(log_sums, np.add.reduce(self._shifted, axis=0), out=log_sums)
+    def losses(self, models: slice, n_rows: int) -> Array:
+        by_class = self._shifted[models, :, :n_rows] * self._targets[models, :, :n_rows]
+        log_sums: Array = np.log(self._sums[models, :n_rows])
+        return np.subtract(log_sums, np.add.reduce(by_class, axis=1), out=log_sums)
 
 
 class _SquaredErrorHead:
     def load(self, y: Tensor, weights: Array) -> None:
-        self._targets = np.ascontiguousarray(y.numpy().T)
+        self._targets = np.ascontiguousarray(y.mT.numpy())
         self._doubled = 2 * weights
         self._errors = np.empty_like(self._targets)
 
-    def gradient(self, outputs: Array, rows: slice, grad: Array) -> None:
-        errors = self._errors[:, rows]
-        np.subtract(outputs, self._targets[:, rows], out=errors)
-        np.multiply(errors, self._doubled[rows], out=grad)
+    def gradient(self, outputs: Array, which: int | slice, rows: slice, grad: Array) -> None:
+        errors = self._errors[which, :, rows]
+        np.subtract(outputs, self._targets[which, :, rows], out=errors)
+        np.multiply(errors, self._doubled[which, None, rows], out=grad)
 
-    def losses(self) -> Array:
-        np.multiply(self._errors, self._errors, out=self._errors)
-        losses: Array = np.add.reduce(self._errors, axis=0)
+    def losses(self, models: slice, n_rows: int) -> Array:
+        errors = self._errors[models, :, :n_rows]
+        losses: Array = np.add.reduce(errors * errors, axis=1)
         return losses
 
 
@@ -257,13 +317,14 @@ class _AnyHead:
 
     def load(self, y: Tensor, weights: Array) -> None:
         self._y, self._weights = y, weights
-        self._outputs = torch.from_numpy(np.empty((len(y), self._n_outputs), self._dtype))
+        self._outputs = torch.from_numpy(np.empty((*weights.shape, self._n_outputs), self._dtype))
 
-    def gradient(self, outputs: Array, rows: slice, grad: Array) -> None:
-        own = self._outputs[rows]
-        own.copy_(torch.from_numpy(outputs).T)
-        np.multiply(self._loss.gradient(own, self._y[rows]).numpy().T, self._weights[rows], out=grad)
+    def gradient(self, outputs: Array, which: int | slice, rows: slice, grad: Array) -> None:
+        own = self._outputs[which, rows]
+        own.copy_(torch.from_numpy(outputs).mT)
+        slopes = self._loss.gradient(own, self._y[which, rows])
+        np.multiply(slopes.mT.numpy(), self._weights[which, None, rows], out=grad)
 
-    def losses(self) -> Array:
-        per_row: Array = self._loss.per_row(self._outputs, self._y).numpy()
+    def losses(self, models: slice, n_rows: int) -> Array:
+        per_row: Array = self._loss.per_row(self._outputs[models, :n_rows], self._y[models, :n_rows]).numpy()
         return per_row

@@ -1,12 +1,14 @@
 """The rows of every model in a fleet: shuffled, cut into batches, and gathered block by block on the device.
 
-Models may have different numbers of rows. They are kept in the order of their number of steps, so that the models
-which still have a batch in a step are the first ones: later steps of an epoch simply work on fewer models, and nobody
-is updated without rows. Within a step, rows beyond a model's own end have weight 0.
+Models may have different numbers of rows. They are kept in the order of these, so that the models which still have a
+batch in a step are the first ones: later steps of an epoch simply work on fewer models, and nobody is updated without
+rows. Where the last batches of models have different sizes, a GPU takes rows beyond a model's own end with weight 0. A
+CPU takes the step for those with equal sizes together, as sums over other numbers of rows would be rounded differently.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -167,28 +169,54 @@ class RowSet:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Models next to each other with the same number of rows."""
+
+    first: int
+    end: int
+    n_rows: int
+
+    def within(self, models: slice) -> slice | None:
+        """Return those that are among `models`, or None if none is."""
+        first, end = max(self.first, models.start), min(self.end, models.stop)
+        return slice(first, end) if first < end else None
+
+
+def groups_of(n_rows: Sequence[int]) -> tuple[Group, ...]:
+    """Group models by their numbers of rows; those without any are left out."""
+    groups, first = [], 0
+    for own, models in itertools.groupby(n_rows):
+        end = first + len(list(models))
+        if own:
+            groups.append(Group(first, end, own))
+        first = end
+    return tuple(groups)
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of an epoch: its rows, as positions within the block, and the models that take part."""
 
     index: int  # in the epoch
     start: int
-    n_rows: int
-    n_models: int
+    models: Group
 
 
 @dataclass(frozen=True)
 class Block:
-    """Steps whose rows are gathered together."""
+    """Steps whose rows are gathered together, and how many of these rows are which models' own."""
 
     first_position: int
     n_positions: int
     n_models: int
-    steps: tuple[Step, ...]
+    n_steps: int
+    steps: tuple[Step, ...]  # in their order; one may stand there several times, for groups of models
+    groups: tuple[Group, ...]
 
     @property
-    def pattern(self) -> tuple[tuple[int, int, int], ...]:
+    def pattern(self) -> tuple[tuple[int, Group], ...]:
         """Return what has to be equal for two blocks to run the same computation."""
-        return tuple((step.start, step.n_rows, step.n_models) for step in self.steps)
+        return tuple((step.start, step.models) for step in self.steps)
 
 
 class Epochs:
@@ -198,10 +226,10 @@ class Epochs:
         self.rows = rows
         self.batch_size = min(batch_size, max(rows.sizes))
         self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
-        if sorted(self.n_steps, reverse=True) != self.n_steps:
-            raise ValueError("models have to be ordered by their number of steps, most first")
-        self.blocks = self._cut(block_steps)
+        if sorted(rows.sizes, reverse=True) != rows.sizes:
+            raise ValueError("models have to be ordered by their number of rows, most first")
         device, n_models = rows.ids.device, len(rows.sizes)
+        self.blocks = self._cut(block_steps, padded=device.type == "cuda")
         n_positions = max(block.n_positions for block in self.blocks)
         x, y = rows.tables.x, rows.tables.y
         self._x = torch.empty(n_models * n_positions, *x.shape[1:], dtype=x.dtype, device=device)
@@ -221,20 +249,22 @@ class Epochs:
         shares = torch.where(position < sizes, 1.0 / in_batch.to(torch.float64), 0.0)
         return shares.to(device=self.rows.ids.device, dtype=dtype)
 
-    def _cut(self, block_steps: int) -> list[Block]:
-        n_steps = self.n_steps[0]
-        n_blocks = -(-n_steps // block_steps)
-        per_block = -(-n_steps // n_blocks)
+    def _cut(self, block_steps: int, *, padded: bool) -> list[Block]:
+        """Cut an epoch into blocks; `padded` steps take all models at once, whatever their numbers of rows."""
+        n_steps, sizes = self.n_steps[0], self.rows.sizes
         blocks = []
-        for first in range(0, n_steps, per_block):
+        for first in range(0, n_steps, block_steps):
             steps = []
-            for index in range(first, min(first + per_block, n_steps)):
-                n_models = sum(own > index for own in self.n_steps)
-                largest = max(self.rows.sizes[:n_models])
-                n_rows = min(self.batch_size, largest - index * self.batch_size)
-                steps.append(Step(index, (index - first) * self.batch_size, n_rows, n_models))
-            n_positions = steps[-1].start + steps[-1].n_rows
-            blocks.append(Block(first * self.batch_size, n_positions, steps[0].n_models, tuple(steps)))
+            for index in range(first, min(first + block_steps, n_steps)):
+                before = index * self.batch_size
+                groups = groups_of([min(self.batch_size, max(0, size - before)) for size in sizes])
+                if padded:
+                    groups = (Group(0, groups[-1].end, groups[0].n_rows),)
+                steps += [Step(index, (index - first) * self.batch_size, group) for group in groups]
+            most, before = self.batch_size * block_steps, first * self.batch_size
+            groups = groups_of([min(most, max(0, size - before)) for size in sizes])
+            n_own_steps = min(block_steps, n_steps - first)
+            blocks.append(Block(before, groups[0].n_rows, groups[-1].end, n_own_steps, tuple(steps), groups))
         return blocks
 
     def shuffle(self, keys: Sequence[int] | Tensor) -> None:

@@ -127,7 +127,7 @@ def test_all_orders_are_equally_likely() -> None:
 def test_streams_fall_below_a_threshold_at_its_rate(rate: float) -> None:
     streams = cr.Streams(3, (100, 20), CPU)
     streams.start([cr.key(seed, cr.DROPOUT) for seed in range(3)])
-    drawn = torch.stack([(streams.advance(3) < cr.threshold(rate)).double() for _ in range(200)])
+    drawn = torch.stack([(streams.advance(slice(0, 3)) < cr.threshold(rate)).double() for _ in range(200)])
     n = drawn.numel()
     assert abs(drawn.mean() - rate) <= 5 * math.sqrt(rate * (1 - rate) / n)
     # No stream and no step is privileged.
@@ -139,7 +139,9 @@ def test_streams_fall_below_a_threshold_at_its_rate(rate: float) -> None:
 def test_streams_are_independent_from_step_to_step_and_of_each_other() -> None:
     streams = cr.Streams(2, (200,), CPU)
     streams.start([cr.key(0, cr.GATES), cr.key(1, cr.GATES)])
-    drawn = torch.stack([streams.to_uniform(streams.advance(2), torch.float64).clone() for _ in range(500)]) - 0.5
+    drawn = (
+        torch.stack([streams.to_uniform(streams.advance(slice(0, 2)), torch.float64).clone() for _ in range(500)]) - 0.5
+    )
     n = 500 * 200
     for lag in (1, 2, 7):
         assert abs((drawn[lag:] * drawn[:-lag]).mean() * 12) < 6 / math.sqrt(n)
@@ -152,8 +154,8 @@ def test_a_stream_depends_on_its_key_and_position_only() -> None:
     small.start([11])
     large.start([7, 11, 8, 9])
     for _ in range(3):
-        small.advance(1)
-        large.advance(3)
+        small.advance(slice(0, 1))
+        large.advance(slice(0, 3))
         assert torch.equal(small.states[0], large.states[1, :3])
     untouched = cr.hashes([9], 40, CPU).view(8, 5)
     assert torch.equal(large.states[3], untouched)  # its model had no batch in these steps

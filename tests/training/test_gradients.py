@@ -27,6 +27,7 @@ from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.plain_step import PlainStep
+from tabgnm.training.rows import ALIGN
 from tests.nn.strategies import any_shapes, mlp_shapes, seeds
 from tests.training.examples import CPU, LOSSES, settings_for, table_for, train
 
@@ -35,6 +36,7 @@ from tests.training.examples import CPU, LOSSES, settings_for, table_for, train
 class RecordedStep:
     """One step of the models that took part in it."""
 
+    models: slice  # where they stand in the fleet
     weights: Tensor  # (n, P), before the step
     gradient: Tensor  # (n, P), as Adam saw it
     dropout: dict[int, Tensor]  # (n, B, nodes) by layer
@@ -49,12 +51,11 @@ def recorded_steps() -> Iterator[list[RecordedStep]]:
     uniform: list[Tensor] = []
     adam_step, dropout_factors, random_gate = Adam.step, Dropout.factors, hard_concrete.random_gate
 
-    def step(self: Adam, n: int, *rest: Any) -> None:
-        before = self.flat[:n].clone()
-        adam_step(self, n, *rest)
-        steps.append(
-            RecordedStep(before, self.exp_avg[:n].clone(), dict(dropout), uniform[-1].clone() if uniform else None)
-        )
+    def step(self: Adam, models: slice, *rest: Any) -> None:
+        before = self.flat[models].clone()
+        adam_step(self, models, *rest)
+        numbers = uniform[-1].clone() if uniform else None
+        steps.append(RecordedStep(models, before, self.exp_avg[models].clone(), dict(dropout), numbers))
 
     def factors(self: Dropout, *how: Any, **also: Any) -> Any:
         draw = dropout_factors(self, *how, **also)
@@ -64,7 +65,7 @@ def recorded_steps() -> Iterator[list[RecordedStep]]:
         def recording(layer: int, activated: Tensor) -> Tensor | None:
             drawn = draw(layer, activated)
             assert drawn is not None
-            dropout[layer] = (drawn if drawn.dim() == 3 else drawn.unsqueeze(0)).clone()
+            dropout[layer] = drawn.clone()
             return drawn
 
         return recording
@@ -81,13 +82,23 @@ def recorded_steps() -> Iterator[list[RecordedStep]]:
         yield steps
 
 
+def _steps_of(recorded: Iterator[RecordedStep], n_models: int) -> Iterator[RecordedStep]:
+    """Take the next steps, which together are those of so many models."""
+    n_done = 0
+    while n_done < n_models:
+        step = next(recorded)
+        assert step.models.start == n_done
+        n_done = step.models.stop
+        yield step
+
+
 def real_places(layout: FlatLayout) -> Tensor:
     """Which places of a row hold a parameter or the gate of one; the others are there for alignment."""
     marks = torch.zeros(layout.n_flat, dtype=torch.bool)
     for view in layout.views(marks).values():
         view.fill_(True)
     if layout.gates:
-        marks[layout.n_weights :] = marks[: layout.n_edges]
+        marks[layout.gate_places] = marks[: layout.n_edges]
     return marks
 
 
@@ -133,19 +144,21 @@ def test_the_gradient_of_a_step_is_autograds(
     with recorded_steps() as steps:
         models = train(shape, members, how, table, chunk_size=n_models)
 
-    # The fleet trains those with the most steps first.
-    n_steps = [-(-len(member.train) // batch_size) for member in members]  # type: ignore[arg-type]
-    order = sorted(range(n_models), key=lambda i: -n_steps[i])
-    layout = FlatLayout(shape, gates=with_l0)
+    # The fleet trains those with the most rows first, and takes the steps of those with equally many together.
+    sizes = [len(member.train) for member in members]  # type: ignore[arg-type]
+    n_steps = [-(-size // batch_size) for size in sizes]
+    order = sorted(range(n_models), key=lambda i: -sizes[i])
+    layout = FlatLayout(shape, gates=with_l0, align_rows=ALIGN)
     real = real_places(layout)
     recorded = iter(steps)
     for epoch in range(2):
         total_loss = [0.0] * n_models
         for index in range(max(n_steps)):
-            step = next(recorded)
             taking_part = [i for i in order if n_steps[i] > index]
-            assert len(step.gradient) == len(taking_part)
-            for row, i in enumerate(taking_part):
+            of_models = [
+                (step, row) for step in _steps_of(recorded, len(taking_part)) for row in range(len(step.gradient))
+            ]
+            for (step, row), i in zip(of_models, taking_part, strict=True):
                 member = members[i]
                 assert member.train is not None
                 keys = [counter_random.key(member.seed, counter_random.SHUFFLE, epoch)]
@@ -154,7 +167,7 @@ def test_the_gradient_of_a_step_is_autograds(
 
                 flat = step.weights[row].clone().requires_grad_()
                 edges, others = flat[: layout.n_edges], flat[layout.n_edges : layout.n_weights]
-                log_alpha = flat[layout.n_weights :]
+                log_alpha = flat[layout.gate_places]
                 gate = 1 if step.uniform is None else hard_concrete.random_gate(log_alpha, step.uniform[row].clone())
                 parameters = layout.views(torch.cat([edges * gate, others]))
 
@@ -187,78 +200,126 @@ def plain_shapes(draw: st.DrawFn) -> Shape:
 few_batches = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
 
-@given(plain_shapes(), st.sampled_from(LOSSES), seeds, few_batches, st.booleans(), st.sampled_from([0, 20, 20_000]))
+def stacked(loss: Loss, shape: Shape, n_models: int, n_rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows x (M, L, m), targets and weights (M, L) of models."""
+    tables = [table_for(loss, n_rows, shape=shape, seed=seed + i) for i in range(n_models)]
+    weights = torch.rand(n_models, n_rows, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.stack([table.x for table in tables]), torch.stack([table.y for table in tables]), weights
+
+
+@given(
+    plain_shapes(),
+    st.sampled_from(LOSSES),
+    seeds,
+    st.integers(1, 3),
+    few_batches,
+    st.booleans(),
+    st.sampled_from([0, 20, 20_000]),
+    st.sampled_from([0, 4_000]),
+)
 @settings(max_examples=200)
 def test_the_step_in_numpy_is_message_passing(
-    shape: Shape, loss: Loss, seed: int, batches: list[int], with_dropout: bool, large: int
+    shape: Shape,
+    loss: Loss,
+    seed: int,
+    n_models: int,
+    batches: list[int],
+    with_dropout: bool,
+    large: int,
+    small: int,
 ) -> None:
     torch.manual_seed(seed)
     layout = FlatLayout(shape)
-    flat = torch.randn(layout.n_flat, dtype=torch.float64) / 2
+    flat = torch.randn(n_models, layout.n_flat, dtype=torch.float64) / 2
     grad, expected = (torch.full_like(flat, torch.nan) for _ in range(2))
     parameters = layout.views(flat)
-    with mock.patch.object(plain_step, "_LARGE_MATRIX", large):  # from which on products are torch's
+    every = slice(0, n_models)
+    # From where on products, and operations on states, are torch's.
+    with mock.patch.multiple(plain_step, _LARGE_MATRIX=large, _SMALL_ARRAY=small):
         plain = PlainStep(layout, flat, grad, loss)
-    for n_rows in batches:  # its buffers are used again
-        table = table_for(loss, n_rows, shape=shape, seed=seed)
-        weights = torch.rand(n_rows, dtype=torch.float64)
-        factors: dict[int, Tensor] = {}
+        for n_rows in batches:  # its buffers are used again
+            x, y, weights = stacked(loss, shape, n_models, n_rows, seed)
+            factors: dict[int, Tensor] = {}
 
-        def dropout(layer: int, activated: Tensor, factors: dict[int, Tensor] = factors) -> Tensor:
-            return factors.setdefault(layer, torch.bernoulli(torch.full_like(activated, 0.7)) / 0.7)
+            def dropout(layer: int, activated: Tensor, factors: dict[int, Tensor] = factors) -> Tensor:
+                size = n_models, activated.shape[-2], activated.shape[-1]
+                return factors.setdefault(layer, torch.bernoulli(torch.full(size, 0.7, dtype=torch.float64)) / 0.7)
 
-        drop = dropout if with_dropout else None
-        plain.load(table.x, table.y, weights)
-        plain.run(0, n_rows, drop)
-        trace = forward(shape, parameters, table.x, drop, keep=True)
-        grad_output = loss.gradient(trace.output, table.y) * weights.unsqueeze(1)
-        backward(shape, parameters, trace, grad_output, layout.views(expected))
-        torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
-        per_row = loss.per_row(trace.output, table.y)
-        assert plain.train_loss(weights) == pytest.approx(float(per_row @ weights), rel=1e-12, abs=1e-12)
-        plain.load_validation(table.x, table.y, weights)
-        per_row = loss.per_row(forward(shape, parameters, table.x).output, table.y)
-        assert plain.validation_loss() == pytest.approx(float(per_row @ weights), rel=1e-12, abs=1e-12)
+            drop = dropout if with_dropout else None
+            plain.load(x, y, weights)
+            plain.run(every, 0, n_rows, drop)
+            trace = forward(shape, parameters, x, drop, keep=True)
+            grad_output = loss.gradient(trace.output, y) * weights.unsqueeze(-1)
+            backward(shape, parameters, trace, grad_output, layout.views(expected))
+            torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
+            total = (loss.per_row(trace.output, y) * weights).sum(dim=1).tolist()
+            assert plain.train_loss(every, n_rows, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
+            plain.load_validation(x, y, weights, [n_rows] * n_models)
+            total = (loss.per_row(forward(shape, parameters, x).output, y) * weights).sum(dim=1).tolist()
+            assert plain.validation_losses() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
 @given(plain_shapes(), st.sampled_from(LOSSES), seeds, st.lists(st.integers(1, 4), min_size=2, max_size=4))
 @settings(max_examples=50)
-def test_steps_in_numpy_take_their_rows_from_the_block(shape: Shape, loss: Loss, seed: int, batches: list[int]) -> None:
-    layout = FlatLayout(shape)
-    flat = layout.first_weights([seed], CPU, torch.float64)[0]
-    grad, expected = torch.zeros_like(flat), torch.zeros_like(flat)
-    table = table_for(loss, sum(batches), n_inputs=shape.n_inputs, n_outputs=shape.n_outputs, seed=seed)
-    weights = torch.rand(sum(batches), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    in_block, alone = PlainStep(layout, flat, grad, loss), PlainStep(layout, flat, expected, loss)
-    in_block.load(table.x, table.y, weights)
-    start, total = 0, 0.0
+def test_steps_in_numpy_take_models_and_rows_from_the_block(
+    shape: Shape, loss: Loss, seed: int, batches: list[int]
+) -> None:
+    layout, n_models = FlatLayout(shape), 3
+    flat = layout.first_weights(list(range(seed, seed + n_models)), CPU, torch.float64)
+    grad = torch.zeros_like(flat)
+    n_all = sum(batches)
+    x, y, weights = stacked(loss, shape, n_models, n_all, seed)
+    in_block = PlainStep(layout, flat, grad, loss)
+    in_block.load(x, y, weights)
+    start, total = 0, np.zeros(n_models)
     for n_rows in batches:
         rows = slice(start, start + n_rows)
-        in_block.run(start, n_rows, None)
-        alone.load(table.x[rows], table.y[rows], weights[rows])
-        alone.run(0, n_rows, None)
-        torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
-        total += alone.train_loss(weights[rows])
+        for models in (slice(0, 2), slice(2, 3)):
+            in_block.run(models, start, n_rows, None)
+        for i in range(n_models):
+            one, expected = slice(i, i + 1), torch.zeros_like(flat[:1])
+            alone = PlainStep(layout, flat[one], expected, loss)
+            alone.load(x[one, rows], y[one, rows], weights[one, rows])
+            alone.run(slice(0, 1), 0, n_rows, None)
+            assert torch.equal(grad[one], expected)
+            total[i] += alone.train_loss(slice(0, 1), n_rows, weights[one, rows])[0]
         start += n_rows
-    assert in_block.train_loss(weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
+    assert in_block.train_loss(slice(0, n_models), n_all, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
+
+
+def test_models_are_validated_on_as_many_rows_as_are_their_own() -> None:
+    shape, loss, sizes = GNMShape(2, 2, 9, 3), CrossEntropy(), [5, 3, 3]
+    layout = FlatLayout(shape)
+    flat = layout.first_weights([1, 2, 3], CPU, torch.float64)
+    x, y, weights = stacked(loss, shape, 3, 5, seed=0)
+    plain = PlainStep(layout, flat, torch.zeros_like(flat), loss)
+    plain.load_validation(x, y, weights, sizes)
+    losses = plain.validation_losses()
+    (_, first), (_, others) = plain.validation_outputs()
+    assert first.shape == (1, 5, 2) and others.shape == (2, 3, 2)
+    for i, size in enumerate(sizes):
+        outputs = forward(shape, layout.views(flat[i]), x[i, :size]).output
+        torch.testing.assert_close((first[0], *others)[i], outputs)
+        assert losses[i] == pytest.approx(float(loss.per_row(outputs, y[i, :size]) @ weights[i, :size]), rel=1e-12)
 
 
 def test_rows_that_count_nothing_are_not_looked_at_in_numpy() -> None:
     layout = FlatLayout(GNMShape(1, 1, 3, 1))
-    flat = torch.tensor([1e30, 0.0])
-    plain = PlainStep(layout, flat, torch.zeros(2), SquaredError())
-    weights = torch.tensor([1.0, 0.0])
-    plain.load(torch.tensor([[0.0], [1.0]]), torch.zeros(2, 1), weights)
+    flat = torch.tensor([[1e30, 0.0], [1.0, 0.0]])
+    plain = PlainStep(layout, flat, torch.zeros(2, 2), SquaredError())
+    weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    plain.load(torch.tensor([[[0.0], [1.0]]] * 2), torch.zeros(2, 2, 1), weights)
+    both = slice(0, 2)
     with np.errstate(all="ignore"):
-        plain.run(0, 2, None)
-        assert plain.train_loss(weights) == 0.0  # the loss of the second row is infinite
+        plain.run(both, 0, 2, None)
+        assert plain.train_loss(both, 2, weights).tolist() == [0.0, 1.0]  # that of the first one's second row is inf
 
 
 def test_extreme_logits_give_finite_gradients_in_numpy() -> None:
     layout = FlatLayout(GNMShape(1, 2, 4, 1))
-    grad = torch.zeros(4)
-    plain = PlainStep(layout, torch.tensor([1e4, -1e4, 0.0, 0.0]), grad, CrossEntropy())
-    plain.load(torch.ones(2, 1), torch.tensor([0, 1]), torch.ones(2))
-    plain.run(0, 2, None)
-    assert layout.views(grad)["bias_1"].tolist() == [1.0, -1.0]
-    assert plain.train_loss(torch.tensor([0.0, 1.0])) == 2e4
+    grad, one = torch.zeros(1, 4), slice(0, 1)
+    plain = PlainStep(layout, torch.tensor([[1e4, -1e4, 0.0, 0.0]]), grad, CrossEntropy())
+    plain.load(torch.ones(1, 2, 1), torch.tensor([[0, 1]]), torch.ones(1, 2))
+    plain.run(one, 0, 2, None)
+    assert layout.views(grad)["bias_1"].tolist() == [[1.0, -1.0]]
+    assert plain.train_loss(one, 2, torch.tensor([[0.0, 1.0]])).tolist() == [2e4]

@@ -158,10 +158,10 @@ def test_torchs_own_clipping_agrees() -> None:
 def test_clipping_with_gates_gives_gradients_of_that_length() -> None:
     lengths, adam_step = [], Adam.step
 
-    def step(self: Adam, n: int, *rest: Any) -> None:
-        adam_step(self, n, *rest)
+    def step(self: Adam, *rest: Any) -> None:
+        adam_step(self, *rest)
         views = self.layout.views(self.exp_avg[0]).values()
-        gates = self.exp_avg[0, self.layout.n_weights :]
+        gates = self.exp_avg[0, self.layout.gate_places]
         parts = [*views, *(view for view in FlatLayout(shape).views(gates).values())]
         lengths.append(torch.cat([part.flatten() for part in parts]).norm().item())
 

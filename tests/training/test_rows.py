@@ -111,15 +111,15 @@ def test_an_epoch_visits_every_row_of_every_model_once(sizes: list[int], batch_s
     seen: list[list[float]] = [[] for _ in sizes]
     n_steps = [0] * len(sizes)
     for block in epochs.blocks:
-        assert len(block.steps) <= block_steps
+        assert block.n_steps <= block_steps
         x, _ = epochs.gather(block)
         for step in block.steps:
-            for model in range(step.n_models):
+            for model in range(step.models.first, step.models.end):
                 first = block.first_position + step.start
-                weights = epochs.step_weights[model, first : first + step.n_rows]
-                own = x[model, step.start : step.start + step.n_rows, 0][weights > 0]
-                # The rows of a batch weigh the same, together 1.
-                assert weights[weights > 0].tolist() == pytest.approx([1 / len(own)] * len(own))
+                weights = epochs.step_weights[model, first : first + step.models.n_rows]
+                own = x[model, step.start : step.start + step.models.n_rows, 0]
+                # The rows of a batch weigh the same, together 1; and none is there that is not the model's own.
+                assert weights.tolist() == pytest.approx([1 / len(own)] * len(own))
                 seen[model] += own.tolist()
                 n_steps[model] += 1
     for model, own_rows in enumerate(rows):
