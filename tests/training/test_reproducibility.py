@@ -58,18 +58,3 @@ def test_any_integer_is_a_seed(seed: int) -> None:
 def test_numpys_integers_are_seeds_as_pythons_are(kind: type) -> None:
     how = settings_for(max_epochs=1)
     assert_same(train(BASE, [Member(seed=kind(7))], how)[0], train(BASE, [Member(seed=7)], how)[0])
-
-
-@pytest.mark.parametrize("n_models", [1, 6])
-def test_the_number_of_threads_does_not_matter(n_models: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tabgnm.training.lockstep._ONE_THREAD_WORK", 0)  # else so small a fleet would have one thread
-    members, how, before = different_members(n_models), settings_for(max_epochs=15), torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            results.append(train(BASE, members, how))
-            assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
-    assert_all_same(*results, 1e-8)

@@ -149,7 +149,7 @@ def test_a_loss_of_the_users_own_trains_and_resumes(tmp_path: Path) -> None:
         assert all(torch.equal(model.parameters[name], value) for name, value in again.parameters.items())
 
 
-def test_a_small_fleet_takes_one_thread_and_a_large_one_all_and_both_leave_the_number_as_it_was(
+def test_a_small_network_has_one_thread_and_a_large_one_all_and_both_leave_the_number_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = []
@@ -162,7 +162,7 @@ def test_a_small_fleet_takes_one_thread_and_a_large_one_all_and_both_leave_the_n
     torch.set_num_threads(2)
     try:
         for work in (10**9, 0):
-            monkeypatch.setattr("tabgnm.training.lockstep._ONE_THREAD_WORK", work)
+            monkeypatch.setattr("tabgnm.training.lockstep._LARGEST_OF_ONE_THREAD", work)
             train(BASE, different_members(4), settings_for(max_epochs=1), callbacks=[Look()])
             assert torch.get_num_threads() == 2
     finally:
