@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.draws import Draw
-from tabgnm.nn.evenly import product
+from tabgnm.nn.evenly import product, sum_rows
 from tabgnm.nn.layout import positive_integer
 
 NumericEmbedding = Literal["periodic", "piecewise"]
@@ -249,7 +249,7 @@ def _numbers_backward(
     by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
     by_mixed = by_column[..., 1:] if periodic else by_column
     gradients["embed_weight"].copy_(product(trace.basis.mT, by_mixed))
-    torch.sum(by_mixed, dim=-2, out=gradients["embed_bias"])
+    gradients["embed_bias"].copy_(sum_rows(by_mixed))
     if not (periodic or input_gradient):
         return grad
     by_basis = product(by_mixed, parameters["embed_weight"].mT)
@@ -259,7 +259,7 @@ def _numbers_backward(
         inside = (coordinates >= 0) & (coordinates <= 1)
         return (by_basis * inside).sum(dim=-1).mT
     by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
-    torch.sum(by_angle, dim=-2, out=gradients["embed_phase"])
+    gradients["embed_phase"].copy_(sum_rows(by_angle))
     # As a product: the sum over rows of x times by_angle without a buffer of that size.
     gradients["embed_frequency"].copy_(product(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
     if not input_gradient:
@@ -321,4 +321,4 @@ def sum_by_product(codes: Tensor, grad: Tensor, out: Tensor) -> None:
     for first in range(0, len(codes), at_once):
         some = slice(first, first + at_once)
         one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, places)
-        total[some].copy_(torch.bmm(one_hot, grad[some]))
+        total[some].copy_(product(one_hot, grad[some]))

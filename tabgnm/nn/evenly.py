@@ -1,14 +1,18 @@
 """Arithmetic that rounds alike wherever a number stands, so that a network trained alone is the one trained in a fleet.
 
-On a CPU, two things depend on what stands beside a network in a stack. torch computes element-wise functions for as
+Several things depend on what stands beside a network in a stack. On a CPU torch computes element-wise functions for as
 many numbers at once as a vector register holds, and for those left over at the end one by one, some of them by another
-formula. And the product of a single pair of matrices is another routine than that of several pairs, if one of the two
-is a vector.
+formula; and the product of a single pair of matrices is another routine than that of several pairs, if one of the two
+is a vector. On a GPU cuBLAS and torch choose by the size of everything in which order products and sums are added up;
+the trainer has kernels of its own for them.
+
+All of this is for the trainer, which runs in inference mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +22,7 @@ _AT_ONCE = 64  # a multiple of what torch's loops take at once, in all types and
 
 
 def evenly(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Return function(*tensors), element by element; for the trainer, which runs in inference mode, rounded alike."""
+    """Return function(*tensors), computed element by element."""
     first = tensors[0]
     if torch.compiler.is_compiling() or not (torch.is_inference_mode_enabled() and first.is_cpu):
         return function(*tensors)
@@ -29,6 +33,32 @@ def evenly(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     return function(*padded)[: first.numel()].view(first.shape)
 
 
+class GpuKernels(Protocol):
+    """Products and sums of stacks on a GPU, see `tabgnm.training.triton_products`."""
+
+    def product(self, left: Tensor, right: Tensor, total: Tensor | None = None) -> Tensor:
+        """Return left @ right, plus `total` if given."""
+        ...
+
+    def sum_rows(self, values: Tensor) -> Tensor:
+        """Return the sums over the rows, (..., B, n) -> (..., n)."""
+        ...
+
+
+_gpu_kernels: dict[torch.device, GpuKernels] = {}
+
+
+def use_kernels(device: torch.device, kernels: GpuKernels) -> None:
+    """Compute with these kernels on a GPU from now on."""
+    _gpu_kernels[device] = kernels
+
+
+def _kernels_for(tensor: Tensor) -> GpuKernels | None:
+    if tensor.dim() < 3 or not tensor.is_cuda or tensor.dtype != torch.float32:
+        return None
+    return _gpu_kernels.get(tensor.device) if torch.is_inference_mode_enabled() else None
+
+
 def _is_another_routine(left: Tensor, right: Tensor) -> bool:
     if left.dim() < 3 or not left.is_cpu or (left.shape[-2] > 1 and right.shape[-1] > 1):
         return False
@@ -36,17 +66,29 @@ def _is_another_routine(left: Tensor, right: Tensor) -> bool:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Return left @ right, (s, k) @ (k, t), or stacks of them, rounded as in a stack of any size."""
+    """Return left @ right, (s, k) @ (k, t), or stacks of them."""
+    kernels = _kernels_for(left)
+    if kernels is not None:
+        return kernels.product(left, right)
     if _is_another_routine(left, right):
         return torch.matmul(_twice(left), _twice(right))[:1]
     return left @ right
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Return total + left @ right of stacks (M, ...), rounded as in a stack of any size."""
+    """Return total + left @ right of stacks (M, ...)."""
+    kernels = _kernels_for(left)
+    if kernels is not None:
+        return kernels.product(left, right, total)
     if _is_another_routine(left, right):
         return torch.baddbmm(_twice(total), _twice(left), _twice(right))[:1]
     return torch.baddbmm(total, left, right)
+
+
+def sum_rows(values: Tensor) -> Tensor:
+    """Return the sums over the rows, (..., B, n) -> (..., n)."""
+    kernels = _kernels_for(values)
+    return values.sum(dim=-2) if kernels is None else kernels.sum_rows(values)
 
 
 def _twice(stack: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
-from tabgnm.nn.evenly import add_product, evenly, product
+from tabgnm.nn.evenly import add_product, evenly, product, sum_rows
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
 # Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
@@ -274,23 +274,16 @@ def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor
 
 def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
     """Write a @ b into `out`, or add it."""
-    if out.dim() == 3:
-        if accumulate:
-            out.copy_(add_product(out, a, b))
-        elif out.device.type == "cpu":  # here torch writes into parts of a buffer one matrix at a time
-            out.copy_(product(a, b))
-        else:
-            torch.bmm(a, b, out=out)
+    if out.dim() == 3:  # not into `out`: on a CPU torch would write into parts of a buffer one matrix at a time
+        out.copy_(add_product(out, a, b) if accumulate else product(a, b))
     else:
         out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
 
 
 def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
     """Write the sum over the rows into `out`, or add it, and give this sum."""
-    if not accumulate:
-        return torch.sum(values, dim=-2, out=out)
-    total = values.sum(dim=-2)
-    out.add_(total)
+    total = sum_rows(values)
+    out.add_(total) if accumulate else out.copy_(total)
     return total
 
 
@@ -354,9 +347,9 @@ def _gate_backward(
     """Through h + g (a - h): gradients by the candidate, the states before, and the message inside the gate."""
     gate = here.gate
     grad_logit = grad_state * (here.candidate - here.previous) * gate * (1 - gate)
-    torch.sum(grad_logit * here.previous, dim=-2, out=gradients[f"gate_state_{layer}"])
-    torch.sum(grad_logit * here.message, dim=-2, out=gradients[f"gate_message_{layer}"])
-    torch.sum(grad_logit, dim=-2, out=gradients[f"gate_bias_{layer}"])
+    gradients[f"gate_state_{layer}"].copy_(sum_rows(grad_logit * here.previous))
+    gradients[f"gate_message_{layer}"].copy_(sum_rows(grad_logit * here.message))
+    gradients[f"gate_bias_{layer}"].copy_(sum_rows(grad_logit))
     grad_previous = grad_state * (1 - gate) + grad_logit * parameters[f"gate_state_{layer}"].unsqueeze(-2)
     return grad_state * gate, grad_previous, grad_logit * parameters[f"gate_message_{layer}"].unsqueeze(-2)
 
@@ -381,6 +374,6 @@ def _initial_backward(
         first, end = (shape.first_target(1), shape.n_updated) if last else (shape.first_free, shape.end_free)
         start = max(first, shape.n_inputs)
         learned = grad_initial[..., start - shape.n_inputs : end - shape.n_inputs]
-        learned.add_(grad_previous[..., start - first :].sum(dim=-2))
+        learned.add_(sum_rows(grad_previous[..., start - first :]))
     if shape.persistent_outputs:
-        grad_initial[..., -shape.n_outputs :].add_(grad_outputs.sum(dim=-2))
+        grad_initial[..., -shape.n_outputs :].add_(sum_rows(grad_outputs))

@@ -29,8 +29,6 @@ _FORWARD, _BACKWARD, _UPDATE = (1, 4, 7), (4, 7), (1, 4, 7)  # tiles that a warp
 _FEW_THREADS, _MANY_THREADS = 256, 512  # of a thread block; with so many, registers leave room for one block only
 _MOST_ROWS = _MANY_THREADS // 2  # a thread looks at the loss of one row, while others fetch the next rows
 _RESERVED = 1024  # bytes of shared memory that each thread block has besides its own
-MANY = 16  # fewer networks have more than one multiprocessor each if layers are computed one after the other ...
-_FEW_WEIGHTS = 7000  # ... which pays unless they have as few weights as this
 _POINTERS = (
     "x", "shares", "targets", "kept", "flat", "moment", "square", "factors", "rates", "l2", "l1", "decay", "threshold",
     "keys", "drop_thresholds", "jumps", "drop_scales", "n_steps",
@@ -159,11 +157,12 @@ def best_memory(widths: Sequence[tuple[int, int]], batch_size: int, device: torc
 
 
 def networks_for(shape: Shape, adam: Adam, loss: Loss, batch_size: int, n_steps: Sequence[int]) -> Networks | None:
-    """Return the steps of networks, or None if this way is not one for them: they are too large, or too few."""
+    """Return the steps of networks, or None if they are too large.
+
+    A few larger ones would be faster with more than one multiprocessor each, a layer after the other. But that way
+    rounds differently, and how many networks there are must not change any of them.
+    """
     if shape.n_layers > _MOST_LAYERS or batch_size > _MOST_ROWS:
-        return None
-    n_weights = sum(sources * targets for sources, targets in widths_of(shape))
-    if len(n_steps) < MANY and n_weights > _FEW_WEIGHTS:
         return None
     memory = best_memory(widths_of(shape), batch_size, adam.flat.device)
     return None if memory is None else Networks(shape, adam, loss, batch_size, n_steps, memory)

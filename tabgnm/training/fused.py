@@ -49,6 +49,21 @@ def fused_layers(device: torch.device) -> ModuleType | None:
 
 
 @functools.cache
+def fused_products(device: torch.device) -> ModuleType | None:
+    """Return the module with kernels for products and sums of stacks, or None where they cannot be used."""
+    if fused_layers(device) is None:
+        return None
+    try:
+        from tabgnm.training import triton_products
+
+        triton_products.self_check(device)
+    except Exception as error:
+        _log.info("kernels for stacked products are not available (%s: %s)", type(error).__name__, error)
+        return None
+    return triton_products
+
+
+@functools.cache
 def fused_networks(device: torch.device) -> ModuleType | None:
     """Return the module with the kernel for all steps of small networks, or None where it cannot be used."""
     if fused_layers(device) is None:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.nn.evenly import sum_rows, use_kernels
 from tabgnm.nn.losses import LossWithMetric
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
@@ -22,7 +23,7 @@ from tabgnm.training.ahead import Ahead
 from tabgnm.training.crews import Crews
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.fused import LOSS_KINDS, fused_epochs, fused_kernels, fused_layers, fused_networks
+from tabgnm.training.fused import LOSS_KINDS, fused_epochs, fused_kernels, fused_layers, fused_networks, fused_products
 from tabgnm.training.gated_weights import Gates
 from tabgnm.training.notes import Notes
 from tabgnm.training.optimisers import Adam
@@ -89,6 +90,9 @@ class Lockstep:
         self.flat = self.layout.first_weights(seeds, device, dtype, starts)
         self.grad = torch.zeros_like(self.flat)
         self._fused = fused_kernels(device) if dtype == torch.float32 else None
+        products = fused_products(device)
+        if products is not None:
+            use_kernels(self.flat.device, products)
         self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
         self.gates = Gates(self.layout, members, self.flat) if self.layout.gates else None
         # Bookkeeping on the device; the host asks for it only when it has to.
@@ -427,7 +431,7 @@ class Lockstep:
             return
         per_row = self.settings.loss.per_row(outputs, y) * weights
         # 0 x infinity is NaN: what counts nothing must not be looked at
-        total += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
+        total += sum_rows(torch.where(weights > 0, per_row, 0.0).unsqueeze(-1)).squeeze(-1)
 
     def _validate(self) -> None:
         assert self.val is not None

@@ -3,7 +3,7 @@
 All compute what `message_passing.forward` and `backward` compute (the tests compare them):
 
 - `LayerGpuStep`: the optimiser's step included, with two kernels per layer;
-- `PlainGpuStep`: gradients only, with matrix products by cuBLAS and everything between them fused: nine kernels for two
+- `PlainGpuStep`: gradients only, with matrix products one by one and everything between them fused: nine kernels for two
   layers and fourteen for three where torch's operations take sixteen and twenty-four. For clipped gradients, for
   hundreds of outputs, and where the kernels of the other way cannot be used.
 """
@@ -18,9 +18,14 @@ from torch import Tensor
 
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Shape
+from tabgnm.training.fused import fused_products
 from tabgnm.training.optimisers import Adam
 
 Dropout = list[tuple[Tensor, Tensor, Tensor]]  # stream states, thresholds and scales for each layer but the last
+
+
+def _torch_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    torch.bmm(left, right, out=out)
 
 
 class PlainGpuStep:
@@ -49,6 +54,8 @@ class PlainGpuStep:
         batch_size: int,
     ) -> None:
         self._kernels, self._loss = kernels, loss
+        products = fused_products(next(iter(parameters.values())).device)
+        self._multiply = _torch_product if products is None else products.product_into
         layers = range(1, shape.n_layers + 1)
         self._weights = [parameters[f"weight_{k}"] for k in layers]
         self._biases = [parameters[f"bias_{k}"] for k in layers]
@@ -74,7 +81,7 @@ class PlainGpuStep:
         grads = [grad[:n, :n_rows] for grad in self._grads]
         last = len(self._weights) - 1
         for layer, weight in enumerate(self._weights):
-            torch.bmm(states[layer], weight[:n], out=states[layer + 1])
+            self._multiply(states[layer], weight[:n], states[layer + 1])
             if layer < last:
                 drop = None if dropout is None else dropout[layer]
                 self._kernels.activate(states[layer + 1], self._biases[layer][:n], drop)
@@ -90,9 +97,9 @@ class PlainGpuStep:
             self._grad_biases[last][:n],
         )
         for layer in range(last, -1, -1):
-            torch.bmm(states[layer].mT, grads[layer], out=self._grad_weights[layer][:n])
+            self._multiply(states[layer].mT, grads[layer], self._grad_weights[layer][:n])
             if layer:
-                torch.bmm(grads[layer], self._weights[layer][:n].mT, out=grads[layer - 1])
+                self._multiply(grads[layer], self._weights[layer][:n].mT, grads[layer - 1])
                 scales = None if dropout is None else dropout[layer - 1][2]
                 self._kernels.deactivate(grads[layer - 1], states[layer], self._grad_biases[layer - 1][:n], scales)
 

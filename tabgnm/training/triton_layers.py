@@ -28,6 +28,7 @@ MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.
 PRODUCTS = {"float32": "bf16x6", "tf32": "bf16x3", "bf16": "bf16"}
 _FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # so few leave most multiprocessors of a GPU idle, or some
+_AT_ONCE = 32
 _FEW_UPDATES = 192  # the same for the optimiser's step, which waits for memory
 
 
@@ -220,14 +221,15 @@ def _update_kernel(
 def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int, int]:
     """Rows and columns of states or gradients that a program computes, how many numbers it adds up at once, and stages.
 
-    Large tiles spare work, small ones keep more multiprocessors busy.
+    Large tiles spare work, small ones keep more multiprocessors busy. How many numbers are added up at once is always
+    the same, so that a sum is rounded alike whatever the tile: a model alone is to the bit the one in a fleet.
     """
     n_programs = n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64)
     if n_programs < _FEW_PROGRAMS:
-        return 16, 32, 64, 3
+        return 16, 32, _AT_ONCE, 3
     if n_programs < _SOME_PROGRAMS:
-        return 64, 32, 32, 3
-    return 64, 64, 32, 2
+        return 64, 32, _AT_ONCE, 3
+    return 64, 64, _AT_ONCE, 2
 
 
 def forward_layer(

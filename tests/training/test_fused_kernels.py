@@ -12,7 +12,7 @@ import torch
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 from tabgnm.training import FleetSettings, Member, Table, cuda_networks
-from tabgnm.training.fused import fused_kernels, fused_networks
+from tabgnm.training.fused import fused_kernels, fused_networks, fused_products
 from tests.training.examples import (
     BASE,
     EMBEDDED,
@@ -41,6 +41,8 @@ def without_network_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("lockstep", "optimisers"):
         monkeypatch.setattr(f"tabgnm.training.{module}.fused_kernels", lambda device: None)
+    monkeypatch.setattr("tabgnm.training.lockstep.fused_products", lambda device: None)
+    monkeypatch.setattr("tabgnm.nn.evenly._gpu_kernels", {})
 
 
 def assert_fused_is_plain(
@@ -113,7 +115,6 @@ def network_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("the kernel for small networks is for GPUs from Ampere on")
     assert fused_networks(torch.device("cuda", torch.cuda.current_device())) is not None
-    monkeypatch.setattr(cuda_networks, "MANY", 1)
     calls: list[int] = []
     call = cuda_networks.Networks.__call__
 
@@ -150,26 +151,36 @@ def test_so_it_does_where_blocks_of_an_epoch_share_a_graph(monkeypatch: pytest.M
     assert_fused_is_plain(monkeypatch, PERCEPTRON, members, settings)
 
 
-@pytest.mark.usefixtures("network_kernel")
-def test_a_small_network_does_not_notice_who_shares_its_fleet() -> None:
-    members, settings = different_members(20), on_gpu(settings_for(max_epochs=3, precision="float32"))
-    for member, together in zip(members[:3], train(BASE, members, settings), strict=False):
-        (alone,) = train(BASE, [member], settings)
-        assert weights_of(together).equal(weights_of(alone))
-        assert together.history.val_loss == pytest.approx(alone.history.val_loss, rel=1e-6)
-
-
 def test_what_is_not_small_is_trained_a_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_networks.Networks, "__call__", None)
     settings = on_gpu(settings_for(max_epochs=2, precision="float32"))
-    few_but_not_small, too_deep, too_large = (
-        MLPShape(6, 3, (99, 99)),
-        MLPShape(6, 3, (9,) * 8),
-        GNMShape(6, 3, n_nodes=300, n_layers=3),
-    )
-    for shape in (few_but_not_small, too_deep):
+    too_deep, too_large = MLPShape(6, 3, (9,) * 8), GNMShape(6, 3, n_nodes=300, n_layers=3)
+    for shape in (too_deep, too_large):
         train(shape, different_members(3), settings)
     many_rows = replace(settings, batch_size=400)
     train(BASE, different_members(3, 2000), many_rows, table_for(settings.loss, 2000))
-    monkeypatch.setattr(cuda_networks, "MANY", 1)
-    train(too_large, different_members(3), settings)
+
+
+@pytest.mark.parametrize("sizes", [(1, 5, 7, 9), (3, 64, 200, 130), (40, 20, 33, 1), (2, 1, 4, 70), (200, 64, 8, 4)])
+def test_products_and_sums_of_stacks_are_exact_and_those_of_each_pair(sizes: tuple[int, int, int, int]) -> None:
+    products = fused_products(torch.device("cuda", torch.cuda.current_device()))
+    assert products is not None
+    stack, n_rows, n_inner, n_columns = sizes
+    generator = torch.Generator().manual_seed(0)
+    left, right, total = (
+        torch.randn(stack, *size, dtype=torch.float64, generator=generator)
+        for size in ((n_rows, n_inner), (n_columns, n_inner), (n_rows, n_columns))
+    )
+    a, b, c = (tensor.float().cuda() for tensor in (left, right, total))
+    for given, expected in (
+        (products.product(a, b.mT), left @ right.mT),
+        (products.product(a, b.mT, c), left @ right.mT + total),
+        (products.product(a.mT, c), left.mT @ total),
+        (products.sum_rows(a), left.sum(dim=-2)),
+    ):
+        torch.testing.assert_close(given.cpu().double(), expected, rtol=1e-5, atol=1e-5 * max(sizes) ** 0.5)
+    for i in range(stack):
+        own = slice(i, i + 1)
+        assert torch.equal(products.product(a[own], b[own].mT), products.product(a, b.mT)[own])
+        assert torch.equal(products.product(a[own].mT, c[own]), products.product(a.mT, c)[own])
+        assert torch.equal(products.sum_rows(a[own]), products.sum_rows(a)[own])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tabgnm.nn import GNMShape, MLPShape
 from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import (
@@ -34,6 +35,7 @@ from tests.training.examples import (
     LOSSES,
     OPTIONS,
     PERCEPTRON,
+    PERIODIC,
     SHAPES,
     assert_all_same,
     different_members,
@@ -328,3 +330,38 @@ def test_ctrl_c_ends_fleets_side_by_side() -> None:
     models = FleetPlan(endless, tables).run()
     assert {model.history.status for model in models} == {"interrupted"}
     assert all(torch.isfinite(value).all() for model in models for value in model.parameters.values())
+
+
+LARGER: dict[str, Shape] = {
+    "too large for one kernel": GNMShape(6, 3, n_nodes=200, n_layers=3),
+    "larger still": GNMShape(6, 3, n_nodes=300, n_layers=4),
+    "many classes": MLPShape(6, 150, (40,)),
+}
+
+
+@pytest.mark.parametrize(
+    "shape", [*SHAPES.values(), *EMBEDDED.values(), *LARGER.values()], ids=[*SHAPES, *EMBEDDED, *LARGER]
+)
+@pytest.mark.parametrize("l0", [0.0, 1e-3])
+def test_a_model_is_to_the_bit_the_same_alone_and_in_a_fleet(shape: Shape, l0: float) -> None:
+    members, loss = different_members(40, l0=l0), CrossEntropy()
+    table, settings = table_for(loss, shape=shape), on_gpu(settings_for(loss, max_epochs=40, precision="float32"))
+    together = train(shape, members, settings, table)
+    in_chunks = train(shape, members, settings, table, chunk_size=7)
+    for i in (0, 1, 2, 39):
+        (alone,) = train(shape, members[i : i + 1], settings, table)
+        for model in (together[i], in_chunks[i]):
+            assert torch.equal(weights_of(model), weights_of(alone))
+            assert model.history == alone.history
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
+@pytest.mark.parametrize("shape", [BASE, PERIODIC], ids=["base", "periodic"])
+def test_so_it_is_with_every_loss(shape: Shape, loss: Loss) -> None:
+    members, table = different_members(20), table_for(loss, shape=shape)
+    settings = on_gpu(settings_for(loss, max_epochs=20, patience=4, precision="float32"))
+    together = train(shape, members, settings, table)
+    for i in (0, 7, 19):
+        (alone,) = train(shape, members[i : i + 1], settings, table)
+        assert torch.equal(weights_of(together[i]), weights_of(alone))
+        assert together[i].history == alone.history
