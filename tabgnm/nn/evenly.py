@@ -40,8 +40,12 @@ class GpuKernels(Protocol):
         """Return left @ right, plus `total` if given."""
         ...
 
-    def sum_rows(self, values: Tensor) -> Tensor:
-        """Return the sums over the rows, (..., B, n) -> (..., n)."""
+    def product_into(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """Write left @ right into `out`."""
+        ...
+
+    def sum_rows(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the sums over the rows, (..., B, n) -> (..., n), or write (M, n) into `out`."""
         ...
 
 
@@ -85,10 +89,28 @@ def add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return torch.baddbmm(total, left, right)
 
 
+def product_into(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Write left @ right of stacks (M, ...) into `out`."""
+    kernels = _kernels_for(left)
+    if kernels is not None:
+        kernels.product_into(left, right, out)
+    else:  # on a CPU torch would write into parts of a buffer one matrix at a time
+        out.copy_(product(left, right))
+
+
 def sum_rows(values: Tensor) -> Tensor:
     """Return the sums over the rows, (..., B, n) -> (..., n)."""
     kernels = _kernels_for(values)
     return values.sum(dim=-2) if kernels is None else kernels.sum_rows(values)
+
+
+def sum_rows_into(values: Tensor, out: Tensor) -> None:
+    """Write the sums over the rows of a matrix, or of stacks (M, B, n), into `out`."""
+    kernels = _kernels_for(values)
+    if kernels is not None:
+        kernels.sum_rows(values, out)
+    else:
+        torch.sum(values, dim=-2, out=out)
 
 
 def _twice(stack: Tensor) -> Tensor:

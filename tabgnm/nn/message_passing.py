@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
-from tabgnm.nn.evenly import add_product, evenly, product, sum_rows
+from tabgnm.nn.evenly import add_product, evenly, product, product_into, sum_rows, sum_rows_into
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
 # Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
@@ -274,16 +274,19 @@ def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor
 
 def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
     """Write a @ b into `out`, or add it."""
-    if out.dim() == 3:  # not into `out`: on a CPU torch would write into parts of a buffer one matrix at a time
-        out.copy_(add_product(out, a, b) if accumulate else product(a, b))
+    if out.dim() == 3:
+        out.copy_(add_product(out, a, b)) if accumulate else product_into(a, b, out)
     else:
         out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
 
 
 def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
     """Write the sum over the rows into `out`, or add it, and give this sum."""
+    if not accumulate:
+        sum_rows_into(values, out)
+        return out
     total = sum_rows(values)
-    out.add_(total) if accumulate else out.copy_(total)
+    out.add_(total)
     return total
 
 
@@ -347,9 +350,9 @@ def _gate_backward(
     """Through h + g (a - h): gradients by the candidate, the states before, and the message inside the gate."""
     gate = here.gate
     grad_logit = grad_state * (here.candidate - here.previous) * gate * (1 - gate)
-    gradients[f"gate_state_{layer}"].copy_(sum_rows(grad_logit * here.previous))
-    gradients[f"gate_message_{layer}"].copy_(sum_rows(grad_logit * here.message))
-    gradients[f"gate_bias_{layer}"].copy_(sum_rows(grad_logit))
+    sum_rows_into(grad_logit * here.previous, gradients[f"gate_state_{layer}"])
+    sum_rows_into(grad_logit * here.message, gradients[f"gate_message_{layer}"])
+    sum_rows_into(grad_logit, gradients[f"gate_bias_{layer}"])
     grad_previous = grad_state * (1 - gate) + grad_logit * parameters[f"gate_state_{layer}"].unsqueeze(-2)
     return grad_state * gate, grad_previous, grad_logit * parameters[f"gate_message_{layer}"].unsqueeze(-2)
 

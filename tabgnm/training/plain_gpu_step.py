@@ -3,8 +3,8 @@
 All compute what `message_passing.forward` and `backward` compute (the tests compare them):
 
 - `LayerGpuStep`: the optimiser's step included, with two kernels per layer;
-- `PlainGpuStep`: gradients only, with matrix products one by one and everything between them fused: nine kernels for two
-  layers and fourteen for three where torch's operations take sixteen and twenty-four. For clipped gradients, for
+- `PlainGpuStep`: gradients only, with matrix products one by one and everything between them fused: nine kernels for
+  two layers and fourteen for three where torch's operations take sixteen and twenty-four. For clipped gradients, for
   hundreds of outputs, and where the kernels of the other way cannot be used.
 """
 

@@ -28,6 +28,11 @@ _STREAM_FACTOR = tl.constexpr(6364136223846793005)  # as in `counter_random`
 _STREAM_STEP = tl.constexpr(1442695040888963407)
 
 
+# A product and a sum may become one operation that rounds once; whether they do must not depend on which penalties the
+# other models of a fleet have.
+ADAM_OPTIONS = {"enable_fp_fusion": False}
+
+
 @triton.jit
 def adam(
     weight, grad, moment, square, inside, factor_ptr, model,
@@ -135,7 +140,7 @@ def adam_step(
             none if factors is None else factors, first, last, flat.stride(0), rates.stride(0),
             BETA_1=betas[0], BETA_2=betas[1],
             HAS_L2=own[0] is not None, HAS_L1=own[1] is not None, HAS_DECAY=own[2] is not None,
-            HAS_THRESHOLD=own[3] is not None, HAS_FACTORS=factors is not None, BLOCK=_ADAM_BLOCK,
+            HAS_THRESHOLD=own[3] is not None, HAS_FACTORS=factors is not None, BLOCK=_ADAM_BLOCK, **ADAM_OPTIONS,
         )  # fmt: skip
 
 

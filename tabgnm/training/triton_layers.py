@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from tabgnm.training.fused import LOSS_KINDS
-from tabgnm.training.triton_kernels import adam, loss_slope, stream_numbers
+from tabgnm.training.triton_kernels import ADAM_OPTIONS, adam, loss_slope, stream_numbers
 
 MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 # How products are computed, by the precision asked for. Two bfloat16 numbers hold more bits than TF32 does.
@@ -379,7 +379,7 @@ class Update:
             n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
             flat.stride(0), rates.stride(0),
             HOW=how, **self._constants, ROWS=32, SOURCES=self._sources, TARGETS=self._targets,
-            num_warps=4, num_stages=1, **self._options,
+            num_warps=4, num_stages=1, **self._options, **ADAM_OPTIONS,
         )  # fmt: skip
 
 

@@ -18,7 +18,17 @@ _AT_ONCE = 32
 _FEW_PROGRAMS = 132  # so few leave some multiprocessors of a GPU idle
 
 
-@triton.jit(do_not_specialize=["n_rows"])
+# What is not specialised costs no compilation of its own; whether neighbours in a row or a column are neighbours in
+# memory has to be known.
+_PRODUCT_SIZES = [
+    "n_rows", "n_inner", "n_columns", "left_stack", "right_stack",
+    "total_stack", "total_row", "total_column", "out_stack", "out_row",
+]  # fmt: skip
+_PRODUCT_STRIDES = ["left_row", "left_inner", "right_inner", "right_column", "out_column"]
+_POINTERS = ["left_ptr", "right_ptr", "total_ptr", "out_ptr"]
+
+
+@triton.jit(do_not_specialize=_PRODUCT_SIZES, do_not_specialize_on_alignment=[*_PRODUCT_STRIDES, *_POINTERS])
 def _product_kernel(
     left_ptr, right_ptr, total_ptr, out_ptr, n_rows, n_inner, n_columns,
     left_stack, left_row, left_inner, right_stack, right_inner, right_column,
@@ -49,8 +59,9 @@ def _product_kernel(
 def product(left: Tensor, right: Tensor, total: Tensor | None = None) -> Tensor:
     """Return left (..., s, k) @ right (..., k, t) of stacks of float32 matrices, plus `total` (..., s, t) if given."""
     out = torch.empty(*left.shape[:-1], right.shape[-1], device=left.device)
-    stacks = [tensor.reshape(-1, *tensor.shape[-2:]) for tensor in (left, right, out)]
-    _multiply(*stacks, None if total is None else total.reshape(stacks[2].shape))
+    stacked = out.view(-1, *out.shape[-2:])
+    left, right = left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *right.shape[-2:])
+    _multiply(left, right, stacked, None if total is None else total.reshape(stacked.shape))
     return out
 
 
@@ -78,9 +89,12 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor, total: Tensor | None) ->
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["n_rows"])
+@triton.jit(
+    do_not_specialize=["n_rows", "n_columns", "value_stack", "value_row", "out_stack"],
+    do_not_specialize_on_alignment=["value_ptr", "out_ptr", "value_column"],
+)
 def _sum_kernel(
-    value_ptr, out_ptr, n_rows, n_columns, value_stack, value_row, value_column,
+    value_ptr, out_ptr, n_rows, n_columns, value_stack, value_row, value_column, out_stack,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     stack = tl.program_id(1).to(tl.int64)
@@ -92,20 +106,21 @@ def _sum_kernel(
         rows = start + tl.arange(0, ROWS)
         places = value_ptr + rows[:, None].to(tl.int64) * value_row
         total += tl.sum(tl.load(places, mask=(rows < n_rows)[:, None] & column_inside[None, :], other=0.0), axis=0)
-    tl.store(out_ptr + stack * n_columns + columns, total, mask=column_inside)
+    tl.store(out_ptr + stack * out_stack + columns, total, mask=column_inside)
 
 
-def sum_rows(values: Tensor) -> Tensor:
-    """Return the sums over the rows of stacks of float32 matrices, (..., B, n) -> (..., n)."""
+def sum_rows(values: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return the sums over the rows of stacks of float32 matrices, (..., B, n) -> (..., n); (M, n) can be `out`."""
     *stack, n_rows, n_columns = values.shape
     flat = values.reshape(-1, n_rows, n_columns)
-    out = torch.empty(len(flat), n_columns, device=values.device)
-    if out.numel():
+    total = torch.empty(len(flat), n_columns, device=values.device) if out is None else out
+    if total.numel():
         columns = min(64, triton.next_power_of_2(n_columns))
         _sum_kernel[(triton.cdiv(n_columns, columns), len(flat))](
-            flat, out, n_rows, n_columns, *flat.stride(), ROWS=_AT_ONCE, COLUMNS=columns, num_warps=4
-        )
-    return out.view(*stack, n_columns)
+            flat, total, n_rows, n_columns, *flat.stride(), total.stride(0),
+            ROWS=_AT_ONCE, COLUMNS=columns, num_warps=4,
+        )  # fmt: skip
+    return total.view(*stack, n_columns) if out is None else out
 
 
 def self_check(device: torch.device) -> None:

@@ -348,7 +348,7 @@ def test_a_model_is_to_the_bit_the_same_alone_and_in_a_fleet(shape: Shape, l0: f
     table, settings = table_for(loss, shape=shape), on_gpu(settings_for(loss, max_epochs=40, precision="float32"))
     together = train(shape, members, settings, table)
     in_chunks = train(shape, members, settings, table, chunk_size=7)
-    for i in (0, 1, 2, 39):
+    for i in (0, 7, 19, 39):  # with penalties and without
         (alone,) = train(shape, members[i : i + 1], settings, table)
         for model in (together[i], in_chunks[i]):
             assert torch.equal(weights_of(model), weights_of(alone))
