@@ -22,7 +22,7 @@ from tabgnm.training.history import History
 from tabgnm.training.rows import Table
 from tabgnm.training.settings import FleetSettings, Member
 
-_FORMAT = 1
+_FORMAT = 2  # 1: rows of weights were not rounded up
 
 
 class CheckpointError(RuntimeError):

@@ -44,9 +44,10 @@ class _Rows(NamedTuple):
 class Fleet:
     """M independent models of one shape, trained in lockstep.
 
-    A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, or
-    into how many chunks the fleet had to be split. This holds up to rounding, which may differ with the size of a
-    chunk; in float64 it does not matter, in float32 long training can make it visible in single weights.
+    A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, into
+    how many chunks the fleet had to be split, or on how many threads. On the same machine it is the same to the bit.
+    Exceptions are precision="bf16", and on a CPU networks with more than 20 million multiply-adds in the forward pass
+    of a batch, which all threads compute together: there results are the same up to rounding.
 
     Parameters
     ----------
