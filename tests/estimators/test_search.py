@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
+import torch
 from scipy.stats import loguniform
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_regression
@@ -75,12 +76,38 @@ def test_results_are_those_of_grid_search_to_1e8_in_float64(rows: Any) -> None:
     np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
 
 
-def test_results_are_those_of_grid_search_to_1e3_in_float32(rows: Any) -> None:
-    estimator = MLPClassifier(n_members=1, hidden=(16,), max_epochs=10, numeric_embedding=None, random_state=1)
-    grid = {"learning_rate": [0.02, 0.002], "dropout": [0.0, 0.2]}
-    theirs = GridSearchCV(estimator, grid, cv=4, scoring="neg_log_loss").fit(*rows)
-    ours = FleetSearchCV(estimator, grid, cv=4, scoring="neg_log_loss").fit(*rows)
-    same_results(ours, theirs, 1e-3)
+LONG: dict[str, tuple[Any, dict[str, list[Any]]]] = {
+    "paper": (
+        GNMClassifier.paper(max_epochs=300, random_state=0),
+        {"n_nodes": [50, 100], "learning_rate": [0.01, 0.001], "dropout": [0.0, 0.2]},
+    ),
+    "perceptron": (
+        MLPClassifier(n_members=1, hidden=(16,), max_epochs=300, numeric_embedding=None, random_state=1),
+        {"learning_rate": [0.02, 0.002], "weight_decay": [0.0, 0.1], "patience": [None, 10]},
+    ),
+    "defaults": (
+        GNMClassifier(max_epochs=100, random_state=2),
+        {"learning_rate": [0.01, 0.002], "weight_decay": [0.0, 0.1]},
+    ),
+    "combined": (
+        GNMClassifier(n_members=2, n_nodes=60, combine="gated", persistent_outputs=True, l0=1e-4, random_state=3),
+        {"learning_rate": [0.01, 0.002], "dropout": [0.0, 0.2]},
+    ),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", LONG)
+def test_results_are_those_of_grid_search_in_float32_after_long_training(name: str, device: str, rows: Any) -> None:
+    """Rounding differently would show: long training makes much of little."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    estimator, grid = LONG[name]
+    estimator = clone(estimator).set_params(device=device)
+    assert estimator.precision == "float32"
+    theirs = GridSearchCV(estimator, grid, cv=3, scoring="neg_log_loss").fit(*rows)
+    ours = FleetSearchCV(estimator, grid, cv=3, scoring="neg_log_loss").fit(*rows)
+    same_results(ours, theirs, 1e-12 if device == "cpu" else 1e-6)
     assert ours.best_params_ == theirs.best_params_
 
 
