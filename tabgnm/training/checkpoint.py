@@ -110,7 +110,9 @@ def load_checkpoint(path: Path, identity: str) -> Snapshot | None:
             meta = json.loads((file.metadata() or {})["tabgnm"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         if meta["format"] != _FORMAT:
-            raise CheckpointError(f"{path} has checkpoint format {meta['format']}; this version reads {_FORMAT}")
+            raise CheckpointError(
+                f"{path} has checkpoint format {meta['format']}; this version reads {_FORMAT}; delete it to start anew"
+            )
         if meta["identity"] != identity:
             raise CheckpointError(
                 f"{path} belongs to another fleet: the shape, the settings, the members or the data differ; "

@@ -167,7 +167,7 @@ class Flight:
             epochs, answer = self._questions.pop(0)
             notes = answer()
             before = self._trained
-            after = self._write_down(notes, before.nonzero()[0].tolist(), validated=lockstep.val is not None)
+            after = self._write_down(notes, before.nonzero()[0].tolist(), validated=lockstep.validation is not None)
             self._trained = after[-1]
             if not tell:
                 continue
@@ -203,7 +203,7 @@ class Flight:
             epoch,
             [self.alive[i] for i in trained.nonzero()[0].tolist()],
             train_loss,
-            val_loss if lockstep.val is not None else [],
+            val_loss if lockstep.validation is not None else [],
             metric[0] if metric else [],
         )
         return [hook.on_epoch_end(report) for hook in self.hooks]

@@ -6,6 +6,7 @@ copied in before it, so that on a GPU a whole epoch can be captured as one CUDA 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.nn.evenly import sum_rows, use_kernels
-from tabgnm.nn.losses import LossWithMetric
+from tabgnm.nn.evenly import use_kernels
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
@@ -29,15 +29,15 @@ from tabgnm.training.notes import Notes
 from tabgnm.training.optimisers import Adam
 from tabgnm.training.plain_gpu_step import LayerGpuStep, PlainGpuStep
 from tabgnm.training.plain_step import PlainStep, is_plain
-from tabgnm.training.rows import ALIGN, Block, Epochs, Group, RowSet, Step, groups_of
+from tabgnm.training.rows import ALIGN, Block, Epochs, Group, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.validation import Validation, add_losses
 
 # Multiply-adds of a forward pass: of all models, up to which a second thread hardly pays, and of one model, up to which
 # one thread computes with it. Larger ones are computed by all threads together, and their rounding is not that of a
 # model alone.
 _SMALL_FLEET = 12_000_000
 _LARGEST_OF_ONE_THREAD = 20_000_000
-VALIDATION_ROWS = 4096  # of a model at a time
 
 # What a single model keeps account of in NumPy, in the order in which `_judge_one` takes it.
 _NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
@@ -77,7 +77,7 @@ class Lockstep:
         *,
         block_steps: int,
     ) -> None:
-        self.shape, self.settings, self.val = shape, settings, val
+        self.shape, self.settings = shape, settings
         self.members = list(members)
         self.block_steps = block_steps
         self._n_threads = torch.get_num_threads()
@@ -105,12 +105,10 @@ class Lockstep:
         self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
         self.train_loss = torch.zeros(n, dtype=dtype, device=device)
-        self.val_loss = torch.zeros(n, dtype=dtype, device=device)
-        with_metric = settings.metric and val is not None
-        self.val_metric = torch.zeros(n, dtype=dtype, device=device) if with_metric else None
-        self._set_rows(train)
+        self.validation: Validation | None = None
+        self._set_rows(train, val)
 
-    def _set_rows(self, train: RowSet) -> None:
+    def _set_rows(self, train: RowSet, val: RowSet | None = None) -> None:
         """(Re)build what depends on which models are there."""
         device, dtype = self.flat.device, self.flat.dtype
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
@@ -130,40 +128,29 @@ class Lockstep:
         positions = max(block.n_positions for block in self.epochs.blocks)
         self._outputs = torch.empty(n, positions, self.shape.n_outputs, dtype=dtype, device=device)
         self._views: dict[tuple[int, int], tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
-        self.notes = Notes(3 + (self.val_metric is not None), self.flat)
+        if val is not None:
+            self.validation = Validation(val, self.settings, self.flat, bias_column=self.in_numpy)
+        with_metric = self.validation is not None and self.validation.metric is not None
+        self.val_loss = torch.zeros_like(self.train_loss) if self.validation is None else self.validation.loss
+        self.notes = Notes(3 + with_metric, self.flat)
         several = self.one_thread and n * work > _SMALL_FLEET
         self.crews = Crews(n, self._n_threads if several else 1)
-        self._prepare_validation()
         self._make_plain_steps()
-
-    def _prepare_validation(self) -> None:
-        """Weights of the validation rows; the rows themselves too, if they fit into one piece."""
-        self._val_weights: Tensor | None = None
-        self._val_cache: tuple[Tensor, Tensor] | None = None
-        if self.val is None:
-            return
-        shares = self.val.shares(self.flat.dtype)
-        self._val_weights = shares if self.val.weights is None else shares * self.val.weights
-        if self.val.ids.shape[1] <= VALIDATION_ROWS:
-            self._val_cache = self._gather_val(slice(None), slice(None))
 
     def select(self, keep: Tensor) -> None:
         """Keep these models only; the others cost nothing from now on."""
         on_device = keep.to(self.flat.device)
         self.members = [self.members[i] for i in keep.tolist()]
         for name in (
-            "flat", "grad", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged",
-            "train_loss", "val_loss",
+            "flat", "grad", "best_flat", "best_loss", "best_epoch", "waited", "active", "diverged", "train_loss",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name)[on_device])
-        if self.val_metric is not None:
-            self.val_metric = self.val_metric[on_device]
         self.adam.select(keep)
         self.adam.bind(self.flat, self.grad)
         if self.gates is not None:
             self.gates.select(keep)
-        if self.val is not None:
-            self.val.select(keep)
+        if self.validation is not None:
+            self.validation.select(keep)
         train = self.epochs.rows
         train.select(keep)
         self.crews.close()
@@ -223,11 +210,11 @@ class Lockstep:
             dropout = None if limits is None else (self._dropout_keys, *limits)
             kept, first = self._outputs[:n, :n_positions], block.steps[0].index
             self._networks(data.x, data.y, data.weights, kept, data.rates, first, dropout)
-            self._add_losses(kept, data.y, data.shares, self.train_loss[:n])
+            add_losses(self.settings.loss, kept, data.y, data.shares, self.train_loss[:n])
         elif self._plain_gpu is not None:
             for step, rates in zip(block.steps, data.rates, strict=True):
                 self._fused_step(step, data, rates)
-            self._add_losses(self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
+            add_losses(self.settings.loss, self._outputs[:n, :n_positions], data.y, data.shares, self.train_loss[:n])
         elif self._plain:
             self.crews.each(lambda crew, models: self._take_plain_steps(self._plain[crew], models, block, data))
         else:
@@ -244,7 +231,7 @@ class Lockstep:
             models, rows = group.within(crew), slice(0, group.n_rows)
             if models is not None:
                 own = data.y[models, rows], data.shares[models, rows], self.train_loss[models]
-                self._add_losses(self._outputs[models, rows], *own)
+                add_losses(self.settings.loss, self._outputs[models, rows], *own)
 
     def _step(self, step: Step, models: slice, data: BlockData, rates: Tensor) -> None:
         rows = slice(step.start, step.start + step.models.n_rows)
@@ -309,10 +296,6 @@ class Lockstep:
         if self.in_numpy:
             for own in self.crews.slices:
                 self._plain.append(PlainStep(self.layout, self.flat[own], self.grad[own], settings.loss))
-                if self.val is not None and self._val_cache is not None and self._val_weights is not None:
-                    x, y = self._val_cache
-                    sizes = self.val.sizes[own]
-                    self._plain[-1].load_validation(x[own], y[own], self._val_weights[own], sizes)
             self._rates_of_steps = self.adam.rates.unbind()
             self._train_loss = self.train_loss.numpy()
             self._notes = [getattr(self, name).numpy() for name in _NOTES]
@@ -359,14 +342,17 @@ class Lockstep:
     def end_epoch(self) -> None:
         """Validate, keep what is best so far, see who is done, and write it down."""
         self.epoch += 1
-        if self.val is not None:
-            self._validate()
+        if self.validation is not None:
+            self.validation.begin()
+            self.crews.each(functools.partial(self._validate, self.validation))
         if self._plain and len(self.members) == 1:
             self._judge_one()
         else:
             self._judge()
-        metric = [] if self.val_metric is None else [self.val_metric]
-        self.notes.write(self.epoch, [self.train_loss, self.val_loss, self.active, *metric])
+        metric = None if self.validation is None else self.validation.metric
+        self.notes.write(
+            self.epoch, [self.train_loss, self.val_loss, self.active, *([] if metric is None else [metric])]
+        )
 
     def _judge(self) -> None:
         """Keep what is best so far, and see who is done. Models that are done are not looked at."""
@@ -374,7 +360,7 @@ class Lockstep:
         if kernels is not None:
             kernels.keep_best(
                 self.train_loss,
-                None if self.val is None else self.val_loss,
+                None if self.validation is None else self.val_loss,
                 self.epoch,
                 self.active,
                 self.diverged,
@@ -388,11 +374,11 @@ class Lockstep:
             )
             return
         finite = torch.isfinite(self.train_loss)
-        if self.val is not None:
+        if self.validation is not None:
             finite &= torch.isfinite(self.val_loss)
         self.diverged |= self.active & ~finite
         self.active &= finite
-        if self.val is not None:
+        if self.validation is not None:
             better = self.active & (self.val_loss < self.best_loss - self.settings.min_delta)
             torch.where(better, self.val_loss, self.best_loss, out=self.best_loss)
         else:
@@ -400,13 +386,13 @@ class Lockstep:
         torch.where(better, self.epoch, self.best_epoch, out=self.best_epoch)  # masked_fill_ would wait for a GPU
         torch.where(better.unsqueeze(1), self.flat, self.best_flat, out=self.best_flat)
         self.waited.add_(1).masked_fill_(better, 0)
-        if self.settings.patience is not None and self.val is not None:
+        if self.settings.patience is not None and self.validation is not None:
             self.active &= self.waited < self.settings.patience
 
     def _judge_one(self) -> None:
         """Do what `_judge` does for a single model in NumPy, where looking at a number costs next to nothing."""
         active, diverged, best_loss, best_epoch, waited, train_loss, val_loss = self._notes
-        validated, patience = self.val is not None, self.settings.patience
+        validated, patience = self.validation is not None, self.settings.patience
         finite = np.isfinite(train_loss[0]) and (not validated or np.isfinite(val_loss[0]))
         diverged[0] |= active[0] and not finite
         better = active[0] and finite
@@ -421,85 +407,21 @@ class Lockstep:
         if patience is not None and validated:
             active[0] &= waited[0] < patience
 
-    def _add_losses(self, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
-        """Add the weighted losses of each model's rows to its entry of `total` (n,)."""
-        loss = self.settings.loss
-        if self._fused is not None and loss.name in LOSS_KINDS:
-            kernels = fused_epochs(self.flat.device)
-            assert kernels is not None
-            kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)
+    def _validate(self, validation: Validation, crew: int, models: slice) -> None:
+        """Add up the losses of the validation rows of a crew's models."""
+        if self._plain:
+            for piece in validation.pieces(models):
+                validation.add(piece, self._plain[crew].outputs(_from(models, piece.models), piece.x))
             return
-        per_row = self.settings.loss.per_row(outputs, y) * weights
-        # 0 x infinity is NaN: what counts nothing must not be looked at
-        total += sum_rows(torch.where(weights > 0, per_row, 0.0).unsqueeze(-1)).squeeze(-1)
-
-    def _validate(self) -> None:
-        assert self.val is not None
-        if self._plain and self._val_cache is not None:
-            self.crews.each(self._validate_in_numpy)
-            return
-        self.val_loss.zero_()
-        if self.val_metric is not None:
-            self.val_metric.zero_()
-        # A GPU takes all models at once: rows beyond a model's own have weight 0.
-        padded = self.flat.device.type == "cuda"
-        sizes = [max(self.val.sizes)] * len(self.members) if padded else self.val.sizes
-        groups = groups_of(sizes)
-        self.crews.each(lambda _, models: self._validate_some(models, groups))
-
-    def _validate_in_numpy(self, crew: int, models: slice) -> None:
-        plain, sizes = self._plain[crew], self.val.sizes if self.val is not None else []
-        with np.errstate(all="ignore"):
-            self.val_loss.numpy()[models] = plain.validation_losses()
-        if self.val_metric is None or self._val_cache is None or self._val_weights is None:
-            return
-        self.val_metric[models].zero_()
-        for own, outputs in plain.validation_outputs():
-            group = slice(models.start + own.start, models.start + own.stop)
-            rows = slice(0, sizes[group.start])
-            self._add_metric(outputs, self._val_cache[1][group, rows], self._val_weights[group, rows], group)
-
-    def _validate_some(self, crew: slice, groups: Sequence[Group]) -> None:
-        """Add the losses of the validation rows of some models, piece by piece."""
-        assert self._val_weights is not None
-        flat = self.flat[crew] if self.gates is None else self.gates.fixed(self.flat[crew], crew)
+        flat = self.flat[models] if self.gates is None else self.gates.fixed(self.flat[models], models)
         parameters = self._mixed_views(flat, None if self._low is None else flat.to(self._low[0].dtype))
-        for group in groups:
-            models = group.within(crew)
-            if models is None:
-                continue
-            own = {name: view[_from(crew, models)] for name, view in parameters.items()}
-            for first in range(0, group.n_rows, VALIDATION_ROWS):
-                rows = slice(first, min(first + VALIDATION_ROWS, group.n_rows))
-                x, y = self._val_piece(models, rows)
-                if isinstance(self._plain_gpu, LayerGpuStep):
-                    output = self._plain_gpu.outputs(x)
-                else:
-                    output = forward(self.shape, own, x).output.to(self.flat.dtype)
-                self._add_losses(output, y, self._val_weights[models, rows], self.val_loss[models])
-                self._add_metric(output, y, self._val_weights[models, rows], models)
-                del x, y, output
-
-    def _add_metric(self, outputs: Tensor, y: Tensor, weights: Tensor, models: slice) -> None:
-        """Add the weighted metrics of validation rows of some models, if they are asked for."""
-        loss = self.settings.loss
-        if self.val_metric is not None:
-            assert isinstance(loss, LossWithMetric)
-            per_row = loss.metric_per_row(outputs, y) * weights
-            self.val_metric[models] += torch.where(weights > 0, per_row, 0.0).sum(dim=1)
-
-    def _val_piece(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
-        """Validation rows of some models: x (n, L, m) and y (n, L, ...)."""
-        if self._val_cache is not None:
-            x, y = self._val_cache
-            return x[models, rows], y[models, rows]
-        return self._gather_val(models, rows)
-
-    def _gather_val(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
-        assert self.val is not None
-        tables, ids = self.val.tables, self.val.ids[models, rows]
-        x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
-        return x.view(*ids.shape, -1)[..., : tables.n_columns], y.view(*ids.shape, *y.shape[1:])
+        for piece in validation.pieces(models):
+            if isinstance(self._plain_gpu, LayerGpuStep):
+                outputs = self._plain_gpu.outputs(piece.x)
+            else:
+                own = {name: view[_from(models, piece.models)] for name, view in parameters.items()}
+                outputs = forward(self.shape, own, piece.x).output.to(self.flat.dtype)
+            validation.add(piece, outputs)
 
     def run_epoch(self) -> None:
         """Do everything between `load_epoch` and the next question of the host."""

@@ -29,7 +29,6 @@ from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
 from tabgnm.nn.message_passing import DropoutFactors
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.rows import groups_of
 
 if TYPE_CHECKING:
     Array = NDArray[Any]
@@ -57,27 +56,12 @@ class PlainStep:
 
     def __init__(self, layout: FlatLayout, flat: Tensor, grad: Tensor, loss: Loss) -> None:
         self._matrices, self._grad_matrices = _matrices(layout, flat), _matrices(layout, grad)
-        self._shape, self._loss = layout.shape, loss
         self._views: dict[tuple[int, int, int], _Views] = {}  # by models and number of rows
-        self._train = _Rows(layout.shape, loss, self._dtype)
-        self._val: list[tuple[slice, _Rows]] = []
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return self._matrices[0].dtype
+        self._train = _Rows(layout.shape, loss, self._matrices[0].dtype)
 
     def load(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """Take over the rows of a block: x (M, L, m), their targets, and what each counts in its step, (M, L)."""
         self._train.load(x, y, weights.numpy())
-
-    def load_validation(self, x: Tensor, y: Tensor, weights: Tensor, n_rows: list[int]) -> None:
-        """Take over the rows that `validation_losses` is about, of which so many are each model's own."""
-        self._val = []
-        for group in groups_of(n_rows):
-            models, own = slice(group.first, group.end), _Rows(self._shape, self._loss, self._dtype)
-            rows = slice(0, group.n_rows)
-            own.load(x[models, rows], y[models, rows], weights[models, rows].numpy())
-            self._val.append((models, own))
 
     def run(self, models: slice, start: int, n_rows: int, dropout: DropoutFactors | None) -> None:
         """Write the gradients of some models for rows of the block."""
@@ -102,27 +86,13 @@ class PlainStep:
         """Sum, over their first rows of the block, of the losses that `run` has seen times `shares` (M, L): (n,)."""
         return self._train.total(models, n_rows, shares.numpy())
 
-    def validation_losses(self) -> Array:
-        """Sum of the weighted losses of each model's validation rows."""
-        losses = []
-        for models, own in self._val:
-            n_rows = own.x.shape[1]
-            views = self._views_of(models, n_rows)
-            all_of_them = slice(0, models.stop - models.start)
-            which = _which(all_of_them)
-            self._forward(own.x[which].swapaxes(-2, -1), views, None)
-            own.head.gradient(views.messages[-1], which, slice(0, n_rows), views.grads[-1])
-            losses.append(own.total(all_of_them, n_rows, own.weights))
-        return np.concatenate(losses)
-
-    def validation_outputs(self) -> list[tuple[slice, Tensor]]:
-        """Outputs of the validation rows of models, (n, L, c), as `validation_losses` has just seen them."""
-        outputs = []
-        for models, own in self._val:
-            n_rows = own.x.shape[1]
-            message = self._views_of(models, n_rows).tensors[-1]
-            outputs.append((models, message.view(models.stop - models.start, n_rows, -1)))
-        return outputs
+    def outputs(self, models: slice, x: Tensor) -> Tensor:
+        """Outputs (n, L, c) of some models for rows `x` (n, L, m + 1) with a last column of 1, until the next call."""
+        n, n_rows, _ = x.shape
+        views = self._views_of(models, n_rows)
+        with np.errstate(all="ignore"):
+            self._forward((x if n > 1 else x[0]).mT.numpy(), views, None)
+        return views.tensors[-1].view(n, n_rows, -1)
 
     def _views_of(self, models: slice, n_rows: int) -> _Views:
         key = models.start, models.stop, n_rows
@@ -219,7 +189,7 @@ class _Views:
 
 
 class _Rows:
-    """Rows with their targets: those of a block, or those of the validation."""
+    """Rows of a block with their targets."""
 
     def __init__(self, shape: Shape, loss: Loss, dtype: np.dtype[Any]) -> None:
         self._buffer = np.ones((0, 0, shape.n_inputs + 1), dtype)  # a last column of 1, for the bias
@@ -235,7 +205,7 @@ class _Rows:
         n, n_rows, n_inputs = x.shape
         if self._buffer.shape[0] < n or self._buffer.shape[1] < n_rows:
             self._buffer = np.ones((n, n_rows, n_inputs + 1), self._buffer.dtype)
-        self.x, self.weights = self._buffer[:n, :n_rows], weights
+        self.x = self._buffer[:n, :n_rows]
         np.copyto(self.x[..., :-1], x.numpy())
         self.head.load(y, weights)
 

@@ -207,7 +207,9 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
         fit(path, [Member()], settings_for())
     save_file({"a": torch.zeros(3)}, path, metadata={"tabgnm": '{"format": 99}'})
-    with pytest.raises(CheckpointError, match="has checkpoint format 99; this version reads 1"):
+    with pytest.raises(
+        CheckpointError, match="has checkpoint format 99; this version reads 2; delete it to start anew"
+    ):
         fit(path, [Member()], settings_for())
 
 

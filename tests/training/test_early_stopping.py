@@ -80,7 +80,7 @@ def test_the_validation_loss_is_weighted_as_the_training_loss() -> None:
 def test_many_validation_rows_are_validated_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     members = different_members(3)
     whole = train(BASE, members, settings_for())
-    monkeypatch.setattr("tabgnm.training.lockstep.VALIDATION_ROWS", 7)
+    monkeypatch.setattr("tabgnm.training.validation.VALIDATION_ROWS", 7)
     assert_all_same(train(BASE, members, settings_for()), whole, 1e-12)
 
 

@@ -254,9 +254,8 @@ def test_the_step_in_numpy_is_message_passing(
             torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
             total = (loss.per_row(trace.output, y) * weights).sum(dim=1).tolist()
             assert plain.train_loss(every, n_rows, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
-            plain.load_validation(x, y, weights, [n_rows] * n_models)
-            total = (loss.per_row(forward(shape, parameters, x).output, y) * weights).sum(dim=1).tolist()
-            assert plain.validation_losses() == pytest.approx(total, rel=1e-12, abs=1e-12)
+            outputs = plain.outputs(every, F.pad(x, (0, 1), value=1.0))
+            torch.testing.assert_close(outputs, forward(shape, parameters, x).output, rtol=1e-12, atol=1e-12)
 
 
 @given(plain_shapes(), st.sampled_from(LOSSES), seeds, st.lists(st.integers(1, 4), min_size=2, max_size=4))
@@ -285,22 +284,6 @@ def test_steps_in_numpy_take_models_and_rows_from_the_block(
             total[i] += alone.train_loss(slice(0, 1), n_rows, weights[one, rows])[0]
         start += n_rows
     assert in_block.train_loss(slice(0, n_models), n_all, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
-
-
-def test_models_are_validated_on_as_many_rows_as_are_their_own() -> None:
-    shape, loss, sizes = GNMShape(2, 2, 9, 3), CrossEntropy(), [5, 3, 3]
-    layout = FlatLayout(shape)
-    flat = layout.first_weights([1, 2, 3], CPU, torch.float64)
-    x, y, weights = stacked(loss, shape, 3, 5, seed=0)
-    plain = PlainStep(layout, flat, torch.zeros_like(flat), loss)
-    plain.load_validation(x, y, weights, sizes)
-    losses = plain.validation_losses()
-    (_, first), (_, others) = plain.validation_outputs()
-    assert first.shape == (1, 5, 2) and others.shape == (2, 3, 2)
-    for i, size in enumerate(sizes):
-        outputs = forward(shape, layout.views(flat[i]), x[i, :size]).output
-        torch.testing.assert_close((first[0], *others)[i], outputs)
-        assert losses[i] == pytest.approx(float(loss.per_row(outputs, y[i, :size]) @ weights[i, :size]), rel=1e-12)
 
 
 def test_rows_that_count_nothing_are_not_looked_at_in_numpy() -> None:

@@ -109,10 +109,13 @@ def test_nor_does_that_of_any_shape(
         )
         for i in range(n_models)
     ]
-    with mock.patch("tabgnm.training.lockstep._SMALL_FLEET", choose.choice([0, 10**12])):  # several threads, or one
+    with (
+        mock.patch("tabgnm.training.lockstep._SMALL_FLEET", choose.choice([0, 10**12])),  # several threads, or one
+        mock.patch("tabgnm.training.validation.VALIDATION_ROWS", choose.choice([7, 4096])),  # in pieces, or at once
+    ):
         together = train(shape, members, how, table)
-    for member, model in zip(members, together, strict=True):
-        assert_same(model, train(shape, [member], how, table)[0])
+        for member, model in zip(members, together, strict=True):
+            assert_same(model, train(shape, [member], how, table)[0])
 
 
 def test_models_that_stop_early_leave_the_others_as_they_would_be() -> None:

@@ -82,7 +82,7 @@ def test_it_does_not_depend_on_the_fleet() -> None:
 def test_it_is_computed_piece_by_piece_where_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     members, settings = different_members(4), settings_for(metric=True)
     whole = train(BASE, members, settings)
-    monkeypatch.setattr("tabgnm.training.lockstep.VALIDATION_ROWS", 7)
+    monkeypatch.setattr("tabgnm.training.validation.VALIDATION_ROWS", 7)
     assert_all_same(train(BASE, members, settings), whole, 1e-8)
 
 
