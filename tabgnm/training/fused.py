@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 from types import ModuleType
 
@@ -16,67 +17,41 @@ _log = logging.getLogger("tabgnm.training")
 LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
 
 
+def _usable(name: str, what: str, device: torch.device) -> ModuleType | None:
+    """Return a module of kernels if they compile and give what they should on a device."""
+    try:
+        module = importlib.import_module(f"tabgnm.training.{name}")
+        with whole_device:
+            module.self_check(device)
+            torch.cuda.synchronize(device)
+    except Exception as error:  # in many ways: Triton or NVRTC not installed, no C compiler, an older or unknown GPU
+        _log.info("%s are not available (%s: %s); using others", what, type(error).__name__, error)
+        return None
+    return module
+
+
 @functools.cache
 def fused_kernels(device: torch.device) -> ModuleType | None:
     """Return the module with Triton kernels, or None where they cannot be used."""
-    if device.type != "cuda":
-        return None
-    try:
-        from tabgnm.training import triton_kernels
-
-        with whole_device:
-            triton_kernels.self_check(device)
-            torch.cuda.synchronize(device)
-    except Exception as error:  # Triton fails in many ways: not installed, no C compiler, an unknown GPU
-        _log.info("fused kernels are not available (%s: %s); using torch's own", type(error).__name__, error)
-        return None
-    return triton_kernels
+    return _usable("triton_kernels", "fused kernels", device) if device.type == "cuda" else None
 
 
 @functools.cache
 def fused_layers(device: torch.device) -> ModuleType | None:
     """Return the module with kernels for whole layers, or None where they cannot be used."""
-    if fused_kernels(device) is None:
-        return None
-    try:
-        from tabgnm.training import triton_layers
-
-        triton_layers.self_check(device)
-    except Exception as error:  # an older Triton or GPU
-        _log.info("kernels for whole layers are not available (%s: %s)", type(error).__name__, error)
-        return None
-    return triton_layers
+    return None if fused_kernels(device) is None else _usable("triton_layers", "kernels for whole layers", device)
 
 
 @functools.cache
 def fused_products(device: torch.device) -> ModuleType | None:
     """Return the module with kernels for products and sums of stacks, or None where they cannot be used."""
-    if fused_layers(device) is None:
-        return None
-    try:
-        from tabgnm.training import triton_products
-
-        triton_products.self_check(device)
-    except Exception as error:
-        _log.info("kernels for stacked products are not available (%s: %s)", type(error).__name__, error)
-        return None
-    return triton_products
+    return None if fused_layers(device) is None else _usable("triton_products", "kernels for products", device)
 
 
 @functools.cache
 def fused_networks(device: torch.device) -> ModuleType | None:
     """Return the module with the kernel for all steps of small networks, or None where it cannot be used."""
-    if fused_layers(device) is None:
-        return None
-    try:
-        from tabgnm.training import cuda_networks
-
-        with whole_device:
-            cuda_networks.self_check(device)
-    except Exception as error:  # no NVRTC, or none for this GPU
-        _log.info("the kernel for small networks is not available (%s: %s)", type(error).__name__, error)
-        return None
-    return cuda_networks
+    return None if fused_layers(device) is None else _usable("cuda_networks", "kernels for small networks", device)
 
 
 def fused_epochs(device: torch.device) -> ModuleType | None:
