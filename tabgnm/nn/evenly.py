@@ -6,12 +6,14 @@ formula; and the product of a single pair of matrices is another routine than th
 is a vector. On a GPU cuBLAS and torch choose by the size of everything in which order products and sums are added up;
 the trainer has kernels of its own for them.
 
-All of this is for the trainer, which runs in inference mode.
+All of this is for the trainer, within `in_training`; elsewhere it would only take time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -19,18 +21,37 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _AT_ONCE = 64  # a multiple of what torch's loops take at once, in all types and on all processors
+_OF_ONE_THREAD = 16_384  # numbers; several threads would share more, and each would have an end of its own
+_of_thread = threading.local()
+
+
+@contextmanager
+def in_training() -> Iterator[None]:
+    """Within this, in this thread: compute without autograd, and round alike."""
+    before, _of_thread.trains = getattr(_of_thread, "trains", False), True
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        _of_thread.trains = before
+
+
+def _trains() -> bool:
+    return not torch.compiler.is_compiling() and getattr(_of_thread, "trains", False)
 
 
 def evenly(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """Return function(*tensors), computed element by element."""
     first = tensors[0]
-    if torch.compiler.is_compiling() or not (torch.is_inference_mode_enabled() and first.is_cpu):
+    if not (first.is_cpu and _trains()):
         return function(*tensors)
     missing = -first.numel() % _AT_ONCE
-    if not missing and all(tensor.is_contiguous() for tensor in tensors):
-        return function(*tensors)
-    padded = [F.pad(tensor.reshape(-1), (0, missing)) for tensor in tensors]
-    return function(*padded)[: first.numel()].view(first.shape)
+    flat = [F.pad(tensor.reshape(-1), (0, missing)) if missing else tensor.reshape(-1) for tensor in tensors]
+    results = [
+        function(*piece) for piece in zip(*(torch.split(tensor, _OF_ONE_THREAD) for tensor in flat), strict=True)
+    ]
+    whole = results[0] if len(results) == 1 else torch.cat(results)
+    return whole[: first.numel()].view(first.shape)
 
 
 class GpuKernels(Protocol):
@@ -60,13 +81,13 @@ def use_kernels(device: torch.device, kernels: GpuKernels) -> None:
 def _kernels_for(tensor: Tensor) -> GpuKernels | None:
     if tensor.dim() < 3 or not tensor.is_cuda or tensor.dtype != torch.float32:
         return None
-    return _gpu_kernels.get(tensor.device) if torch.is_inference_mode_enabled() else None
+    return _gpu_kernels.get(tensor.device) if _trains() else None
 
 
 def _is_another_routine(left: Tensor, right: Tensor) -> bool:
     if left.dim() < 3 or not left.is_cpu or (left.shape[-2] > 1 and right.shape[-1] > 1):
         return False
-    return left.shape[:-2].numel() == 1
+    return left.shape[:-2].numel() == 1 and _trains()
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -84,6 +105,8 @@ def add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     kernels = _kernels_for(left)
     if kernels is not None:
         return kernels.product(left, right, total)
+    if left.is_cpu and left.shape[-1] == 1:  # for which `baddbmm` has several routines, too
+        return product(left, right).add_(total)
     if _is_another_routine(left, right):
         return torch.baddbmm(_twice(total), _twice(left), _twice(right))[:1]
     return torch.baddbmm(total, left, right)

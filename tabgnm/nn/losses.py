@@ -30,6 +30,10 @@ class Loss(Protocol):
     - targets: (..., B, c), or (..., B) class numbers for cross-entropy, (..., B, G) for G class targets at once
     - per_row: (..., B)
     - gradient: (..., B, c), the derivative of each row's loss by its outputs
+
+    The trainer may call these in several threads at the same time. On a CPU, torch rounds some functions (sigmoid,
+    softplus) differently at the end of a tensor; a loss with such a function may be rounded differently in a fleet than
+    for a model alone.
     """
 
     @property

@@ -11,6 +11,7 @@ import torch
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.gpu_turns import n_sharing
 from tabgnm.training.settings import FleetSettings
+from tabgnm.training.validation import VALIDATION_ROWS
 
 _GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
 _CPU_SHARE = 0.5
@@ -29,7 +30,7 @@ def bytes_per_model(
     step = size * (4 * n_parameters + 3 * batch * activations)
     block = size * min(n_train, batch * block_steps) * (shape.n_inputs + 2 * shape.n_outputs + 4)
     everything = step + block + size * 4 * n_parameters + n_train * (4 * 8 + 2 * size) + n_val * (8 + 2 * size)
-    everything += size * min(n_val, 4096) * (activations + shape.n_inputs)
+    everything += size * min(n_val, VALIDATION_ROWS) * (activations + shape.n_inputs)
     return step, everything
 
 

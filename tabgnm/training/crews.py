@@ -10,8 +10,9 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import torch
+
+from tabgnm.nn.evenly import in_training
 
 
 class Crews:
@@ -60,5 +61,5 @@ def _set_up_thread() -> None:
 
 
 def _as_trainer(work: Callable[[int, slice], None], number: int, models: slice) -> None:
-    with torch.inference_mode(), np.errstate(all="ignore"):
+    with in_training():
         work(number, models)

@@ -162,10 +162,15 @@ def networks_for(shape: Shape, adam: Adam, loss: Loss, batch_size: int, n_steps:
     A few larger ones would be faster with more than one multiprocessor each, a layer after the other. But that way
     rounds differently, and how many networks there are must not change any of them.
     """
+    memory = memory_for(shape, batch_size, adam.flat.device)
+    return None if memory is None else Networks(shape, adam, loss, batch_size, n_steps, memory)
+
+
+def memory_for(shape: Shape, batch_size: int, device: torch.device) -> Memory | None:
+    """Lay out networks, or None if they are too large."""
     if shape.n_layers > _MOST_LAYERS or batch_size > _MOST_ROWS:
         return None
-    memory = best_memory(widths_of(shape), batch_size, adam.flat.device)
-    return None if memory is None else Networks(shape, adam, loss, batch_size, n_steps, memory)
+    return best_memory(widths_of(shape), batch_size, device)
 
 
 @functools.cache

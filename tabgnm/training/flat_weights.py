@@ -28,8 +28,8 @@ class FlatLayout:
         All sides are rounded up to a multiple of this: kernels of a GPU read several numbers at once, but only where
         everything is so aligned. What is added is 0 and stays 0.
     align_rows : int, default=1
-        Rows are rounded up to a multiple of this. A CPU computes with several numbers at once, and with what is left at
-        the end of all rows in another way; so there is nothing left.
+        Rows are rounded up to a multiple of this. The fused optimiser of torch computes with as many numbers at once as
+        a vector register of a CPU holds, and rounds what is left at the end differently; so nothing is left.
     """
 
     def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1, align_rows: int = 1) -> None:

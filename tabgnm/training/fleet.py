@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tabgnm.nn.evenly import in_training
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint as checkpoints
@@ -21,7 +24,7 @@ from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.flight import Flight
 from tabgnm.training.history import History
 from tabgnm.training.interruption import Interruption
-from tabgnm.training.lockstep import Lockstep
+from tabgnm.training.lockstep import Lockstep, takes_small_way
 from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.rows import RowSet, Table, Tables, member_rows, row_weights
@@ -46,8 +49,8 @@ class Fleet:
 
     A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, into
     how many chunks the fleet had to be split, or on how many threads. On the same machine it is the same to the bit.
-    Exceptions are precision="bf16", and on a CPU networks with more than 20 million multiply-adds in the forward pass
-    of a batch, which all threads compute together: there results are the same up to rounding.
+    Exceptions are precision="bf16", float64 on a GPU, and on a CPU networks with more than 20 million multiply-adds in
+    the forward pass of a batch, which all threads compute together: there results are the same up to rounding.
 
     Parameters
     ----------
@@ -205,6 +208,17 @@ class Fleet:
         waiting = [i for i in range(len(self.members)) if i not in done and i not in in_flight]
         # Most rows first, so that the models which still have a batch are always the first ones.
         waiting.sort(key=lambda i: -len(rows[i].train))
+
+        @functools.cache
+        def is_small(n_rows: int) -> bool:
+            return takes_small_way(self.shape, self.settings, device, n_rows)
+
+        def next_chunk() -> list[int]:
+            """As many models as are trained together; only such as would go the same way if they were alone."""
+            small = is_small(len(rows[waiting[0]].train))
+            same = itertools.takewhile(lambda i: is_small(len(rows[i].train)) == small, waiting)
+            return list(itertools.islice(same, limit))
+
         limit = self.chunk_size or models_per_chunk(
             self.shape,
             self.settings,
@@ -229,7 +243,7 @@ class Fleet:
             return Lockstep(self.shape, members, self.settings, train, val, block_steps=BLOCK_STEPS)
 
         while (in_flight or waiting) and not interruption.requested:
-            positions = in_flight or waiting[:limit]
+            positions = in_flight or next_chunk()
             flight = Flight(positions, self.settings, hooks, saver, done, interruption, every_epoch=every_epoch)
             try:
                 with set_up:
@@ -313,7 +327,7 @@ def _arithmetic(settings: FleetSettings) -> Iterator[None]:
     Gradients of rows that are learned fade away until they fall below the smallest normal number; processors compute
     several times more slowly with such numbers, and nothing depends on them.
     """
-    with torch.inference_mode():
+    with in_training():
         if settings.torch_device().type != "cuda":
             flushed_before = bool(torch.tensor(1e-40).mul(1.0) == 0)
             torch.set_flush_denormal(True)

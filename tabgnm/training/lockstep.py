@@ -33,14 +33,26 @@ from tabgnm.training.rows import ALIGN, Block, Epochs, Group, RowSet, Step
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.validation import Validation, add_losses
 
-# Multiply-adds of a forward pass: of all models, up to which a second thread hardly pays, and of one model, up to which
-# one thread computes with it. Larger ones are computed by all threads together, and their rounding is not that of a
-# model alone.
+# Multiply-adds of a forward pass of all models, up to which a second thread hardly pays: if each thread goes through
+# the steps of its own models in NumPy, and if they share torch's operations.
 _SMALL_FLEET = 12_000_000
-_LARGEST_OF_ONE_THREAD = 20_000_000
+_ONE_THREAD_WORK = 3_000_000
+_LARGEST_OF_ONE_THREAD = 20_000_000  # of one model; larger ones are rounded differently if they are alone
 
 # What a single model keeps account of in NumPy, in the order in which `_judge_one` takes it.
 _NOTES = ("active", "diverged", "best_loss", "best_epoch", "waited", "train_loss", "val_loss")
+
+
+def takes_small_way(shape: Shape, settings: FleetSettings, device: torch.device, n_rows: int) -> bool:
+    """Whether a model with so many rows is one for the faster way of small ones; all models of a lockstep are, or none.
+
+    On a CPU that is one thread for each model, on a GPU the kernel for all steps of an epoch.
+    """
+    batch_size = min(settings.batch_size, n_rows)
+    if device.type == "cpu":
+        return batch_size * shape.n_effective_parameters() <= _LARGEST_OF_ONE_THREAD
+    networks = fused_networks(device) if is_plain(shape) and settings.precision == "float32" else None
+    return networks is not None and networks.memory_for(shape, batch_size, device) is not None
 
 
 class BlockData(NamedTuple):
@@ -114,10 +126,10 @@ class Lockstep:
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
         self.epochs = Epochs(train, self.settings.batch_size, self.block_steps, dtype)
         n, work = len(self.members), self.epochs.batch_size * self.shape.n_effective_parameters()
-        self.one_thread = device.type == "cpu" and work <= _LARGEST_OF_ONE_THREAD  # for each model
-        self.in_numpy = (
-            self.one_thread and is_plain(self.shape) and self.gates is None and self.settings.precision != "bf16"
-        )
+        is_small = device.type == "cpu" and work <= _LARGEST_OF_ONE_THREAD
+        self.in_numpy = is_small and is_plain(self.shape) and self.gates is None
+        # Products of one pair of matrices by several threads are rounded differently, those of several pairs are not.
+        self.one_thread = self.in_numpy or (is_small and (n == 1 or n * work <= _ONE_THREAD_WORK))
         self.dropout = Dropout(self.shape, self.members, self.epochs.batch_size, self.flat, rows_last=self.in_numpy)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
@@ -133,8 +145,7 @@ class Lockstep:
         with_metric = self.validation is not None and self.validation.metric is not None
         self.val_loss = torch.zeros_like(self.train_loss) if self.validation is None else self.validation.loss
         self.notes = Notes(3 + with_metric, self.flat)
-        several = self.one_thread and n * work > _SMALL_FLEET
-        self.crews = Crews(n, self._n_threads if several else 1)
+        self.crews = Crews(n, self._n_threads if self.in_numpy and n * work > _SMALL_FLEET else 1)
         self._make_plain_steps()
 
     def select(self, keep: Tensor) -> None:

@@ -17,7 +17,6 @@ OpenBLAS there.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -56,6 +55,7 @@ class PlainStep:
 
     def __init__(self, layout: FlatLayout, flat: Tensor, grad: Tensor, loss: Loss) -> None:
         self._matrices, self._grad_matrices = _matrices(layout, flat), _matrices(layout, grad)
+        self._scratch: dict[int, _Scratch] = {}  # by number of rows
         self._views: dict[tuple[int, int, int], _Views] = {}  # by models and number of rows
         self._train = _Rows(layout.shape, loss, self._matrices[0].dtype)
 
@@ -77,8 +77,7 @@ class PlainStep:
             dot(views.weights[layer], grad, out=before)
             if factors:
                 np.multiply(before, factors[layer - 1], out=before)
-            # A dropped node is 0 as a silent one is, and its gradient was multiplied by 0 above.
-            views.silence(layer - 1)
+            views.silence(layer - 1)  # and those that are dropped
             grad, transposed = before, views.grads_transposed[layer - 1]
         views.dots[0](x, transposed, out=views.grad_matrices[0])
 
@@ -97,7 +96,9 @@ class PlainStep:
     def _views_of(self, models: slice, n_rows: int) -> _Views:
         key = models.start, models.stop, n_rows
         if key not in self._views:
-            self._views[key] = _Views(self._matrices, self._grad_matrices, _which(models), n_rows)
+            if n_rows not in self._scratch:
+                self._scratch[n_rows] = _Scratch(self._matrices, n_rows)
+            self._views[key] = _Views(self._matrices, self._grad_matrices, self._scratch[n_rows], _which(models))
         return self._views[key]
 
     def _forward(self, x: Array, views: _Views, dropout: DropoutFactors | None) -> list[Array]:
@@ -144,45 +145,52 @@ def _matrices(layout: FlatLayout, flat: Tensor) -> list[Array]:
     return matrices
 
 
-class _Views:
-    """Weights of some models, and scratch memory of their passes with `n_rows` rows: (n, nodes, rows) or (nodes, rows).
+class _Scratch:
+    """Memory of passes of all models with `n_rows` rows each."""
 
-    `matrices` and `grad_matrices` are those of all models, and `which` says of which ones.
+    def __init__(self, matrices: list[Array], n_rows: int) -> None:
+        n, dtype = len(matrices[0]), matrices[0].dtype
+        *hidden, last = (matrix.shape[2] for matrix in matrices)
+        self.sources = [np.empty((n, width + 1, n_rows), dtype) for width in hidden]
+        for source in self.sources:
+            source[:, -1] = 1  # the bias node
+        self.messages = [*(source[:, :-1] for source in self.sources), np.empty((n, last, n_rows), dtype)]
+        self.grads = [np.empty(message.shape, dtype) for message in self.messages]
+        self.masks = [np.empty(message.shape, bool) for message in self.messages]
+
+
+class _Views:
+    """Weights of some models, and memory of their passes: (n, nodes, rows), or (nodes, rows) of a single one.
+
+    What is given is that of all models, and `which` says of which ones.
     """
 
-    def __init__(self, matrices: list[Array], grad_matrices: list[Array], which: int | slice, n_rows: int) -> None:
+    def __init__(
+        self, matrices: list[Array], grad_matrices: list[Array], scratch: _Scratch, which: int | slice
+    ) -> None:
         self.which = which
-        self.matrices, self.grad_matrices = ([matrix[which] for matrix in all_] for all_ in (matrices, grad_matrices))
+        self.matrices, self.grad_matrices, self.sources, self.messages, self.grads, self._masks = (
+            [array[which] for array in arrays]
+            for arrays in (
+                matrices, grad_matrices, scratch.sources, scratch.messages, scratch.grads, scratch.masks,
+            )
+        )  # fmt: skip
         self.transposed = [matrix.swapaxes(-2, -1) for matrix in self.matrices]
         self.weights = [matrix[..., :-1, :] for matrix in self.matrices]
+        self.grads_transposed = [grad.swapaxes(-2, -1) for grad in self.grads]
         large = _torch_dot if isinstance(which, int) else _torch_dots
         self.dots = [large if matrix[0].size >= _LARGE_MATRIX else np.matmul for matrix in matrices]
         self.zero = np.zeros((), matrices[0].dtype)
-        stack, widths = self.matrices[0].shape[:-2], [matrix.shape[-1] for matrix in matrices]
-        empty = functools.partial(np.empty, dtype=matrices[0].dtype)
-        self.sources = [empty((*stack, width + 1, n_rows)) for width in widths[:-1]]
-        for source in self.sources:
-            source[..., -1, :] = 1  # the bias node
-        self.messages = [*(source[..., :-1, :] for source in self.sources), empty((*stack, widths[-1], n_rows))]
-        self.grads = [empty(message.shape) for message in self.messages]
-        self.grads_transposed = [grad.swapaxes(-2, -1) for grad in self.grads]
-        self.tensors = [torch.from_numpy(message).mT for message in self.messages]
+        self.tensors, self._grad_tensors = (
+            [torch.from_numpy(array).mT for array in arrays] for arrays in (self.messages, self.grads)
+        )
         self._is_small = self.messages[0].size < _SMALL_ARRAY
 
-    @functools.cached_property
-    def _masks(self) -> list[Array]:
-        return [np.empty(message.shape, bool) for message in self.messages]
-
-    @functools.cached_property
-    def _grad_tensors(self) -> list[Tensor]:
-        return [torch.from_numpy(grad).mT for grad in self.grads]
-
     def silence(self, layer: int) -> None:
-        """Set the gradients of nodes to 0 whose state is 0."""
+        """Set the gradients of nodes to 0 whose state is 0, whatever the gradient is."""
         if self._is_small:
-            mask, grad = self._masks[layer], self.grads[layer]
-            np.greater(self.messages[layer], self.zero, out=mask)
-            np.multiply(grad, mask, out=grad)
+            silent = np.less_equal(self.messages[layer], self.zero, out=self._masks[layer])
+            np.copyto(self.grads[layer], self.zero, where=silent)
         else:
             grads = self._grad_tensors[layer]
             torch.ops.aten.threshold_backward.grad_input(grads, self.tensors[layer], 0, grad_input=grads)
@@ -243,8 +251,8 @@ class _CrossEntropyHead:
         self._rows_of_classes = (1 - share) * np.eye(n_outputs, dtype=dtype) + share / dtype.type(n_outputs)
 
     def load(self, y: Tensor, weights: Array) -> None:
-        # smoothed one-hot, (M, c, L); the matrix is symmetric
-        self._targets = self._rows_of_classes.take(y.numpy(), axis=1).swapaxes(0, 1)
+        # smoothed one-hot, (M, c, L), also in memory: the order of a sum depends on that
+        self._targets = np.ascontiguousarray(self._rows_of_classes[y.numpy()].swapaxes(1, 2))
         self._weighted_targets = self._targets * weights[:, None]
         self._weights = weights
         self._shifted, self._sums = np.empty_like(self._targets), np.empty_like(weights)

@@ -21,7 +21,7 @@ from tabgnm.training import counter_random
 from tabgnm.training.fused import fused_kernels
 from tabgnm.training.settings import Member
 
-ALIGN = 16  # sides of matrices on a GPU are multiples of this
+ALIGN = 16  # sides of matrices on a GPU are multiples of this, and a model's row of weights everywhere
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import pytest
 import sklearn
 import torch
 from scipy.stats import loguniform
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, make_classification, make_regression
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
@@ -93,6 +93,10 @@ LONG: dict[str, tuple[Any, dict[str, list[Any]]]] = {
         GNMClassifier(n_members=2, n_nodes=60, combine="gated", persistent_outputs=True, l0=1e-4, random_state=3),
         {"learning_rate": [0.01, 0.002], "dropout": [0.0, 0.2]},
     ),
+    "regression": (
+        GNMRegressor(n_members=2, persistent_outputs=True, max_epochs=60, random_state=4),
+        {"learning_rate": [0.01, 0.002], "dropout": [0.0, 0.2]},
+    ),
 }
 
 
@@ -105,8 +109,9 @@ def test_results_are_those_of_grid_search_in_float32_after_long_training(name: s
     estimator, grid = LONG[name]
     estimator = clone(estimator).set_params(device=device)
     assert estimator.precision == "float32"
-    theirs = GridSearchCV(estimator, grid, cv=3, scoring="neg_log_loss").fit(*rows)
-    ours = FleetSearchCV(estimator, grid, cv=3, scoring="neg_log_loss").fit(*rows)
+    scoring = "neg_log_loss" if is_classifier(estimator) else "r2"
+    theirs = GridSearchCV(estimator, grid, cv=3, scoring=scoring).fit(*rows)
+    ours = FleetSearchCV(estimator, grid, cv=3, scoring=scoring).fit(*rows)
     same_results(ours, theirs, 1e-12 if device == "cpu" else 1e-6)
     assert ours.best_params_ == theirs.best_params_
 

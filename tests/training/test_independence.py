@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -142,6 +143,67 @@ def test_threads_have_models_of_their_own(shape: Shape, loss: Loss, monkeypatch:
         torch.set_num_threads(before)
     assert_all_same(*results)
     assert not any("tabgnm-crew" in thread.name for thread in threading.enumerate())
+
+
+def rows(*sizes: int) -> list[Member]:
+    """Members with so many rows for training."""
+    return [Member(train=torch.arange(n), seed=i, learning_rate=0.01) for i, n in enumerate(sizes)]
+
+
+def validated(*sizes: int) -> list[Member]:
+    """Members with so many rows for validation."""
+    return [
+        replace(member, val=torch.arange(6000 - n, 6000)) for member, n in zip(rows(*[150] * 9), sizes, strict=False)
+    ]
+
+
+UNEVEN: dict[str, tuple[Shape, Loss, list[Member], dict[str, Any]]] = {
+    "one persistent output": (
+        GNMShape(6, 1, n_nodes=30, n_layers=3, persistent_outputs=True), SquaredError(), rows(150, 150, 150), {},
+    ),
+    "one output of a tied network": (
+        GNMShape(6, 1, n_nodes=30, n_layers=3, tied=True, clamp_inputs=True), SquaredError(), rows(150, 120, 90), {},
+    ),
+    "a last batch of one row": (
+        GNMShape(6, 2, n_nodes=30, n_layers=3, tied=True), SquaredError(), rows(129, 129, 97, 65), {"batch_size": 32},
+    ),
+    "one row and many classes": (MLPShape(6, 20, (30,)), CrossEntropy(0.1), rows(1, 1, 1), {}),
+    "one row for validation": (MLPShape(6, 20, (30,)), CrossEntropy(0.1), validated(1, 1, 1), {"patience": 5}),
+    "many rows for validation, and few": (BASE, CrossEntropy(), validated(5000, 4096, 100), {"patience": 5}),
+    "a full batch of many rows, and of few": (
+        GNMShape(6, 3, n_nodes=60, n_layers=3), CrossEntropy(), rows(6000, 100, 99), {"batch_size": 10_000},
+    ),
+    "many classes": (MLPShape(6, 140, (30,)), CrossEntropy(), rows(150, 150, 70), {}),
+    "many gates": (
+        GNMShape(6, 3, n_nodes=140, n_layers=3), CrossEntropy(),
+        [replace(member, l0=1e-3, learning_rate=0.03) for member in rows(60, 60, 60, 60)], {"max_epochs": 4},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_nor_does_it_where_rounding_could_differ(name: str, precision: str) -> None:
+    shape, loss, members, changes = UNEVEN[name]
+    table, how = table_for(loss, 6000, shape=shape), in_single_precision(loss, **({"precision": precision} | changes))
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)  # which share tensors in other places than two do
+    try:
+        together = train(shape, members, how, table)
+    finally:
+        torch.set_num_threads(before)
+    if name.startswith("a full batch"):  # the first one is so large that it is the same up to rounding only
+        together, members = together[1:], members[1:]
+    assert_all_same(together, [train(shape, [member], how, table)[0] for member in members])
+
+
+def test_gradients_that_are_infinite_are_those_of_a_model_alone() -> None:
+    start = {"weight_1": torch.zeros(1, 20), "bias_1": -torch.ones(20), "bias_2": torch.zeros(1)}
+    start["weight_2"] = torch.full((20, 1), 3e38)
+    table, how = Table(torch.ones(1, 1), torch.full((1, 1), 100.0)), in_single_precision(SquaredError(), batch_size=1)
+    shape, members = MLPShape(1, 1, (20,)), [Member(start=start, seed=i) for i in range(300)]
+    together = train(shape, members, how, table)
+    assert_same(together[7], train(shape, members[7:8], how, table)[0])
 
 
 @pytest.mark.parametrize("n_outputs", [1, 4, 12])

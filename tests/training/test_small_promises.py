@@ -163,6 +163,7 @@ def test_a_small_network_has_one_thread_and_a_large_one_all_and_both_leave_the_n
     try:
         for work in (10**9, 0):
             monkeypatch.setattr("tabgnm.training.lockstep._LARGEST_OF_ONE_THREAD", work)
+            monkeypatch.setattr("tabgnm.training.lockstep._ONE_THREAD_WORK", work)
             train(BASE, different_members(4), settings_for(max_epochs=1), callbacks=[Look()])
             assert torch.get_num_threads() == 2
     finally:
