@@ -79,25 +79,25 @@ def use_kernels(device: torch.device, kernels: GpuKernels) -> None:
 
 
 def _kernels_for(tensor: Tensor) -> GpuKernels | None:
-    if tensor.dim() < 3 or not tensor.is_cuda or tensor.dtype != torch.float32:
+    if not tensor.is_cuda or tensor.dim() < 3 or tensor.dtype != torch.float32:
         return None
     return _gpu_kernels.get(tensor.device) if _trains() else None
 
 
 def _is_another_routine(left: Tensor, right: Tensor) -> bool:
-    if left.dim() < 3 or not left.is_cpu or (left.shape[-2] > 1 and right.shape[-1] > 1):
+    if left.shape[-2] > 1 and right.shape[-1] > 1:
         return False
-    return left.shape[:-2].numel() == 1 and _trains()
+    return left.dim() > 2 and left.is_cpu and left.shape[:-2].numel() == 1 and _trains()
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Return left @ right, (s, k) @ (k, t), or stacks of them."""
-    kernels = _kernels_for(left)
+    kernels = _kernels_for(left) if left.is_cuda else None
     if kernels is not None:
         return kernels.product(left, right)
     if _is_another_routine(left, right):
         return torch.matmul(_twice(left), _twice(right))[:1]
-    return left @ right
+    return torch.bmm(left, right) if left.dim() == right.dim() == 3 else left @ right  # the second finds out more first
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -117,7 +117,9 @@ def product_into(left: Tensor, right: Tensor, out: Tensor) -> None:
     kernels = _kernels_for(left)
     if kernels is not None:
         kernels.product_into(left, right, out)
-    else:  # on a CPU torch would write into parts of a buffer one matrix at a time
+    elif len(left) == 1 and not _is_another_routine(left, right):
+        torch.bmm(left, right, out=out)
+    else:  # torch would write into parts of a buffer one matrix at a time
         out.copy_(product(left, right))
 
 
