@@ -2,9 +2,9 @@
 
 Several things depend on what stands beside a network in a stack. On a CPU torch computes element-wise functions for as
 many numbers at once as a vector register holds, and for those left over at the end one by one, some of them by another
-formula; and the product of a single pair of matrices is another routine than that of several pairs, if one of the two
-is a vector. On a GPU cuBLAS and torch choose by the size of everything in which order products and sums are added up;
-the trainer has kernels of its own for them.
+formula; and products with vectors are different routines for a single pair and for several, where NumPy calls the same
+one for each pair. On a GPU cuBLAS and torch choose by the size of everything in which order products and sums are
+added up; the trainer has kernels of its own for them.
 
 All of this is for the trainer, within `in_training`; elsewhere it would only take time.
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -84,10 +85,11 @@ def _kernels_for(tensor: Tensor) -> GpuKernels | None:
     return _gpu_kernels.get(tensor.device) if _trains() else None
 
 
-def _is_another_routine(left: Tensor, right: Tensor) -> bool:
-    if left.shape[-2] > 1 and right.shape[-1] > 1:
+def _is_for_numpy(left: Tensor, right: Tensor) -> bool:
+    """Whether one of two stacks on a CPU holds vectors."""
+    if left.shape[-2] > 1 and left.shape[-1] > 1 and right.shape[-1] > 1:
         return False
-    return left.dim() > 2 and left.is_cpu and left.shape[:-2].numel() == 1 and _trains()
+    return left.dim() > 2 and left.is_cpu and _trains()
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -95,8 +97,8 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     kernels = _kernels_for(left) if left.is_cuda else None
     if kernels is not None:
         return kernels.product(left, right)
-    if _is_another_routine(left, right):
-        return torch.matmul(_twice(left), _twice(right))[:1]
+    if _is_for_numpy(left, right):
+        return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
     return torch.bmm(left, right) if left.dim() == right.dim() == 3 else left @ right  # the second finds out more first
 
 
@@ -105,11 +107,7 @@ def add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     kernels = _kernels_for(left)
     if kernels is not None:
         return kernels.product(left, right, total)
-    if left.is_cpu and left.shape[-1] == 1:  # for which `baddbmm` has several routines, too
-        return product(left, right).add_(total)
-    if _is_another_routine(left, right):
-        return torch.baddbmm(_twice(total), _twice(left), _twice(right))[:1]
-    return torch.baddbmm(total, left, right)
+    return product(left, right).add_(total) if _is_for_numpy(left, right) else torch.baddbmm(total, left, right)
 
 
 def product_into(left: Tensor, right: Tensor, out: Tensor) -> None:
@@ -117,9 +115,7 @@ def product_into(left: Tensor, right: Tensor, out: Tensor) -> None:
     kernels = _kernels_for(left)
     if kernels is not None:
         kernels.product_into(left, right, out)
-    elif len(left) == 1 and not _is_another_routine(left, right):
-        torch.bmm(left, right, out=out)
-    else:  # torch would write into parts of a buffer one matrix at a time
+    else:  # on a CPU torch would write into parts of a buffer one matrix at a time
         out.copy_(product(left, right))
 
 
@@ -136,7 +132,3 @@ def sum_rows_into(values: Tensor, out: Tensor) -> None:
         kernels.sum_rows(values, out)
     else:
         torch.sum(values, dim=-2, out=out)
-
-
-def _twice(stack: Tensor) -> Tensor:
-    return stack.expand(2, *stack.shape[1:])

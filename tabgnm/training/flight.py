@@ -50,9 +50,9 @@ class Saver(Protocol):
 class _Threads:
     """One thread where more do not pay.
 
-    NumPy and torch have one each where models are shared out among threads, see `crews`. Theirs would keep each other
-    from the same cores; and in small steps a second one gains a fifth at most, and costs ten times the time if somebody
-    else uses its core.
+    NumPy has one because its threads and torch's would keep each other from the same cores. torch has one where models
+    are shared out among threads, see `crews`, and where steps are small: a second one gains a fifth at most, and costs
+    ten times the time if somebody else uses its core.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Flight:
         threads = _Threads()
         try:
             while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
-                threads.use_one(lockstep.one_thread, in_numpy=lockstep.in_numpy)
+                threads.use_one(lockstep.one_thread, in_numpy=not on_gpu)
                 runner.run(n_epochs)
                 n_epochs += 1
                 save = self.saver.wants(n_epochs)
