@@ -32,8 +32,8 @@ from tabgnm.training.flat_weights import FlatLayout
 if TYPE_CHECKING:
     Array = NDArray[Any]
 
+_silence = torch.ops.aten.threshold_backward.grad_input  # looked up once
 _LARGE_MATRIX = 20_000  # weights of a layer, from which on torch multiplies faster
-_SMALL_ARRAY = 4_000  # states of a layer, up to which two operations of NumPy are faster than one of torch
 
 
 def is_plain(shape: Shape) -> bool:
@@ -156,7 +156,6 @@ class _Scratch:
             source[:, -1] = 1  # the bias node
         self.messages = [*(source[:, :-1] for source in self.sources), np.empty((n, last, n_rows), dtype)]
         self.grads = [np.empty(message.shape, dtype) for message in self.messages]
-        self.masks = [np.empty(message.shape, bool) for message in self.messages]
 
 
 class _Views:
@@ -169,10 +168,10 @@ class _Views:
         self, matrices: list[Array], grad_matrices: list[Array], scratch: _Scratch, which: int | slice
     ) -> None:
         self.which = which
-        self.matrices, self.grad_matrices, self.sources, self.messages, self.grads, self._masks = (
+        self.matrices, self.grad_matrices, self.sources, self.messages, self.grads = (
             [array[which] for array in arrays]
             for arrays in (
-                matrices, grad_matrices, scratch.sources, scratch.messages, scratch.grads, scratch.masks,
+                matrices, grad_matrices, scratch.sources, scratch.messages, scratch.grads,
             )
         )  # fmt: skip
         self.transposed = [matrix.swapaxes(-2, -1) for matrix in self.matrices]
@@ -184,16 +183,11 @@ class _Views:
         self.tensors, self._grad_tensors = (
             [torch.from_numpy(array).mT for array in arrays] for arrays in (self.messages, self.grads)
         )
-        self._is_small = self.messages[0].size < _SMALL_ARRAY
 
     def silence(self, layer: int) -> None:
         """Set the gradients of nodes to 0 whose state is 0, whatever the gradient is."""
-        if self._is_small:
-            silent = np.less_equal(self.messages[layer], self.zero, out=self._masks[layer])
-            np.copyto(self.grads[layer], self.zero, where=silent)
-        else:
-            grads = self._grad_tensors[layer]
-            torch.ops.aten.threshold_backward.grad_input(grads, self.tensors[layer], 0, grad_input=grads)
+        grads = self._grad_tensors[layer]
+        _silence(grads, self.tensors[layer], 0, grad_input=grads)
 
 
 class _Rows:

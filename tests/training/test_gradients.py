@@ -215,7 +215,6 @@ def stacked(loss: Loss, shape: Shape, n_models: int, n_rows: int, seed: int) -> 
     few_batches,
     st.booleans(),
     st.sampled_from([0, 20, 20_000]),
-    st.sampled_from([0, 4_000]),
 )
 @settings(max_examples=200)
 def test_the_step_in_numpy_is_message_passing(
@@ -226,7 +225,6 @@ def test_the_step_in_numpy_is_message_passing(
     batches: list[int],
     with_dropout: bool,
     large: int,
-    small: int,
 ) -> None:
     torch.manual_seed(seed)
     layout = FlatLayout(shape)
@@ -234,8 +232,7 @@ def test_the_step_in_numpy_is_message_passing(
     grad, expected = (torch.full_like(flat, torch.nan) for _ in range(2))
     parameters = layout.views(flat)
     every = slice(0, n_models)
-    # From where on products, and operations on states, are torch's.
-    with mock.patch.multiple(plain_step, _LARGE_MATRIX=large, _SMALL_ARRAY=small):
+    with mock.patch.object(plain_step, "_LARGE_MATRIX", large):  # from which on products are torch's
         plain = PlainStep(layout, flat, grad, loss)
         for n_rows in batches:  # its buffers are used again
             x, y, weights = stacked(loss, shape, n_models, n_rows, seed)
