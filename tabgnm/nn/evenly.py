@@ -98,7 +98,8 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     if kernels is not None:
         return kernels.product(left, right)
     if _is_for_numpy(left, right):
-        return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
+        with np.errstate(all="ignore"):  # the trainer notices a model that diverges
+            return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
     return torch.bmm(left, right) if left.dim() == right.dim() == 3 else left @ right  # the second finds out more first
 
 
