@@ -145,7 +145,7 @@ def test_the_gradient_of_a_step_is_autograds(
         models = train(shape, members, how, table, chunk_size=n_models)
 
     # The fleet trains those with the most rows first, and takes the steps of those with equally many together.
-    sizes = [len(member.train) for member in members]  # type: ignore[arg-type]
+    sizes = [len(member.train) for member in members if member.train is not None]
     n_steps = [-(-size // batch_size) for size in sizes]
     order = sorted(range(n_models), key=lambda i: -sizes[i])
     layout = FlatLayout(shape, gates=with_l0, align_rows=ALIGN)
