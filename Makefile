@@ -12,10 +12,10 @@ INSTALLED_BENCH := $(VENV)/.installed-bench
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format test-slow test-gpu bench lock clean
+.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu bench lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## train fleets of GNMs and MLPs on two small data sets, compare them, draw a picture
 	$(VENV_PYTHON) -m tabgnm demo
@@ -33,6 +33,12 @@ types: $(INSTALLED)  ## check types
 format: $(INSTALLED)  ## format the code, fix what can be fixed
 	$(VENV_PYTHON) -m ruff check --fix .
 	$(VENV_PYTHON) -m ruff format .
+
+test-portable: $(INSTALLED)  ## the numerically sensitive tests under other instruction sets and thread counts
+	$(VENV_PYTHON) .ci/portable.py
+
+test-portable-short: $(INSTALLED)  ## two of these settings, for CI
+	$(VENV_PYTHON) .ci/portable.py --short
 
 test-slow: $(INSTALLED)  ## the tests that take longer
 	$(VENV_PYTHON) -m pytest -m "slow and not gpu"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from benchmarks.timing import Options, median_seconds
-from tabgnm.nn import GNMShape
+from benchmarks.timing import EpochTime, Options, median_seconds, seconds
+from tabgnm.nn import EmbeddedShape, GNMShape
 
 FLOAT = 4  # bytes
 MEGABYTE = 1 << 20
@@ -80,3 +81,28 @@ def work_of_epoch(shape: GNMShape, n_models: int, n_train: int, n_val: int, batc
     numbers += parameters + n_val * (2 * hidden + shape.n_inputs)
     held = 4 * parameters + batch_size * 2 * hidden  # weights, gradient, Adam's two averages, states
     return Work(n_models * operations, n_models * numbers * FLOAT, n_models * held * FLOAT)
+
+
+def operations_of_embedded_epoch(shape: EmbeddedShape, n_models: int, n_train: int, n_val: int) -> int:
+    """Count the operations of the matrix products in an epoch of M networks behind embeddings.
+
+    As in `work_of_epoch`, but the first layer needs the gradient of its inputs too: they are learned. So do the
+    products that mix the basis functions of numbers. Cosines, lookups and Adam are not counted.
+    """
+    sizes = shape.parameter_shapes()
+    weights = sum(math.prod(size) for name, size in sizes.items() if name.startswith(("weight", "embed_weight")))
+    return n_models * weights * (6 * n_train + 2 * n_val)
+
+
+def product_sampler(sizes: tuple[int, int, int, int], options: Options) -> Callable[[], EpochTime]:
+    """Prepare timing `torch.bmm` on M products of (a, b) by (b, c), in turns with what trains."""
+    n_products, a, b, c = sizes
+    left, right = torch.randn(n_products, a, b), torch.randn(n_products, b, c)
+    out = torch.empty(n_products, a, c)
+
+    def taken(calls: int) -> float:
+        return seconds(lambda: [torch.bmm(left, right, out=out) for _ in range(calls)], "cpu") / calls
+
+    taken(3)  # warm-up
+    calls = max(1, round(options.seconds_per_sample / taken(3)))
+    return lambda: EpochTime(taken(calls))

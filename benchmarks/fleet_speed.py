@@ -1,4 +1,4 @@
-"""Time per model and epoch: our fleet, the authors' loop, JAX and scikit-learn, on Car-sized data."""
+"""The networks of the paper, time per model and epoch: our fleet, the authors' loop, JAX, scikit-learn; Car's size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _cell(data: Rows, n_models: int, n_nodes: int, n_layers: int, options: Optio
 
     for name, precision in OURS[device].items():
         fleets[name] = epoch_sampler(our_fleet.trainer(shape, data, n_models, device, precision), options)
-    for name, precision in JAX[device].items() if _has_jax(device) else ():
+    for name, precision in JAX[device].items() if has_jax(device) else ():
         from benchmarks.jax_fleet import JaxFleet
 
         fleet = JaxFleet(shape, data, n_models, device, precision)
@@ -59,21 +59,22 @@ def _cell(data: Rows, n_models: int, n_nodes: int, n_layers: int, options: Optio
         "n_nodes": n_nodes,
         "n_layers": n_layers,
         "seconds_per_model_and_epoch": per_model,
-        "ratio_to_ours": {name: value / per_model[_like(name)] for name, value in per_model.items()},
+        "ratio_to_ours": {name: value / per_model[like(name)] for name, value in per_model.items()},
         "set_up_seconds": {name: compile_seconds.get(name, time.set_up) for name, time in times.items()},
     }
 
 
-def _like(name: str) -> str:
-    """Which of our times a competitor is compared with."""
-    return "ours, tf32" if name.endswith("tf32") else "ours"
+def like(name: str) -> str:
+    """Which of our times a competitor is compared with: "ours, tf32" for "JAX, tf32"."""
+    _, comma, variant = name.partition(",")
+    return "ours" + comma + variant
 
 
-def _has_jax(device: str) -> bool:
+def has_jax(device: str) -> bool:
     try:
         from benchmarks import jax_fleet
 
-        return jax_fleet.jax_device(device) is not None
+        return bool(jax_fleet.jax_devices(device))
     except (ImportError, RuntimeError):  # RuntimeError: JAX is there, but not for this device
         return False
 
@@ -84,7 +85,7 @@ def _print(n_models: int, cells: list[dict[str, Any]], device: str) -> None:
 
     ours, competitors = list(OURS[device]), [*OTHERS[device], *JAX[device]]
     rows = [line(name, name, "seconds_per_model_and_epoch", duration) for name in ours + competitors]
-    rows += [line(f"{name} / {_like(name)}", name, "ratio_to_ours", ratio) for name in competitors]
+    rows += [line(f"{name} / {like(name)}", name, "ratio_to_ours", ratio) for name in competitors]
     rows += [line(f"set-up of {name}, once", name, "set_up_seconds", duration) for name in ours]
     rows += [line(f"compilation of {name}, once", name, "set_up_seconds", duration) for name in JAX[device]]
     header = ["", *(f"n={cell['n_nodes']} K={cell['n_layers']}" for cell in cells)]

@@ -2,44 +2,66 @@
 
 Meant as the strongest competitor there is for this work. It has the compact weights of `tabgnm.nn`, so no arithmetic is
 wasted; the state is donated, so the update happens in place; a fleet's epoch is one compiled program, so Python costs
-nothing; and it never waits for a result until the last epoch is under way.
+nothing; and it never waits for a result until the last epoch is under way. On a CPU the models are divided between as
+many JAX devices as there are cores, each of which trains its own without waiting for the others.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from typing import Any, Literal
 
+from benchmarks.timing import n_cores
+
 # Or JAX takes most of the GPU's memory at its first call, and leaves none to the other competitors.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# One device per core; JAX reads this at its first call.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={n_cores()}"
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from benchmarks.jax_embedding import embed
 from benchmarks.synthetic import Rows
-from tabgnm.nn import GNMShape
+from tabgnm.nn import EmbeddedShape, GNMShape
 
 # "default" multiplies float32 as TF32 on a GPU that can; "highest" is float32 proper. On a CPU they are the same.
 Precision = Literal["default", "highest"]
 Parameters = dict[str, jax.Array]
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+BY_MODEL, WHOLE = PartitionSpec("models"), PartitionSpec()
 
 
-def jax_device(device: str) -> jax.Device:
-    """Give JAX's name for a device of torch; RuntimeError if JAX is not installed for it."""
-    return jax.devices("gpu" if device == "cuda" else "cpu")[0]
+def jax_devices(device: str) -> list[jax.Device]:
+    """Give JAX's names for a device of torch: one GPU, or the cores; RuntimeError if JAX is not installed for it."""
+    return jax.devices("gpu")[:1] if device == "cuda" else jax.devices("cpu")
 
 
-def forward(parameters: Parameters, x: jax.Array, n_layers: int, precision: Precision = "default") -> jax.Array:
-    """Give the outputs of one GNM, from parameters named and shaped as `GNMShape.parameter_shapes` says."""
-    states = x
-    for layer in range(1, n_layers + 1):
+def forward(
+    shape: GNMShape | EmbeddedShape,
+    parameters: Parameters,
+    x: jax.Array,
+    precision: Precision = "default",
+    dropout: float = 0.0,
+    key: jax.Array | None = None,
+) -> jax.Array:
+    """Give the outputs of one network, from parameters named and shaped as `shape.parameter_shapes` says.
+
+    Dropout acts where ours does, in all layers but the last, if there is a `key` for its draws.
+    """
+    states = embed(shape.embedding, parameters, x, precision) if isinstance(shape, EmbeddedShape) else x
+    for layer in range(1, shape.n_layers + 1):
         states = jnp.dot(states, parameters[f"weight_{layer}"], precision=precision) + parameters[f"bias_{layer}"]
-        if layer < n_layers:
+        if layer < shape.n_layers:
             states = jax.nn.relu(states)
+            if dropout and key is not None:
+                kept = jax.random.bernoulli(jax.random.fold_in(key, layer), 1 - dropout, states.shape)
+                states = jnp.where(kept, states / (1 - dropout), 0)
     return states
 
 
@@ -48,52 +70,78 @@ class JaxFleet:
 
     def __init__(
         self,
-        shape: GNMShape,
+        shape: GNMShape | EmbeddedShape,
         data: Rows,
         n_models: int,
         device: str,
         precision: Precision = "default",
         batch_size: int = 64,
         learning_rate: float = 1e-3,
+        dropout: float = 0.0,
     ) -> None:
         self.shape, self.n_models, self.precision, self.batch_size = shape, n_models, precision, batch_size
-        self.device = jax_device(device)
+        self.dropout = dropout
+        available = jax_devices(device)
+        per_device = math.ceil(n_models / len(available))
+        devices = available[: math.ceil(n_models / per_device)]
+        # Devices get equally many. What is added to 25 models on 2 cores costs nothing: one of them has 13 anyway.
+        self.n_stacked = per_device * len(devices)
+        mesh = Mesh(np.array(devices), "models")
+        self._by_model, whole = NamedSharding(mesh, BY_MODEL), NamedSharding(mesh, WHOLE)
+
         table = (data.x.numpy(), data.y.numpy().astype(np.int32))
-        rows = [np.tile(part.numpy().astype(np.int32), (n_models, 1)) for part in (data.train, data.val)]
-        rates = np.full(n_models, learning_rate, dtype=np.float32)
+        rows = [np.tile(part.numpy().astype(np.int32), (self.n_stacked, 1)) for part in (data.train, data.val)]
+        rates = np.full(self.n_stacked, learning_rate, dtype=np.float32)
         # Everything that can differ between models has a leading axis M: the state, the rows, the learning rate.
-        self.inputs = jax.device_put((*table, *rows, rates), self.device)
-        one_epoch = jax.vmap(self._epoch, in_axes=(0, None, None, 0, 0, 0))
+        self.inputs = (*jax.device_put(table, whole), *jax.device_put((*rows, rates), self._by_model))
+        one_epoch = jax.shard_map(
+            jax.vmap(self._epoch, in_axes=(0, None, None, 0, 0, 0)),
+            mesh=mesh,
+            in_specs=(BY_MODEL, WHOLE, WHOLE, BY_MODEL, BY_MODEL, BY_MODEL),
+            out_specs=BY_MODEL,
+        )
         start = time.perf_counter()
         self._compiled = jax.jit(one_epoch, donate_argnums=0).lower(self.new_state(), *self.inputs).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def new_state(self) -> dict[str, Any]:
-        """Draw as `init="paper"` does; the numbers come from NumPy so that drawing needs no compilation."""
+        """Draw as `shape.draws` says; the numbers come from NumPy so that drawing needs no compilation."""
         random = np.random.default_rng(0)
-        scale = np.float32(2**0.5 / self.shape.n_nodes)
-        sizes = {name: (self.n_models, *size) for name, size in self.shape.parameter_shapes().items()}
+        sizes = {name: (self.n_stacked, *size) for name, size in self.shape.parameter_shapes().items()}
+        weights = {}
+        for name, draw in self.shape.draws().items():
+            if draw.kind == "normal":
+                numbers = random.standard_normal(sizes[name], dtype=np.float32)
+            elif draw.kind == "uniform":
+                numbers = 2 * random.random(sizes[name], dtype=np.float32) - 1
+            else:
+                numbers = np.ones(sizes[name], dtype=np.float32)
+            weights[name] = numbers * np.float32(draw.scale)
         state = {
-            "weights": {name: random.standard_normal(size, dtype=np.float32) * scale for name, size in sizes.items()},
+            "weights": weights,
             "mean": {name: np.zeros(size, dtype=np.float32) for name, size in sizes.items()},
             "square": {name: np.zeros(size, dtype=np.float32) for name, size in sizes.items()},
-            "steps": np.zeros(self.n_models, dtype=np.float32),
-            "key": random.integers(2**32, size=(self.n_models, 2), dtype=np.uint32),  # raw threefry keys
+            "steps": np.zeros(self.n_stacked, dtype=np.float32),
+            "key": random.integers(2**32, size=(self.n_stacked, 2), dtype=np.uint32),  # raw threefry keys
         }
-        return jax.device_put(state, self.device)
+        return jax.device_put(state, self._by_model)
 
     def train(self, epochs: int) -> np.ndarray:
         """Train new models; gives the training and validation loss of every epoch and model, (epochs, 2, M)."""
+        return self.trained(epochs)[1]
+
+    def trained(self, epochs: int) -> tuple[Parameters, np.ndarray]:
+        """Train new models; gives their weights, stacked, and the losses as `train` does."""
         state = self.new_state()
         losses = []
         for _ in range(epochs):
             state, loss = self._compiled(state, *self.inputs)
             losses.append(loss)
         jax.block_until_ready(state)
-        return np.array([np.stack(pair) for pair in jax.device_get(losses)])
+        return state["weights"], np.array([np.stack(pair)[:, : self.n_models] for pair in jax.device_get(losses)])
 
-    def _loss(self, weights: Parameters, x: jax.Array, y: jax.Array) -> jax.Array:
-        outputs = forward(weights, x, self.shape.n_layers, self.precision)
+    def _loss(self, weights: Parameters, x: jax.Array, y: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        outputs = forward(self.shape, weights, x, self.precision, self.dropout, key)
         # A product with the one-hot target fuses; picking the entries would need a scatter in the backward pass.
         return -(jax.nn.log_softmax(outputs) * jax.nn.one_hot(y, self.shape.n_outputs)).sum(axis=-1).mean()
 
@@ -101,26 +149,31 @@ class JaxFleet:
         self, state: dict[str, Any], x: jax.Array, y: jax.Array, train: jax.Array, val: jax.Array, rate: jax.Array
     ) -> tuple[dict[str, Any], tuple[jax.Array, jax.Array]]:
         """Train one model for one epoch; vmap makes it M models."""
-        key, shuffle = jax.random.split(jax.random.wrap_key_data(state["key"]))
+        key, shuffle, drop = jax.random.split(jax.random.wrap_key_data(state["key"]), 3)
         rows = jax.random.permutation(shuffle, train)
         n_full = len(rows) // self.batch_size
         in_full = n_full * self.batch_size
         batches, rest = rows[:in_full].reshape(n_full, self.batch_size), rows[in_full:]
 
-        def step(carry: dict[str, Any], batch: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-            return self._step(carry, x[batch], y[batch], rate)
+        def step(carry: dict[str, Any], one: tuple[jax.Array, jax.Array]) -> tuple[dict[str, Any], jax.Array]:
+            batch, number = one
+            # Without dropout nothing asks for the key, and the compiler removes it.
+            return self._step(carry, x[batch], y[batch], rate, jax.random.fold_in(drop, number))
 
-        carry, losses = jax.lax.scan(step, {name: state[name] for name in state if name != "key"}, batches)
+        carry = {name: state[name] for name in state if name != "key"}
+        carry, losses = jax.lax.scan(step, carry, (batches, jnp.arange(n_full)))
         total = losses.sum() * self.batch_size
         if len(rest):
-            carry, loss = step(carry, rest)
+            carry, loss = step(carry, (rest, n_full))
             total += loss * len(rest)
         val_loss = self._loss(carry["weights"], x[val], y[val])
         return {**carry, "key": jax.random.key_data(key)}, (total / len(rows), val_loss)
 
-    def _step(self, carry: dict[str, Any], x: jax.Array, y: jax.Array, rate: jax.Array) -> tuple[dict, jax.Array]:
+    def _step(
+        self, carry: dict[str, Any], x: jax.Array, y: jax.Array, rate: jax.Array, key: jax.Array
+    ) -> tuple[dict, jax.Array]:
         """Adam, on one batch of one model."""
-        loss, gradients = jax.value_and_grad(self._loss)(carry["weights"], x, y)
+        loss, gradients = jax.value_and_grad(self._loss)(carry["weights"], x, y, key)
         steps = carry["steps"] + 1
         mean = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, carry["mean"], gradients)
         square = jax.tree.map(lambda s, g: BETA_2 * s + (1 - BETA_2) * g * g, carry["square"], gradients)

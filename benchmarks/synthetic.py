@@ -26,6 +26,23 @@ def classification(n_train: int, n_val: int, n_inputs: int, n_classes: int, seed
     return Rows(x, y, torch.arange(n_train), torch.arange(n_train, n_rows))
 
 
+def numbers_and_categories(n_train: int, n_val: int, n_numeric: int, levels: tuple[int, ...], seed: int = 0) -> Rows:
+    """Standard normal numbers, then the codes of categories, and two classes that depend on all of them."""
+    generator = torch.Generator().manual_seed(seed)
+    n_rows = n_train + n_val
+    numbers = torch.randn(n_rows, n_numeric, generator=generator)
+    score = numbers.sin().sum(dim=1)
+    codes = []
+    for n_levels in levels:
+        code = torch.randint(n_levels, (n_rows,), generator=generator)
+        score += torch.randn(n_levels, generator=generator)[code]
+        codes.append(code.float())
+    y = (score > score.median()).long()
+    return Rows(
+        torch.stack([*numbers.unbind(dim=1), *codes], dim=1), y, torch.arange(n_train), torch.arange(n_train, n_rows)
+    )
+
+
 def regression(n_train: int, n_val: int, n_inputs: int, seed: int = 0) -> Rows:
     """Standard normal inputs and a linear target with noise."""
     generator = torch.Generator().manual_seed(seed)

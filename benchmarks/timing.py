@@ -28,6 +28,7 @@ class Options:
     output: Path
     repeats: int = 5
     seconds_per_sample: float = 0.5  # how long a timed stretch should last: the clock and the scheduler must not matter
+    before: Path | None = None  # another checkout of this repository, to compare with
 
 
 def synchronise(device: str) -> None:
@@ -143,14 +144,19 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[objec
             print("  " + "  ".join("-" * width for width in widths))
 
 
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine(device: str) -> dict[str, Any]:
     """Describe where and on what a benchmark runs."""
     description: dict[str, Any] = {
         "date": datetime.now(timezone.utc).isoformat(timespec="minutes"),
-        "commit": _commit(),
+        "commit": commit_of(ROOT),
         "device": device,
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": n_cores(),
         "torch_threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "system": platform.system(),
@@ -175,15 +181,15 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _commit() -> str | None:
+def commit_of(checkout: Path) -> str | None:
     """The commit measured, with "+" if the files differ from it; None outside a checkout."""
     try:
-        commit = _git("rev-parse", "--short", "HEAD")
-        return commit + ("+" if _git("status", "--porcelain", "--", "tabgnm", "benchmarks") else "")
+        commit = _git(checkout, "rev-parse", "--short", "HEAD")
+        return commit + ("+" if _git(checkout, "status", "--porcelain", "--", "tabgnm", "benchmarks") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+def _git(checkout: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=checkout, capture_output=True, text=True, check=True)
     return done.stdout.strip()

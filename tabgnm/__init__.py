@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
 
-# Who wants to read what the package logs sets up logging; without that, Python would print warnings by itself.
+# Applications configure logging; without a handler, Python would print warnings to stderr.
 logging.getLogger("tabgnm").addHandler(logging.NullHandler())
 
-# Public name -> the module it comes from; a module that is public itself maps to itself.
-# A new name is one line here, and its import below shows type checkers the same thing.
+# Public name -> the module that defines it; a public module maps to itself. The imports below repeat these names for
+# type checkers.
 _LAZY = {
     "FleetSearchCV": "tabgnm.estimators",
     "GNMClassifier": "tabgnm.estimators",
@@ -28,7 +28,7 @@ _LAZY = {
     "MLPClassifier": "tabgnm.estimators",
     "MLPRegressor": "tabgnm.estimators",
     "estimators": "tabgnm.estimators",
-    "load": "tabgnm.modelfile",
+    "load": "tabgnm.estimators",
     "datasets": "tabgnm.datasets",
     "nn": "tabgnm.nn",
     "paper": "tabgnm.paper",
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from tabgnm.estimators import GNMRegressor as GNMRegressor
     from tabgnm.estimators import MLPClassifier as MLPClassifier
     from tabgnm.estimators import MLPRegressor as MLPRegressor
-    from tabgnm.modelfile import load as load
+    from tabgnm.estimators import load as load
 else:
-    # Hidden from type checkers, for which a module-level __getattr__ would make every misspelt name valid.
+    # Hidden from type checkers, which would accept any misspelt name with a module-level __getattr__.
     def __getattr__(name: str) -> object:
         if name not in _LAZY:
             raise AttributeError(f"module 'tabgnm' has no attribute {name!r}; public names are {sorted(__all__)}")
         home = importlib.import_module(_LAZY[name])
         value = home if home.__name__ == f"tabgnm.{name}" else getattr(home, name)
-        globals()[name] = value  # so that the next access does not come here
+        globals()[name] = value  # the next access does not call __getattr__
         return value
 
 

@@ -1,12 +1,23 @@
 """The competitors that the benchmarks measure compute what they claim to."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from benchmarks import ceilings, gnm_vs_mlp, synthetic
+from benchmarks import __main__ as command_line
+from benchmarks import ceilings, default_networks, gnm_vs_mlp, synthetic
 from benchmarks.authors_loop import AuthorsGNM, authors_mlp, seconds_per_epoch
 from benchmarks.forward_cost import literal_forward
-from tabgnm.nn import GNM, MLP, GNMShape, cross_entropy
+from benchmarks.older_checkout import FleetTask, OlderCheckout
+from benchmarks.timing import ROOT
+from tabgnm import GNMClassifier
+from tabgnm.nn import GNM, MLP, EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, cross_entropy
+from tabgnm.nn.losses import CrossEntropy
+from tabgnm.training import Fleet, FleetSettings, Member, Table
 
 SIZES = [(4, 3, 20, 2), (4, 3, 20, 3), (21, 4, 50, 2)]  # inputs, outputs, nodes, layers
 
@@ -50,7 +61,7 @@ def test_the_jax_forward_is_our_forward(sizes: tuple[int, int, int, int]) -> Non
 
     net, x = machine_and_rows(*sizes)
     weights = {name: value.detach().numpy() for name, value in net.named_parameters()}
-    outputs = jax_fleet.forward(weights, x.numpy(), net.shape.n_layers, "highest")
+    outputs = jax_fleet.forward(net.shape, weights, x.numpy(), "highest")
     torch.testing.assert_close(torch.tensor(outputs.tolist()), net(x).detach(), atol=1e-5, rtol=1e-5)
 
 
@@ -59,8 +70,9 @@ def test_the_jax_fleet_learns_with_batches_that_do_not_divide_the_rows() -> None
     from benchmarks.jax_fleet import JaxFleet
 
     data = synthetic.classification(n_train=100, n_val=20, n_inputs=6, n_classes=3)
-    losses = JaxFleet(GNMShape(6, 3, 30, 2), data, n_models=2, device="cpu", learning_rate=0.01).train(epochs=15)
-    assert losses.shape == (15, 2, 2)
+    # Three, which two cores cannot share equally.
+    losses = JaxFleet(GNMShape(6, 3, 30, 2), data, n_models=3, device="cpu", learning_rate=0.01).train(epochs=15)
+    assert losses.shape == (15, 2, 3)
     assert (losses[-1] < losses[0]).all()
     assert losses[-1, 0, 0] != losses[-1, 0, 1]  # every model has its own seed
 
@@ -85,6 +97,68 @@ def test_the_jax_fleet_takes_the_steps_that_torch_adam_takes() -> None:
         optimiser.step()
         expected.append([loss.item(), cross_entropy(net(data.x[data.val]), data.y[data.val]).item()])
     torch.testing.assert_close(torch.tensor(fleet.train(5)[:, :, 1].tolist()), torch.tensor(expected))
+
+
+@pytest.mark.parametrize("table", default_networks.TABLES)
+def test_the_jax_forward_is_that_of_our_default_network(table: str) -> None:
+    pytest.importorskip("jax", reason="only `make bench` installs JAX")
+    from benchmarks import jax_fleet
+
+    shape, x = default_networks.network(table), default_networks.rows(table, quick=True).x[:50]
+    net = EmbeddedNetwork(shape.embedding, shape.body, generator=torch.Generator().manual_seed(0)).eval()
+    weights = {name: value.detach().numpy() for name, value in net.named_parameters()}
+    outputs = jax_fleet.forward(shape, weights, x.numpy(), "highest")
+    torch.testing.assert_close(torch.tensor(outputs.tolist()), net(x).detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_the_jax_fleet_steps_as_our_fleet_does_with_embeddings() -> None:
+    pytest.importorskip("jax", reason="only `make bench` installs JAX")
+    from benchmarks.jax_fleet import JaxFleet
+
+    embedding = InputEmbedding(n_plain=0, n_numeric=2, levels=(4, 3), level_dim=2)
+    shape = EmbeddedShape(embedding, GNMShape(embedding.n_outputs, 2, n_nodes=30, n_layers=3, init="kaiming"))
+    # All rows in one batch: then shuffling changes nothing, and an epoch is a step.
+    data = synthetic.numbers_and_categories(64, 20, embedding.n_numeric, embedding.levels)
+    theirs = JaxFleet(shape, data, n_models=2, device="cpu", learning_rate=0.01)
+    first = {name: torch.tensor(values[1].tolist()) for name, values in theirs.new_state()["weights"].items()}
+    member = Member(train=data.train, learning_rate=0.01, start=first)
+    for n_steps in (1, 3):
+        ours = Fleet(shape, [member], FleetSettings(loss=CrossEntropy(), max_epochs=n_steps)).fit(Table(data.x, data.y))
+        stepped = {name: torch.tensor(values[1].tolist()) for name, values in theirs.trained(n_steps)[0].items()}
+        for name, values in ours.models[0].parameters.items():
+            assert not torch.equal(values, first[name])
+            # Adam's step is as long for a tiny gradient as for a large one, and rounding makes up half of the tiniest.
+            torch.testing.assert_close(stepped[name], values, atol=1e-4, rtol=1e-4)
+
+
+def test_dropout_in_jax_acts_in_training_only_and_keeps_the_mean() -> None:
+    jax = pytest.importorskip("jax", reason="only `make bench` installs JAX")
+    from benchmarks import jax_fleet
+
+    # A single row, and weights of 1 from 30 inputs to 200 nodes to an output: it counts the nodes that are kept.
+    shape = GNMShape(30, 1, n_nodes=201, n_layers=2)
+    weights = {name: np.full(size, 1.0, np.float32) for name, size in shape.parameter_shapes().items()}
+    x = np.zeros((1, 30), np.float32)
+    kept = [
+        jax_fleet.forward(shape, weights, x, dropout=0.1, key=jax.random.key(seed)).item() - 1 for seed in range(50)
+    ]
+    assert jax_fleet.forward(shape, weights, x, dropout=0.1).item() == 201
+    assert len(set(kept)) > 5
+    assert np.mean(kept) == pytest.approx(200, rel=0.02)
+
+
+@pytest.mark.parametrize("table", default_networks.TABLES)
+def test_the_default_networks_are_those_of_the_estimators(table: str) -> None:
+    n_numeric, levels = default_networks.TABLES[table]
+    data = default_networks.rows(table, quick=True)
+    frame = {f"number {i}": data.x[:, i].numpy() for i in range(n_numeric)}
+    frame |= {f"category {i}": [f"{code:g}" for code in data.x[:, n_numeric + i]] for i in range(len(levels))}
+    model = GNMClassifier(n_members=1, max_epochs=1, random_state=0).fit(pd.DataFrame(frame), data.y.numpy())
+    ours, theirs = default_networks.network(table), model.members_[0].shape
+    # With two classes an estimator has one output, and its categories have a level for what is unknown.
+    assert replace(theirs.body, n_outputs=2) == ours.body
+    assert replace(theirs.embedding, levels=levels) == ours.embedding
+    assert len(theirs.embedding.levels) == len(levels)
 
 
 @pytest.mark.parametrize("kind", ["gnm", "mlp"])
@@ -122,3 +196,29 @@ def test_the_floor_counts_every_row_and_model() -> None:
     work = ceilings.work_of_epoch(shape, n_models=3, n_train=64, n_val=0)
     assert work.operations == 3 * 64 * (4 * 27 + 2 * 9)
     assert ceilings.work_of_epoch(shape, n_models=1, n_train=64, n_val=0).bytes_moved * 3 == work.bytes_moved
+
+
+def test_the_operations_of_embedded_networks_are_three_products_per_weight() -> None:
+    embedding = InputEmbedding(n_plain=0, n_numeric=2, n_basis=5, numeric_dim=3, levels=(4,), level_dim=2)
+    shape = EmbeddedShape(embedding, GNMShape(10, 1, n_nodes=20, n_layers=2))
+    weights = 2 * 5 * 3 + 10 * 19 + 19 * 1
+    assert ceilings.operations_of_embedded_epoch(shape, n_models=3, n_train=64, n_val=0) == 3 * 64 * 6 * weights
+    assert ceilings.operations_of_embedded_epoch(shape, n_models=1, n_train=0, n_val=8) == 8 * 2 * weights
+
+
+def test_the_benchmark_of_fleets_includes_the_default_network_once() -> None:
+    assert command_line.without_groups(["fleet", "fleet-default"]) == ["fleet-paper", "fleet-default"]
+
+
+@pytest.mark.slow
+def test_another_checkout_is_measured_in_a_process_of_its_own() -> None:
+    task = FleetTask("8 numbers", 2, "cpu", "float32", 0.0, quick=True, seconds_per_sample=0.001)
+    with OlderCheckout(ROOT) as checkout:
+        time = checkout.sampler(task)()
+    assert time.set_up is not None
+    assert checkout._process.returncode == 0
+
+
+def test_another_checkout_needs_a_checkout(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no tabgnm/__init__\.py"):
+        OlderCheckout(tmp_path)

@@ -87,10 +87,10 @@ OUTPUT = Path("paper-results")
 
 # What is left after Ctrl-C.
 _STORED = "what was done is stored, and the same command goes on from there"
-_NOT_STORED = "nothing of it is kept, and the same command begins anew"
+_NOT_STORED = "nothing of it is kept, and the same command starts over"
 _PARTLY_STORED = (
     "what was trained for tables and curves is stored, and the same command goes on from there; running times and "
-    "sparse machines begin anew"
+    "sparse machines start over"
 )
 _MERGED = "stores that were named as merged are, and the same command merges the rest"
 _ONLY_LOOKED = "a dry run leaves nothing behind"

@@ -19,7 +19,7 @@ from tabgnm.paper.engines import Engine
 from tabgnm.paper.estimate import NO_WORK, in_words, measure_speed
 from tabgnm.paper.output import Page, TextTable, provenance, write_page
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting, Unit
-from tabgnm.paper.run import Plan, Progress, data_sets, missing_units, plan, run
+from tabgnm.paper.run import ExperimentPlan, Progress, data_sets, missing_units, plan, run
 from tabgnm.paper.runtime import measure_runtimes, runtime_tasks
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.sparse import learn_sparse_machines
@@ -230,7 +230,7 @@ def _say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _list_work(console: Console, own: Plan, todo: list[Unit], options: Options, engine: Engine) -> None:
+def _list_work(console: Console, own: ExperimentPlan, todo: list[Unit], options: Options, engine: Engine) -> None:
     """What `--dry-run` shows."""
     speed = measure_speed(options.device) if todo else NO_WORK
     n_jobs = engine.n_workers or 1

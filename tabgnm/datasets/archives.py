@@ -52,7 +52,7 @@ def open_member(archive: Path, member: str, where: str) -> Iterator[IO[str]]:
             stream = _find(archive, member, where, stack)
             yield cast("IO[str]", io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
         except DAMAGE as error:
-            raise DatasetContentError(f"{where} is damaged ({error}); get it anew") from error
+            raise DatasetContentError(f"{where} is damaged ({error}); get it again") from error
 
 
 def _find(archive: Path, member: str, where: str, stack: ExitStack) -> IO[bytes]:
@@ -71,7 +71,7 @@ def _find(archive: Path, member: str, where: str, stack: ExitStack) -> IO[bytes]
             return _decompressed(cast("IO[bytes]", tar.extractfile(stored)), stored, stack)
     else:
         raise DatasetContentError(
-            f"{where} is neither a zip nor a tar file: it was cut short, or is something else; get it anew"
+            f"{where} is neither a zip nor a tar file: it was cut short, or is something else; get it again"
         )
     raise DatasetContentError(f"{where} has no file {member!r}; it holds {', '.join(names) or 'nothing'}")
 

@@ -109,7 +109,7 @@ def read_cached(spec: DatasetSpec, cached: CachedFile, *, verify: bool) -> Colum
         with gzip.open(io.BytesIO(content), "rt", encoding="utf-8", newline="") as text:
             return read_columns(text, Delimited(), spec.kinds(), where=str(cached.path), max_rows=None)
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DatasetContentError(f"{cached.path} is damaged ({error}); remove it to get it anew") from error
+        raise DatasetContentError(f"{cached.path} is damaged ({error}); remove it to get it again") from error
 
 
 def _cells(values: NDArray[Any]) -> list[Any]:

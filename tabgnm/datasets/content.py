@@ -89,7 +89,7 @@ def check_content(spec: DatasetSpec, columns: Columns, where: str) -> Checked:
         if actual != expected:
             raise DatasetContentError(
                 f"{where} has {actual:,} {what}, but {spec.title} has {expected:,}; the file is damaged or of "
-                "another version. Get it anew, or use it all the same with verify=False"
+                "another version. Get it again, or use it all the same with verify=False"
             )
     if spec.content_sha256 is None:
         return "counts"
@@ -98,6 +98,6 @@ def check_content(spec: DatasetSpec, columns: Columns, where: str) -> Checked:
         raise DatasetContentError(
             f"{where} has as many rows and classes as {spec.title}, but other values: their checksum is "
             f"{actual_sha256}, expected {spec.content_sha256}. Results on it cannot be compared with others. "
-            "Get it anew, or use it all the same with verify=False"
+            "Get it again, or use it all the same with verify=False"
         )
     return "values"

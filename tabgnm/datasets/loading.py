@@ -14,7 +14,7 @@ from tabgnm.datasets.cache import data_folder
 from tabgnm.datasets.describe import describe
 from tabgnm.datasets.formats import Columns
 from tabgnm.datasets.registry import dataset_info
-from tabgnm.datasets.retrieval import Rows, complete_rows, sampled_rows
+from tabgnm.datasets.retrieval import DatasetRows, complete_rows, sampled_rows
 from tabgnm.datasets.spec import DEFAULT_VARIANT, Archive, DatasetSpec, Variant
 
 
@@ -145,11 +145,11 @@ def load_dataset(
     )
 
 
-def _rows(spec: DatasetSpec, variant: Variant, data_home: str | os.PathLike[str] | None, verify: bool) -> Rows:
+def _rows(spec: DatasetSpec, variant: Variant, data_home: str | os.PathLike[str] | None, verify: bool) -> DatasetRows:
     if not isinstance(spec.source, Archive):
         X, y = spec.source.make(variant)
         columns = {name: X[:, index] for index, name in enumerate(spec.columns[:-1])}
-        return Rows({**columns, spec.target: y})
+        return DatasetRows({**columns, spec.target: y})
     folder = data_folder(data_home)
     if variant == "sample":
         return sampled_rows(spec, folder, verify=verify)

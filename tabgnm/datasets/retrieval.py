@@ -31,7 +31,7 @@ from tabgnm.datasets.spec import Archive, DatasetSpec
 
 
 @dataclass(frozen=True)
-class Rows:
+class DatasetRows:
     """The columns of a data set, the file they come from, and how far they were checked; None without a file."""
 
     columns: Columns
@@ -92,7 +92,7 @@ def availability(spec: DatasetSpec, folder: Path) -> str:
 
 def complete_rows(
     spec: DatasetSpec, archive: Archive, folder: Path, *, verify: bool, on_bytes: OnBytes | None = None
-) -> Rows:
+) -> DatasetRows:
     """Return all rows of a data set: cached ones, or else those of the original archive, which are cached then."""
     cached = find_cached(folder, spec.name)
     if cached is not None:
@@ -103,12 +103,14 @@ def complete_rows(
                 f"{cached.path} holds {n_rows:,} rows, a sample of the {spec.n_samples:,} of {spec.title}; use it "
                 f'with variant="sample", or give another folder as data_home= to get all rows'
             )
-        return Rows(columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing")
+        return DatasetRows(
+            columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing"
+        )
     try:
         with _original(archive, folder, on_bytes) as (original, where):
             columns = parse_archive(spec, archive, original, where, verify=verify)
             checked = check_content(spec, columns, where) if verify else "nothing"
-            return Rows(columns, write_cached(spec, columns, folder), checked)
+            return DatasetRows(columns, write_cached(spec, columns, folder), checked)
     except DatasetUnavailableError as error:
         sample = find_cached(folder, f"{spec.name}_sample") if spec.may_be_sampled else None
         if sample is None:
@@ -116,7 +118,7 @@ def complete_rows(
         raise DatasetUnavailableError(f'{error}, or use the sample in {sample.path} with variant="sample"') from error
 
 
-def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> Rows:
+def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> DatasetRows:
     """Return the sample of a data set that the cache holds."""
     for key in (f"{spec.name}_sample", spec.name):
         cached = find_cached(folder, key)
@@ -124,7 +126,7 @@ def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> Rows:
             columns = read_cached(spec, cached, verify=verify)
             n_rows = len(columns[spec.target])
             if n_rows < spec.n_samples:
-                return Rows(columns, cached.path, _check_sample(n_rows, cached) if verify else "nothing")
+                return DatasetRows(columns, cached.path, _check_sample(n_rows, cached) if verify else "nothing")
     raise DatasetUnavailableError(
         f"there is no sample of {spec.title} in {folder}; put one there as {spec.name}_sample.csv.gz, "
         f'with the columns {", ".join(spec.columns[:3])}, ..., {spec.columns[-1]}, or use variant="clean"'

@@ -1,4 +1,4 @@
-"""What parameters, weights and lengths have to be; errors name the value, what was expected and what to do."""
+"""Validation of parameters, weights and lengths; errors name the value, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tabgnm.nn.layout import positive_integer
 
 Array = NDArray[Any]
 
-# More could not be counted in the fleet's tensors.
+# Tensors of the fleet cannot count further.
 _LARGEST_INTEGER = 2**31 - 1
-# Sums of larger (or smaller) weights would leave the range of float64.
+# Sums of larger (or smaller) weights would overflow (or underflow) float64.
 _WEIGHT_RANGE = (1e-100, 1e100)
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Return a parameter that is True or False."""
+    """Return a boolean parameter."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a bool: use True or False")
     return bool(value)
 
 
 def check_integer(name: str, value: object, *, smallest: int = 1) -> int:
-    """Return a parameter that is an integer."""
+    """Return an integer parameter."""
     number = positive_integer(name, value, smallest=smallest)
     if number > _LARGEST_INTEGER:
         raise ValueError(f"{name}={number} is too large; expected an integer <= {_LARGEST_INTEGER}")
@@ -40,7 +40,7 @@ def check_integer(name: str, value: object, *, smallest: int = 1) -> int:
 def check_number(
     name: str, value: object, low: float, high: float, example: str, *, include_low: bool = False
 ) -> float:
-    """Return a parameter that is a number between two others; `example` is a value to use instead."""
+    """Return a number within an interval; the error suggests `example`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a number, for instance {example}")
     number = float(value)
@@ -51,23 +51,23 @@ def check_number(
 
 
 def check_device(value: object) -> None:
-    """Raise unless this names a device; whether there is one is seen when training begins."""
+    """Raise unless the value can name a device; training checks that the device exists."""
     if not isinstance(value, str | torch.device):
         raise TypeError(f"device={value!r} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
 
 
 def check_random(value: Any) -> None:
-    """Raise unless this stands for a source of random numbers."""
+    """Raise unless the value is a valid `random_state`."""
     is_seed = isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < 2**32
-    if not is_seed and not isinstance(value, np.random.RandomState):  # to make one from a seed takes a while
+    if not is_seed and not isinstance(value, np.random.RandomState):  # creating one from a seed is slow
         random_numbers(value)
 
 
 def random_numbers(value: Any) -> np.random.RandomState:
-    """Return the source of random numbers that `random_state` stands for."""
+    """Return the generator that `random_state` stands for."""
     try:
         if isinstance(value, bool):
-            raise ValueError("a bool is no seed")
+            raise ValueError("a bool is not a seed")
         random: np.random.RandomState = check_random_state(value)
     except ValueError as error:
         raise ValueError(
@@ -78,13 +78,13 @@ def random_numbers(value: Any) -> np.random.RandomState:
 
 
 def check_verbose(value: object) -> None:
-    """Raise unless this says how much to show."""
+    """Raise unless the value is a valid `verbose`."""
     if not isinstance(value, numbers.Integral | np.bool_):
         raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for a progress bar")
 
 
 def check_class_weight(value: object) -> None:
-    """Raise unless class weights are of a kind that scikit-learn knows, with finite numbers that are not negative."""
+    """Raise unless class weights have a form that scikit-learn accepts, with finite weights >= 0."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return
     groups = list(value) if isinstance(value, list) else [value]
@@ -105,14 +105,14 @@ def check_class_weight(value: object) -> None:
 
 
 def check_hidden(value: object) -> tuple[int, ...]:
-    """Return widths of layers."""
+    """Return the widths of hidden layers."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise TypeError(f"hidden={value!r} is not a sequence of widths; use for instance hidden=(64, 64)")
     return tuple(check_integer(f"hidden[{place}]", width) for place, width in enumerate(value))
 
 
 def check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
-    """Raise unless there are as many targets as rows, in scikit-learn's words."""
+    """Raise unless there are as many targets as rows, with the message of scikit-learn."""
     if len(y) != n_rows:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected as many "
@@ -121,7 +121,7 @@ def check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
 
 
 def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    """Return weights of rows as finite float64 numbers that are not negative."""
+    """Return sample weights as finite float64 numbers >= 0."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, numbers.Real):
@@ -156,7 +156,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
 
 
 def in_range(weights: Array) -> Array:
-    """Return weights divided by the largest, where they are so large or so small that their sum could not be taken."""
+    """Return weights divided by the largest one if their sum could overflow or underflow."""
     largest = float(weights.max())
     low, high = _WEIGHT_RANGE
     return weights if largest == 0 or low <= largest <= high else weights / largest

@@ -1,4 +1,4 @@
-"""What classifiers add: labels in, probabilities and labels out."""
+"""Base class of the classifiers: labels, probabilities and scores."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight, compute_sample_weig
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tabgnm.estimators import prediction
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import ClassifierParameters
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Common part of the classifiers.
+    """Base class of the classifiers.
 
-    Labels may be of any type that can be sorted but bytes and fractions: strings, booleans, whole numbers. A matrix of
-    0 and 1 is a multilabel target; several columns of other labels are targets that one network learns together.
+    Labels may have any sortable type, such as strings, booleans or integers, except for bytes and fractions. A matrix
+    of 0 and 1 is a multilabel target; several columns of other labels are targets that one network learns jointly.
     """
 
     def _check_y(self, y: Any, name: str) -> Array:
@@ -62,30 +63,30 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return by_class if sample_weight is None else by_class * sample_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train one epoch on these rows, going on from the weights there are.
+        """Train for one epoch on these rows, starting from the current weights.
 
-        The first call fixes columns, categories and scaling; later ones use them. No rows are kept for validation,
-        the learning rate is constant, and the moments of the optimiser begin anew in each call.
+        The first call fixes columns, categories and scaling for all later ones. No rows are used for validation, the
+        learning rate is constant, and the state of the optimiser is reset in each call.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         classes : array-like, default=None
-            All labels that may ever come, needed in the first call. For several targets a list of such lists; if it is
-            left out there, those of the first rows are all that may come.
+            All labels that may occur in any call. Required in the first call, except for several targets, where the
+            default is the labels of the first rows; for these, pass a list with the labels of each target.
 
         Returns
         -------
         self
         """
         if classes is None and not hasattr(self, "fitted_") and self._check_y(y, "y").ndim < 2:
-            raise ValueError("classes must be passed on the first call to partial_fit: all labels that may ever come")
+            raise ValueError("classes must be passed on the first call to partial_fit: all labels that may occur")
         return self._partial_fit(X, y, classes, sample_weight)
 
     @property
     def classes_(self) -> Any:
-        """Labels in order; for several targets a list of them; for multilabel the numbers of the columns."""
+        """Sorted labels; a list of such arrays for several targets; column numbers for multilabel targets."""
         check_is_fitted(self, "fitted_")
         targets = self._class_targets()
         if targets.kind == "multilabel":
@@ -96,17 +97,12 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         assert isinstance(self.fitted_.targets, ClassTargets)
         return self.fitted_.targets
 
-    def _mean_log_probabilities(self, outputs: Tensor) -> list[Tensor]:
-        """Logarithm of the members' mean probability, (rows, classes) per target, in float64."""
+    def _reduce(self, outputs: Tensor) -> list[Array]:
+        """Return the logarithm of the members' mean probability, (rows, classes) per target, in float64."""
         parts = self._class_targets().log_probabilities(outputs.to(torch.float64))
         if len(outputs) == 1:
-            return [part[0] for part in parts]
-        return [torch.logsumexp(part, dim=0) - float(np.log(len(part))) for part in parts]
-
-    def _log_probabilities(self, X: Any) -> list[Array]:
-        check_is_fitted(self, "fitted_")
-        blocks = [self._mean_log_probabilities(outputs) for outputs in self._output_blocks(X)]
-        return [torch.cat(parts).numpy() for parts in zip(*blocks, strict=True)]
+            return [part[0].numpy() for part in parts]
+        return [torch.logsumexp(part, dim=0).numpy() - np.log(len(part)) for part in parts]
 
     def predict(self, X: Any) -> Array:
         """Predict labels.
@@ -119,7 +115,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         -------
         array of shape (rows,), or (rows, outputs)
         """
-        return self._labels(self._log_probabilities(X))
+        return self._labels(prediction.map_outputs(self, self._encoded_blocks(X), self._reduce))
 
     def _labels(self, log_probabilities: list[Array]) -> Array:
         targets = self._class_targets()
@@ -131,7 +127,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return labels[0] if targets.kind in ("binary", "multiclass") else np.column_stack(labels)
 
     def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities: the mean of the members'.
+        """Predict class probabilities, averaged over the members.
 
         Parameters
         ----------
@@ -140,10 +136,10 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         Returns
         -------
         array of shape (rows, classes)
-            In the order of `classes_`. For multilabel targets (rows, outputs), the probability of each 1; for several
-            targets a list of arrays.
+            Columns are in the order of `classes_`. For multilabel targets, the probability of each 1, of shape
+            (rows, outputs); for several targets a list of arrays.
         """
-        parts = self._log_probabilities(X)
+        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
         targets = self._class_targets()
         if targets.kind == "one":
             return np.ones((len(parts[0]), 1))
@@ -154,8 +150,8 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return probabilities if targets.kind == "joint" else probabilities[0]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of `predict_proba`, without the loss of small ones."""
-        parts = self._log_probabilities(X)
+        """Predict logarithms of probabilities, accurate also where a probability would round to 0."""
+        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
         targets = self._class_targets()
         if targets.kind == "one":
             return np.zeros((len(parts[0]), 1))
@@ -164,9 +160,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return parts if targets.kind == "joint" else parts[0]
 
     def decision_function(self, X: Any) -> Any:
-        """Logarithms of odds for two classes and multilabel targets, of probabilities otherwise.
+        """Predict log-odds for two classes and multilabel targets, or else logarithms of probabilities.
 
-        A single class is certain, so its decision is 0: the logarithm of its probability.
+        For a single class this is 0, the logarithm of its probability.
 
         Parameters
         ----------
@@ -176,7 +172,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         -------
         array of shape (rows,), (rows, classes) or (rows, outputs), or a list of arrays for several targets
         """
-        parts = self._log_probabilities(X)
+        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
         targets = self._class_targets()
         if targets.kind == "multilabel":
             return np.column_stack([part[:, 1] - part[:, 0] for part in parts])
@@ -187,7 +183,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return parts if targets.kind == "joint" else parts[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose label is predicted right (all labels, if a row has several).
+        """Return the accuracy: the fraction of rows for which all labels are predicted correctly.
 
         Parameters
         ----------
@@ -225,9 +221,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         right = right.all(axis=1) if right.ndim == 2 else right
         return float(np.average(right, weights=sample_weight))
 
-    def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
-        """Return the score of rows whose outputs are known."""
-        parts = [part.numpy() for part in self._mean_log_probabilities(outputs)]
+    def _score_reduced(self, parts: list[Array], y: Array, sample_weight: Any) -> float:
         return self._score_labels(y, self._labels(parts), sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
@@ -238,7 +232,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
 
 
 def _kind_of_labels(labels: Array) -> str:
-    """Numbers (booleans counted in), strings, or others."""
+    """Return "numbers" (including booleans), "strings" or "others"."""
     if labels.dtype.kind == "O":
         kinds = {"strings" if isinstance(value, str) else "others" for value in labels}
         return kinds.pop() if len(kinds) == 1 else "others"
@@ -246,7 +240,7 @@ def _kind_of_labels(labels: Array) -> str:
 
 
 def _given_class_weights(class_weight: Any, y: Array, targets: ClassTargets) -> Array:
-    """Weights of rows by their labels, whichever of the classes these rows have."""
+    """Return the class weight of each row; these rows need not contain all classes."""
     columns = targets.codes(y).reshape(len(y), -1).T
     groups = class_weight if isinstance(class_weight, list) else [class_weight]
     if len(groups) != len(columns) and not isinstance(class_weight, str):
@@ -258,8 +252,8 @@ def _given_class_weights(class_weight: Any, y: Array, targets: ClassTargets) -> 
     for group, codes, classes in zip(groups, columns, targets.classes, strict=False):
         if isinstance(group, str):
             raise ValueError(
-                "class_weight='balanced' is not supported for partial_fit, which sees some rows only; pass a dict from "
-                "label to weight, such as sklearn.utils.class_weight.compute_class_weight gives for all rows"
+                "class_weight='balanced' is not supported by partial_fit, which sees only some rows; pass a dict from "
+                "label to weight, computed on all rows with sklearn.utils.class_weight.compute_class_weight"
             )
         weights *= compute_class_weight(dict(group), classes=classes, y=classes)[codes]
     return weights

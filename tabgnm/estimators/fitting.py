@@ -1,13 +1,13 @@
-"""From a table and targets to jobs for the fleet, and from trained models to what an estimator keeps.
+"""What a fit is made of: encoded rows, the members to train, and the networks that an estimator keeps.
 
-`fit` trains the jobs of one estimator; `FleetSearchCV` collects those of many and trains them together.
+`fit` trains the members of one estimator as a fleet; `FleetSearchCV` collects those of many and trains them together.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,14 +23,14 @@ from tabgnm.estimators.targets import Targets
 from tabgnm.nn import EmbeddedShape, InputEmbedding
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 from tabgnm.table import RawTable, TableEncoder, TableSettings
-from tabgnm.training import Job, Table, TrainedModel
+from tabgnm.training import FleetSettings, Member, Table, TrainedModel
 
 Array = NDArray[Any]
 
 
 @dataclass
 class FittedNetworks:
-    """What fitting leaves behind: everything a prediction needs, and nothing of the training data.
+    """The result of a fit: everything that predictions need, and no rows of the training data.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class FittedNetworks:
     targets : Targets
     shape : Shape
     parameters : dict of Tensor
-        Weights of all members by name, (members, ...).
+        Weights of all members by name, each of shape (members, ...).
     seeds : list of int
     histories : list of dict
         Losses and metric per epoch of each member.
@@ -56,21 +56,21 @@ class FittedNetworks:
 
     @property
     def n_members(self) -> int:
-        """How many models are averaged."""
+        """Number of models that are averaged."""
         return len(self.seeds)
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
         """Type of the encoded rows that the members were trained on."""
-        some = next(iter(self.parameters.values()))
-        return np.float64 if some.dtype == torch.float64 else np.float32
+        is_double = next(iter(self.parameters.values())).dtype == torch.float64
+        return np.float64 if is_double else np.float32
 
     @cached_property
     def exact_parameters(self) -> dict[str, Tensor]:
         """Weights in float64, for predictions on the CPU.
 
-        In float32 a row's prediction would change a little with the rows beside it, as products are rounded in another
-        order.
+        In float32 the prediction of a row would depend slightly on the other rows of the call, because the rounding of
+        matrix products depends on their size.
         """
         return {name: value.to(torch.float64) for name, value in self.parameters.items()}
 
@@ -78,13 +78,13 @@ class FittedNetworks:
         return {name: value for name, value in vars(self).items() if name != "exact_parameters"}
 
     def member(self, position: int) -> dict[str, Tensor]:
-        """Weights of one member."""
+        """Return the weights of one member."""
         return {name: values[position] for name, values in self.parameters.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """Rows of one member in the table: to train on and to validate on (None: not validated)."""
+    """Training and validation rows of one member; `val` is None without validation."""
 
     train: Tensor
     val: Tensor | None
@@ -92,7 +92,7 @@ class MemberRows:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """What a fit knows of its data: a table of numbers, whose rows are whose, and how both came about."""
+    """The data of a fit: the encoded table, the rows of each member, and how they were encoded."""
 
     encoder: TableEncoder
     targets: Targets
@@ -102,16 +102,16 @@ class PreparedRows:
     weights: Tensor | None
     names: list[str]
     has_names: bool
-    n_rows: int  # of the table, without those to validate on that `fit` was given
+    n_rows: int  # of the table, without the rows of X_val
 
     @property
     def validated(self) -> bool:
-        """Whether members have rows to validate on."""
+        """Whether members have validation rows."""
         return self.members[0].val is not None
 
-    @cached_property  # candidates of a search ask for the same
+    @cached_property  # shared by the candidates of a search
     def val_spreads(self) -> list[float]:
-        """How much the targets that each member is validated on vary, which its metric is compared with."""
+        """Spread of the validation targets of each member, the scale of its metric."""
         spreads = []
         for rows in (member.val for member in self.members):
             if rows is None:
@@ -124,16 +124,19 @@ class PreparedRows:
 
 @dataclass(frozen=True, eq=False)
 class PreparedFit:
-    """Jobs of one estimator, and the rows they are about."""
+    """One estimator ready to train: its rows, and the shape, settings and members of its fleet."""
 
     rows: PreparedRows
-    jobs: list[Job]
+    shape: Shape
+    settings: FleetSettings
+    members: list[Member]
+    previous: FittedNetworks | None = None  # that training continues from
 
-    def finish(self, trained: Sequence[TrainedModel], *, before: FittedNetworks | None = None) -> FittedNetworks:
-        """Collect the trained models; members whose first epoch was not finite are left out."""
+    def finish(self, trained: Sequence[TrainedModel]) -> FittedNetworks:
+        """Collect the trained models, except for members that diverged in their first epoch."""
+        rate = self.members[0].learning_rate
         kept = [i for i, model in enumerate(trained) if not _never_finite(model)]
         if not kept:
-            rate = self.jobs[0].member.learning_rate
             raise ValueError(
                 f"training diverged in the first epoch of all {len(trained)} members: the loss is not finite with "
                 f"learning_rate={rate:g}; use a smaller one, or scaling='standard' if the numbers are large"
@@ -141,18 +144,18 @@ class PreparedFit:
         if len(kept) < len(trained):
             warnings.warn(
                 f"training of {len(trained) - len(kept)} of {len(trained)} members diverged in the first epoch; they "
-                f"are left out. A smaller learning_rate than {self.jobs[0].member.learning_rate:g} may help",
+                f"are left out. A smaller learning_rate than {rate:g} may help",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,  # the caller of `fit`
             )
         models = [trained[i] for i in kept]
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
         rows = self.rows
         _make_unseen_levels_neutral(rows.encoder, parameters)
         histories = [self._history(trained[i], rows.val_spreads[i]) for i in kept]
-        if before is not None:
-            histories = [_joined(before.histories[i], new) for i, new in zip(kept, histories, strict=True)]
-        seeds = [rows.seeds[i] for i in kept]  # those of the jobs differ from call to call of partial_fit
+        if self.previous is not None:
+            histories = [_joined(self.previous.histories[i], new) for i, new in zip(kept, histories, strict=True)]
+        seeds = [rows.seeds[i] for i in kept]  # not those of the members, which change with every call of partial_fit
         return FittedNetworks(rows.encoder, rows.targets, models[0].shape, parameters, seeds, histories)
 
     def _history(self, model: TrainedModel, spread: float) -> dict[str, Any]:
@@ -168,13 +171,13 @@ def _never_finite(model: TrainedModel) -> bool:
 
 
 def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """History of a model that was trained on: its epochs one after the other, with gaps where nobody validated."""
+    """Append the history of continued training, with gaps for epochs without validation."""
     n_before, n_new = len(old["train_loss"]), len(new["train_loss"])
     lists = {}
     for name, value in new.items():
         if isinstance(value, list):
             before = old.get(name, [])
-            gap = None if name.endswith("loss") else float("nan")  # as each of them writes what is not a number
+            gap = None if name.endswith("loss") else float("nan")  # how losses and metrics mark a missing value
             if before or value:
                 before, value = before + [gap] * (n_before - len(before)), value + [gap] * (n_new - len(value))
             lists[name] = before + value
@@ -182,7 +185,7 @@ def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_unseen_levels_neutral(encoder: TableEncoder, parameters: dict[str, Tensor]) -> None:
-    """Give levels without a training row the mean of their column's others: what is unknown should say nothing."""
+    """Set the embedding of levels without training rows to the mean of the other levels of their column."""
     untrained = np.asarray(encoder.untrained_levels, dtype=np.int64)
     if not len(untrained):
         return
@@ -199,7 +202,7 @@ def _make_unseen_levels_neutral(encoder: TableEncoder, parameters: dict[str, Ten
 
 
 def full_shape(encoder: TableEncoder, network_shape: Any, n_outputs: int) -> Shape:
-    """Return the shape of the whole network: what is learned about the inputs, and the body."""
+    """Return the shape of the whole network: the learned embedding of the inputs, if any, and the body."""
     if encoder.embedding is None:
         body: GNMShape | MLPShape = network_shape(encoder.n_encoded, n_outputs)
         return body
@@ -208,7 +211,7 @@ def full_shape(encoder: TableEncoder, network_shape: Any, n_outputs: int) -> Sha
 
 
 def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Sequence[int]) -> list[MemberRows]:
-    """Draw each member's own validation rows."""
+    """Draw the validation rows of each member."""
     fraction = check_fraction(fraction)
     members = []
     for seed in seeds:
@@ -221,26 +224,25 @@ def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Seq
 
 
 class EncodedTables:
-    """Tables that were encoded already, for fits on the same rows: candidates of a search share them.
+    """Encoded tables that fits to the same rows share, such as the candidates of a search.
 
-    Two fits whose encoded columns and targets are equal get the very same `Table`, so that a fleet holds it once.
+    Fits whose encoded columns and targets are equal get the same `Table` object, so that a fleet holds it once.
+
+    Attributes
+    ----------
+    rows : dict of PreparedRows
+        By the parameters that they depend on.
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, PreparedRows] = {}
+        self.rows: dict[str, PreparedRows] = {}
         self._encoded: dict[Any, tuple[TableEncoder, Array]] = {}
         self._tables: dict[Any, Table] = {}
-
-    def rows(self, key: str, prepare: Callable[[], PreparedRows]) -> PreparedRows:
-        """Return what fits with this key have in common."""
-        if key not in self._rows:
-            self._rows[key] = prepare()
-        return self._rows[key]
 
     def encode(
         self, raw: RawTable, kept: Array | None, settings: TableSettings, rows: Array | None, dtype: Any
     ) -> tuple[TableEncoder, Array]:
-        """Fit an encoder on `rows` of a table and encode all of it; `kept` says which of the fold's rows these are."""
+        """Fit an encoder on `rows` of a table and encode the whole table; `kept` are its rows within the fold."""
         key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str)
         if key not in self._encoded:
             encoder = TableEncoder(settings).fit(raw, rows=rows)

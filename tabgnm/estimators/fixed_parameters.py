@@ -1,4 +1,4 @@
-"""Parameters that weights, once there, were made for: going on with others would have to ignore them."""
+"""Parameters that cannot change while training continues, because the weights depend on them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 def fixed_now(estimator: TabularEstimator) -> dict[str, Any]:
-    """Return the values that training fixes, so that changing a dict or a list in place is noticed later."""
+    """Return the parameters that cannot change from now on; mutable values are copied."""
     return {
-        name: value if isinstance(value := getattr(estimator, name), _PLAIN) else _own(value)
+        name: value if isinstance(value := getattr(estimator, name), _PLAIN) else _copied(value)
         for name in estimator._get_param_names()
         if name not in FREE_PARAMETERS
     }
 
 
-_PLAIN = (str, int, float, tuple, type(None))  # nearly all values: a search looks at them once for each fit
+_PLAIN = (str, int, float, tuple, type(None))  # nearly all values; a search comes here once per fit
 
 
-def _own(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return copy(value) if isinstance(value, list | np.ndarray) else value
 
 
 def changed_since(estimator: TabularEstimator) -> dict[str, Any]:
-    """Return the parameters that were changed since training fixed them, with the values they had then."""
+    """Return the parameters that have changed since training started, with their values at that time."""
     now = {name: getattr(estimator, name) for name in estimator._fixed}
     return {
         name: before
@@ -43,9 +43,9 @@ def changed_since(estimator: TabularEstimator) -> dict[str, Any]:
 
 
 def check_unchanged(estimator: TabularEstimator) -> None:
-    """Raise where a parameter was changed that going on from the weights there are would have to ignore."""
+    """Raise if a parameter has changed that continued training would have to ignore."""
     for name, before in changed_since(estimator).items():
         raise ValueError(
-            f"{name}={getattr(estimator, name)!r} was {before!r} when training began, and the weights there are were "
-            "made for that; set it back, or begin anew: fit with warm_start=False"
+            f"{name}={getattr(estimator, name)!r} was {before!r} when training began, and the weights depend on it; "
+            "set it back, or start again: fit with warm_start=False"
         )

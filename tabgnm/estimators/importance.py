@@ -1,4 +1,4 @@
-"""How much each column matters: by gradients, and by shuffling it."""
+"""Importance of the columns: by gradients, and by permutation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 from torch import Tensor
 
+from tabgnm.estimators.prediction import map_outputs
 from tabgnm.nn.embeddings import embed
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import EmbeddedShape
@@ -26,10 +27,10 @@ _SHUFFLED_ELEMENTS = 2**24  # numbers of shuffled rows at a time
 
 
 def gradient_times_input(fitted: FittedNetworks, x: Tensor, n_columns: int) -> Array:
-    """Mean over rows and members of |gradient x input| of each column, scaled to a sum of 1.
+    """Return the mean of |gradient x input| over rows and members for each column, scaled to a sum of 1.
 
-    The gradient is that of the largest output by what message passing starts from: encoded numbers, one-hots, and
-    learned features of embedded columns, of which those that belong to one column of the table are summed.
+    The gradient is that of the largest output by the inputs of message passing: encoded numbers, one-hots, and learned
+    features of embedded columns. The inputs that belong to one column of the table are summed.
     """
     rows = x[:: max(1, len(x) // _GRADIENT_ROWS)][:_GRADIENT_ROWS]
     n_members = len(fitted.seeds)
@@ -62,16 +63,17 @@ def permutation_importance(
     sample_weight: Array | None,
     random: np.random.RandomState,
 ) -> Bunch:
-    """Score lost by shuffling a column, on encoded rows: nothing is encoded twice, and many columns share a pass.
+    """Return how much the score drops when a column is shuffled.
 
-    Columns are shuffled in the order of `fit`, but what comes back is in the order of the given table.
+    Encoded rows are shuffled, so that the table is encoded once and many columns share a pass. Results are in the order
+    of the columns of the given table.
     """
     raw = estimator._matched(given)
     encoder = estimator.fitted_.encoder
     x = torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype))
     owners = torch.as_tensor(np.asarray(encoder.owners))
     n_rows, n_columns = len(x), raw.n_columns
-    score = estimator._score_outputs(estimator._outputs_of(x), y, sample_weight)
+    score = estimator._score_reduced(map_outputs(estimator, [x], estimator._reduce), y, sample_weight)
     importances = np.zeros((n_columns, n_repeats))
     used = [column for column in range(n_columns) if bool((owners == column).any())]
     tasks = [(column, repeat) for column in used for repeat in range(n_repeats)]
@@ -83,11 +85,11 @@ def permutation_importance(
             order = torch.as_tensor(random.permutation(n_rows))
             own = (owners == column).nonzero().flatten()
             shuffled[place, :, own] = x[:, own][order]
-        outputs = estimator._outputs_of(shuffled.reshape(-1, x.shape[1]))
+        parts = map_outputs(estimator, [shuffled.reshape(-1, x.shape[1])], estimator._reduce)
         for place, (column, repeat) in enumerate(group):
-            part = outputs[:, place * n_rows : (place + 1) * n_rows]
-            importances[column, repeat] = score - estimator._score_outputs(part, y, sample_weight)
-    if raw is not given:  # columns were matched by name
+            own_parts = [part[place * n_rows : (place + 1) * n_rows] for part in parts]
+            importances[column, repeat] = score - estimator._score_reduced(own_parts, y, sample_weight)
+    if raw is not given:  # columns were reordered by name
         in_fit = {name: column for column, name in enumerate(raw.names)}
         importances = importances[[in_fit[name] for name in given.names]]
     return Bunch(

@@ -14,9 +14,9 @@ from tabgnm.estimators.regressor import TabularRegressor
 @with_parameter_docs
 @dataclass(eq=False, repr=False, kw_only=True)
 class GNMClassifier(GNMParameters, TabularClassifier):
-    """A classifier made of Graph Neural Machines (Nikolentzos et al., 2024).
+    """Graph Neural Machine classifier (Nikolentzos et al., 2024).
 
-    Takes a table as it is: numbers, categories, dates, missing values. Trains a small ensemble as one fleet.
+    Accepts tables with numbers, categories, dates and missing values, and trains a small ensemble as one fleet.
 
     Parameters
     ----------
@@ -25,15 +25,15 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     Attributes
     ----------
     classes_ : array of shape (classes,)
-        Labels, in the order of the columns of `predict_proba`.
+        Labels in the order of the columns of `predict_proba`.
     columns_ : table
-        What each column was taken for.
+        Kind and encoding of each column.
     history_ : list of dict
-        Losses and accuracy per epoch, for each member.
+        Losses and accuracy of each epoch, per member.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
-        Only if the table had names.
+        Defined only if the table had names.
 
     Examples
     --------
@@ -53,9 +53,9 @@ class GNMClassifier(GNMParameters, TabularClassifier):
 @with_parameter_docs
 @dataclass(eq=False, repr=False, kw_only=True)
 class GNMRegressor(GNMParameters, TabularRegressor):
-    """A regressor made of Graph Neural Machines (Nikolentzos et al., 2024).
+    """Graph Neural Machine regressor (Nikolentzos et al., 2024).
 
-    Takes a table as it is: numbers, categories, dates, missing values. Trains a small ensemble as one fleet.
+    Accepts tables with numbers, categories, dates and missing values, and trains a small ensemble as one fleet.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     Attributes
     ----------
     columns_ : table
-        What each column was taken for.
+        Kind and encoding of each column.
     history_ : list of dict
-        Losses and R² per epoch, for each member.
+        Losses and R² of each epoch, per member.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
-        Only if the table had names.
+        Defined only if the table had names.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
 @with_parameter_docs
 @dataclass(eq=False, repr=False, kw_only=True)
 class MLPClassifier(MLPParameters, TabularClassifier):
-    """A classifier made of multi-layer perceptrons, trained exactly as `GNMClassifier` is.
+    """Multi-layer perceptron classifier, trained in the same way as `GNMClassifier`.
 
     Parameters
     ----------
@@ -100,15 +100,15 @@ class MLPClassifier(MLPParameters, TabularClassifier):
     Attributes
     ----------
     classes_ : array of shape (classes,)
-        Labels, in the order of the columns of `predict_proba`.
+        Labels in the order of the columns of `predict_proba`.
     columns_ : table
-        What each column was taken for.
+        Kind and encoding of each column.
     history_ : list of dict
-        Losses and accuracy per epoch, for each member.
+        Losses and accuracy of each epoch, per member.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
-        Only if the table had names.
+        Defined only if the table had names.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class MLPClassifier(MLPParameters, TabularClassifier):
 @with_parameter_docs
 @dataclass(eq=False, repr=False, kw_only=True)
 class MLPRegressor(MLPParameters, TabularRegressor):
-    """A regressor made of multi-layer perceptrons, trained exactly as `GNMRegressor` is.
+    """Multi-layer perceptron regressor, trained in the same way as `GNMRegressor`.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ class MLPRegressor(MLPParameters, TabularRegressor):
     Attributes
     ----------
     columns_ : table
-        What each column was taken for.
+        Kind and encoding of each column.
     history_ : list of dict
-        Losses and R² per epoch, for each member.
+        Losses and R² of each epoch, per member.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
-        Only if the table had names.
+        Defined only if the table had names.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What the estimators can be told: parameters in groups, each with its one default and its one description.
+"""Parameters of the estimators, in groups: the only place where their defaults and descriptions are written.
 
-The groups are dataclasses, so an estimator that inherits several of them has one ordinary `__init__` with all their
-parameters, which stores them and does nothing else, as scikit-learn wants it.
+The groups are dataclasses, so an estimator that inherits from several of them gets one ordinary `__init__` that stores
+their parameters and does nothing else, as scikit-learn requires.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
 from tabgnm.training import FleetSettings
+from tabgnm.training.threads import thread_count
 
-# Every node but the bias is updated, so the number of nodes is the width of a layer.
+# All nodes except the bias are updated, so the number of nodes is the width of a layer.
 AUTO_NODES = 256
 AUTO_FREE_NODES = 32
-MOST_AUTO_NODES = 8192  # with more, the edges of a single round take a gigabyte in training
+MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
 AUTO_EMBEDDED_COLUMNS = 100
 AUTO_BATCHES = 64
 AUTO_BATCH_SIZES = (32, 512)
@@ -39,28 +40,28 @@ AUTO_BATCH_SIZES = (32, 512)
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GNMParameters:
-    """The machine.
+    """The Graph Neural Machine.
 
     n_nodes : int or "auto", default="auto"
-        Nodes of the graph: one per encoded input, one per output, one bias, the rest hidden. "auto" takes 256, and at
-        least 32 hidden ones.
+        Number of nodes of the graph: one per encoded input, one per output, one bias, and the rest hidden. "auto"
+        means 256, or more if that would leave fewer than 32 hidden nodes.
     n_layers : int, default=3
-        Rounds of message passing.
+        Number of message passing layers.
     activation : str, default="relu"
-        Of the nodes, in all rounds but the last; `tabgnm.nn.activation_names()` lists them.
+        Activation of the nodes in all layers but the last. See `tabgnm.nn.activation_names()`.
     init : {"kaiming", "paper"}, default="kaiming"
-        Standard deviation of the first weights: sqrt(2 / sources) in each round, or sqrt(2) / nodes as in the
+        Standard deviation of the initial weights: sqrt(2 / fan-in) in each layer, or sqrt(2) / nodes as in the
         authors' code.
     combine : {"none", "residual", "gated"}, default="none"
-        How a node's new value joins its old one.
+        How the new state of a node is combined with its old state.
     clamp_inputs : bool, default=False
-        Input nodes keep their value in every round.
+        Keep the states of the input nodes fixed in all layers.
     persistent_outputs : bool, default=False
-        Output nodes add up what they receive over the rounds.
+        Output nodes accumulate the messages of all layers.
     tied : bool, default=False
-        One matrix of edges for all rounds.
+        Use the same edge weights in all layers.
     learn_initial : bool, default=False
-        Hidden and output nodes start at learned values instead of 0.
+        Learn the initial states of hidden and output nodes instead of starting at 0.
     """
 
     n_nodes: int | Literal["auto"] = "auto"
@@ -109,14 +110,14 @@ class GNMParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MLPParameters:
-    """The network.
+    """The multi-layer perceptron.
 
     hidden : sequence of int, default=(256, 256)
         Widths of the hidden layers.
     activation : str, default="relu"
-        Of the hidden layers; `tabgnm.nn.activation_names()` lists them.
+        Activation of the hidden layers. See `tabgnm.nn.activation_names()`.
     init : {"kaiming", "torch"}, default="kaiming"
-        First weights: normal with standard deviation sqrt(2 / inputs of the layer), or as `torch.nn.Linear` draws them.
+        Initial weights: normal with standard deviation sqrt(2 / fan-in), or as in `torch.nn.Linear`.
     """
 
     hidden: tuple[int, ...] = (256, 256)
@@ -129,61 +130,64 @@ class MLPParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TrainingParameters:
-    """How it is trained.
+    """Training, encoding of the table, and execution.
 
     n_members : int, default=4
-        Models that are trained together and averaged. They differ in their seed and in their validation rows.
+        Number of models that are trained together and averaged. They differ in their seed and validation rows.
     max_epochs : int, default=100
-        Passes over the training rows.
+        Maximum number of passes over the training rows.
     learning_rate : float, default=0.001
     batch_size : int or "auto", default="auto"
-        Rows per step; "auto" makes about 64 steps per epoch with 32 to 512 rows each.
+        Rows per step. "auto" makes about 64 steps per epoch with 32 to 512 rows each.
     dropout : float, default=0.1
-        Rate, in all rounds or layers but the last.
+        Dropout rate in all layers but the last.
     l1, l2, l0 : float, default=0.0
-        Factors of the penalties on the edges. l1 with `optimiser="proximal_adam"` and l0 give exact zeros.
+        Strengths of the penalties on the edge weights. l1 with `optimiser="proximal_adam"`, and l0, yield exact zeros.
     weight_decay : float, default=0.01
     optimiser : {"adamw", "adam", "proximal_adam"}, default="adamw"
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
-        Of the learning rate over all epochs.
+        Schedule of the learning rate over all epochs.
     validation_fraction : float, default=0.1
-        Share of the rows that each member keeps for validation, drawn by class if there is one target of classes; 0
-        trains on all rows and keeps the weights of the last epoch. Not used if `fit` is given `X_val`.
+        Fraction of the rows that each member sets aside for validation, stratified by class for a single target. With
+        0, members train on all rows and keep the weights of the last epoch. Ignored if `X_val` is passed to `fit`.
     patience : int or None, default=20
-        A member stops after so many epochs without a lower validation loss; None trains to the end. Either way the
-        weights of its best epoch are kept. Without validation rows there is nothing to wait for.
+        Stop a member after this many epochs without a lower validation loss; None never stops early. In both cases the
+        weights of the best epoch are kept. Ignored without validation rows.
     scaling : {"quantile", "robust", "standard", "none"}, default="quantile"
-        Of numbers.
+        Scaling of numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
-        Learned features of each number: a linear map of cosines with learned frequencies, or of a piecewise linear
-        encoding on quantile bins; None uses the scaled numbers themselves. "auto" takes "periodic" for tables of up
-        to 100 columns, and None for wider ones, where it would make networks several times as wide as the table.
+        Learned features of each numeric column: a linear map of cosines with learned frequencies, or of a piecewise
+        linear encoding on quantile bins. None uses the scaled numbers. "auto" means "periodic" for tables with up to
+        100 columns; for wider tables it means None, as embeddings would make the network several times wider.
     n_basis : int, default=16
-        Cosines, or bins, per number.
+        Number of cosines or bins per numeric column.
     numeric_dim : int, default=4
-        Learned features per number.
+        Number of learned features per numeric column.
     frequency_scale : float, default=0.1
-        Standard deviation of the first frequencies: larger for targets that jump, smaller for smooth ones.
+        Standard deviation of the initial frequencies: larger for targets that jump, smaller for smooth targets.
     max_one_hot : int, default=8
         Categories with more levels get a learned embedding instead of one input per level.
     level_dim : int, default=8
-        Learned features per category with an embedding.
+        Number of learned features per category with an embedding.
     min_level_count : int, default=3
-        Levels of such categories with fewer rows share one.
+        Levels of such categories with fewer rows share one embedding.
     column_kinds : dict or None, default=None
-        What a column is, where its type does not say it: {"zip": "category"}; "number", "category", "datetime" or
-        "ignore".
+        Kinds of columns, instead of those inferred from their values: {"zip": "category"}. One of "number",
+        "category", "datetime" and "ignore".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
-        Arithmetic; the last two are for GPUs.
+        Arithmetic of training. "tf32" and "bf16" need a GPU.
     device : str or torch.device, default="auto"
-        "cpu", "cuda", or "auto" for a GPU where there is one.
+        "cpu", "cuda", or "auto" for a GPU if there is one.
+    n_jobs : int or None, default=None
+        Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
+        respects OMP_NUM_THREADS), -1 all cores this process may use. Not stored in model files.
     warm_start : bool, default=False
-        `fit` goes on from the weights it has, with the columns and classes of the first call. How it is trained may
-        change; what the weights were made for (the network, the members, how columns are encoded) may not.
+        Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
+        parameters may change between calls; the network, the members and the encoding of the columns may not.
     random_state : int, RandomState or None, default=None
-        Of first weights, validation rows, shuffling and dropout: an int gives the same model every time.
+        Seed of the initial weights, validation rows, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar, if there is a terminal.
+        1 shows a progress bar in a terminal.
     """
 
     n_members: int = 4
@@ -210,14 +214,15 @@ class TrainingParameters:
     column_kinds: Mapping[str | int, str] | None = None
     precision: str = "float32"
     device: str = "auto"
+    n_jobs: int | None = None
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
 
     def _check_parameters(self) -> None:
-        """Raise where a parameter cannot be, before any data is looked at.
+        """Validate parameters before any data is read; raise if any is invalid.
 
-        What the fleet, the table and the networks are told, they check themselves.
+        Parameters that are passed on to the fleet, the table or the networks are validated there.
         """
         check_integer("n_members", self.n_members)
         check_integer("max_epochs", self.max_epochs)
@@ -226,6 +231,7 @@ class TrainingParameters:
         check_fraction(self.validation_fraction)
         check_flag("warm_start", self.warm_start)
         check_device(self.device)
+        thread_count(self.n_jobs)
         check_random(self.random_state)
         check_verbose(self.verbose)
 
@@ -248,18 +254,19 @@ class TrainingParameters:
             schedule="constant" if one_epoch else self.schedule,
             precision=self.precision,
             device=self.device,
+            n_threads=None if self.n_jobs is None else thread_count(self.n_jobs),
             metric=validated,
         )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ClassifierParameters:
-    """What it learns.
+    """Classification targets.
 
     class_weight : dict, "balanced", list or None, default=None
-        Weights of the classes, as in scikit-learn; "balanced" is not for `partial_fit`.
+        Weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
-        How much of a label is spread over all classes.
+        Fraction of each label that is spread evenly over all classes.
     """
 
     class_weight: Any = None
@@ -273,16 +280,17 @@ class ClassifierParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RegressorParameters:
-    """What it learns.
+    """Regression targets.
 
     loss : {"mse", "huber", "quantile"}, default="mse"
-        Squared error; squared near 0 and linear beyond; or the pinball loss, for quantiles.
+        Squared error, Huber loss, or pinball loss for quantiles.
     quantile : float, default=0.5
-        Which quantile to predict, with `loss="quantile"`.
+        Quantile to predict with `loss="quantile"`.
     huber_delta : float, default=1.0
-        Where the Huber loss turns linear, in standard deviations of the target (in its unit if `scale_target=False`).
+        Error at which the Huber loss becomes linear, in standard deviations of the target (in units of the target if
+        `scale_target=False`).
     scale_target : bool, default=True
-        Standardise the target for training; predictions are in its unit in any case.
+        Standardise the target for training. Predictions are in units of the target either way.
     """
 
     loss: Literal["mse", "huber", "quantile"] = "mse"
@@ -297,8 +305,8 @@ class RegressorParameters:
         check_flag("scale_target", self.scale_target)
 
 
-# The setting of the paper, for `.paper()`: raw features, one model, Adam with a constant rate, and the weights of the
-# epoch with the lowest validation loss.
+# The settings of the paper, for `.paper()`: raw features, one model, Adam with a constant learning rate, and the
+# weights of the epoch with the lowest validation loss.
 PAPER = {
     "n_members": 1,
     "max_epochs": 300,
@@ -312,13 +320,13 @@ PAPER = {
     "patience": None,
     "scaling": "none",
     "numeric_embedding": None,
-    # Every category one-hot; one with even more levels gets an embedding all the same.
+    # One-hot encode all categories, except for those with even more levels.
     "max_one_hot": 10_000,
 }
 PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}
 PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
 
-# How networks are trained: neither the rows of a fit nor the shape of its weights depend on these.
+# Neither the encoded rows of a fit nor the shape of its weights depend on these.
 _HOW_TRAINED = frozenset(
     [
         "max_epochs",
@@ -333,12 +341,13 @@ _HOW_TRAINED = frozenset(
         "schedule",
         "patience",
         "device",
+        "n_jobs",
         "verbose",
     ]
 )
-# Fits that differ in nothing but these share their encoded rows.
+# Fits that differ only in these share their encoded rows.
 NETWORK_ONLY = _HOW_TRAINED | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
-# What may change between two fits with `warm_start`, or two calls of `partial_fit`; all else is built into the weights.
+# May change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
 FREE_PARAMETERS = _HOW_TRAINED | {
     "validation_fraction",
     "warm_start",
@@ -354,7 +363,7 @@ Estimator = TypeVar("Estimator", bound=type)
 
 
 def with_parameter_docs(cls: Estimator) -> Estimator:
-    """Put the descriptions of all inherited parameters where the docstring of an estimator says {parameters}."""
+    """Replace {parameters} in the docstring of an estimator by the descriptions of all inherited parameters."""
     groups = [base for base in cls.__mro__ if base.__name__.endswith("Parameters") and "__init__" in vars(base)]
     texts = []
     for group in groups:

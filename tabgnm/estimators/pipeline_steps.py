@@ -1,4 +1,4 @@
-"""Steps of a pipeline before its last one, in a search: what they are given in `fit`, and what they make of a fold."""
+"""The steps of a searched pipeline before the last one: their fit parameters, and the fold that they transform."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tabgnm.estimators.fitting import EncodedTables
 
 
 def split_params(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the steps before the last one are given in `fit`, and what the last one is, as a pipeline would.
+    """Split fit parameters into those of the steps before the last and those of the last step, as a pipeline does.
 
-    With metadata routing steps get what they request; without it, what is named after them: "step__sample_weight".
+    With metadata routing, steps get what they request; without it, parameters with their prefix: "step__sample_weight".
     """
     names = [name for name, _ in pipeline.steps]
     last = names[-1]
@@ -25,11 +25,11 @@ def split_params(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, 
         )
     if get_config()["enable_metadata_routing"]:
         return _requested(pipeline, params) if params else ({}, {})
-    nobodys = sorted(name for name in params if "__" not in name or name.partition("__")[0] not in names)
-    if nobodys:
+    unknown = sorted(name for name in params if "__" not in name or name.partition("__")[0] not in names)
+    if unknown:
         raise ValueError(
-            f"fit parameters {nobodys} are of no step of the pipeline, which has the steps {names}; name them after "
-            f"theirs, for instance {last}__sample_weight"
+            f"Unknown fit parameters: {unknown}; prefix each with a step name, one of {names}, e.g. "
+            f"{last}__sample_weight"
         )
     own = {name: value for name, value in params.items() if name.partition("__")[0] == last}
     first = {name: value for name, value in params.items() if name not in own}
@@ -37,16 +37,16 @@ def split_params(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, 
 
 
 def _requested(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    routed = process_routing(pipeline, "fit", **params)  # which refuses what no step has asked for
-    wanted: set[str] = set()
+    routed = process_routing(pipeline, "fit", **params)  # raises for parameters that no step requests
+    requested: set[str] = set()
     if len(pipeline.steps) > 1:
-        wanted = get_routing_for_object(pipeline[:-1]).consumes("fit_transform", params.keys())
-    return {name: params[name] for name in wanted}, dict(routed[pipeline.steps[-1][0]].fit)
+        requested = get_routing_for_object(pipeline[:-1]).consumes("fit_transform", params.keys())
+    return {name: params[name] for name in requested}, dict(routed[pipeline.steps[-1][0]].fit)
 
 
 def fit_first_steps(
     pipeline: Pipeline, X: Any, y: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[str, Any]], Any, EncodedTables]:
-    """Fit the steps before the last one; gives them, the table that they make, and what fits to it share."""
+    """Fit the steps before the last; return them, the transformed table, and a store for its encoded forms."""
     first = pipeline[:-1]
     return first.steps, (first.fit_transform(X, y, **params) if first.steps else X), EncodedTables()

@@ -1,22 +1,29 @@
-"""Outputs of all members for any number of rows, in pieces that fit into memory."""
+"""Outputs of all members for any number of rows, computed in pieces that fit into memory."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.nn.message_passing import forward
-from tabgnm.nn.shapes import Shape
+from tabgnm.training.threads import thread_count, torch_threads
 
-_BLOCK_ROWS = 16_384  # rows encoded at a time
-_BLOCK_ELEMENTS = 2**24  # encoded numbers at a time, where rows are wide
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+Array = NDArray[Any]
+
+_BLOCK_ROWS = 16_384  # rows to encode at a time
+_BLOCK_ELEMENTS = 2**24  # encoded numbers at a time, for wide rows
 _PIECE_ELEMENTS = 2**23  # activations at a time
-_ONE_THREAD_ELEMENTS = 2**18  # so few are computed by one thread
-GPU_ROWS = 4096  # fewer are not worth the way to a GPU
+_SINGLE_THREAD_ELEMENTS = 2**18  # below this, starting a second thread costs more than it saves
+_GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
 def block_rows(n_encoded: int) -> int:
@@ -24,57 +31,50 @@ def block_rows(n_encoded: int) -> int:
     return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
-class _OneThread:
-    """Computes with one thread of torch: calling a second one for a few rows costs more than it saves.
+def map_outputs(
+    estimator: TabularEstimator, blocks: Iterable[Tensor], reduce: Callable[[Tensor], list[Array]]
+) -> list[Array]:
+    """Compute the outputs of all members piece by piece, and apply `reduce` to each piece.
 
-    Where other programs use the cores, it costs a hundred times more. torch keeps a number for each thread of Python,
-    and one that new threads begin with; so what is restored is the number from before anybody was inside.
+    The outputs of all members for all rows are never held in memory at once.
+
+    Parameters
+    ----------
+    estimator : TabularEstimator
+    blocks : iterable of Tensor
+        Encoded rows, each block of shape (rows, columns).
+    reduce : callable
+        Takes outputs of shape (members, rows, c), on the CPU; returns arrays with one entry per row.
+
+    Returns
+    -------
+    list of arrays
+        The arrays of all pieces, concatenated.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = 1
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._before = torch.get_num_threads()
-            self._inside += 1
-            if self._before > 1:
-                torch.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._before > 1:
-                torch.set_num_threads(self._before)
+    check_is_fitted(estimator, "fitted_")
+    fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
+    elements_per_row = fitted.n_members * fitted.shape.activations_per_row
+    piece_rows = max(1, _PIECE_ELEMENTS // elements_per_row)
+    results = []
+    for x in blocks:
+        device = _device(estimator.device, len(x))
+        parameters = fitted.exact_parameters
+        if device.type != "cpu":
+            parameters = {name: value.to(device) for name, value in fitted.parameters.items()}
+        dtype = next(iter(parameters.values())).dtype
+        is_small = len(x) * elements_per_row <= _SINGLE_THREAD_ELEMENTS
+        with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
+            for piece in torch.split(x, piece_rows):
+                rows = piece.to(device, dtype).expand(fitted.n_members, -1, -1)  # (members, rows, columns)
+                results.append(reduce(forward(fitted.shape, parameters, rows).output.cpu()))
+    return [np.concatenate(parts) for parts in zip(*results, strict=True)]
 
 
-_one_thread = _OneThread()
-
-
-def outputs(shape: Shape, parameters: Mapping[str, Tensor], x: Tensor, device: torch.device) -> Tensor:
-    """Outputs of stacked networks, in the precision of `parameters`.
-
-    Shape
-    -----
-    - x: (rows, columns)
-    - output: (members, rows, c), on the CPU
-    """
-    some = next(iter(parameters.values()))
-    if device.type != "cpu":
-        parameters = {name: value.to(device) for name, value in parameters.items()}
-    small = device.type == "cpu" and len(x) * len(some) * shape.activations_per_row <= _ONE_THREAD_ELEMENTS
-    with torch.inference_mode(), _one_thread if small else nullcontext():
-        pieces = [
-            forward(shape, parameters, rows.to(device, some.dtype).expand(len(some), *rows.shape)).output.cpu()
-            for rows in _pieces(shape, len(some), x)
-        ]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
-
-
-def _pieces(shape: Shape, n_members: int, x: Tensor) -> Iterator[Tensor]:
-    size = max(1, _PIECE_ELEMENTS // (n_members * shape.activations_per_row))
-    for first in range(0, max(1, len(x)), size):
-        yield x[first : first + size]
+def _device(wanted: str | torch.device, n_rows: int) -> torch.device:
+    """Return the device of training if this machine has it, or else the CPU: a model may be used on another machine."""
+    cpu = torch.device("cpu")
+    if n_rows < _GPU_ROWS or wanted == "cpu" or not torch.cuda.is_available():
+        return cpu
+    device = torch.device("cuda" if wanted == "auto" else wanted)
+    exists = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
+    return device if exists else cpu

@@ -1,4 +1,4 @@
-"""From what a user passes to `fit` to the rows that a fleet reads: checked, encoded, and dealt out to the members."""
+"""Validate and encode the arguments of `fit`, and split their rows among the members."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def prepare_rows(
     X_val: Any,
     y_val: Any,
     *,
-    going_on: FittedNetworks | None,
+    previous: FittedNetworks | None,
     classes: Any,
     one_epoch: bool,
     shared: EncodedTables,
 ) -> PreparedRows:
-    """Read and encode a table and its targets, and say which rows are each member's."""
+    """Read and encode a table and its targets, and choose the rows of each member."""
     raw = read_table(X)
-    if going_on is not None:
+    if previous is not None:
         check_unchanged(estimator)
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
@@ -44,7 +44,7 @@ def prepare_rows(
     streamed = None
     if one_epoch:
         streamed = (
-            going_on.targets if going_on else estimator._make_targets(targets_given, None, classes, may_vary=True)
+            previous.targets if previous else estimator._make_targets(targets_given, None, classes, may_vary=True)
         )
     weights = estimator._row_weights(targets_given, weights, streamed)
     kept: Array | None = None
@@ -56,15 +56,15 @@ def prepare_rows(
         if len(rows) < raw.n_rows:
             classes = estimator._labels_of_all_rows(targets_given) if classes is None else classes
             kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
-    # A target that is constant in these rows may vary in those to come.
+    # A target that is constant in these rows may vary in later ones.
     may_vary = one_epoch or bool(estimator.warm_start) or y_val is not None
-    if going_on is None:
+    if previous is None:
         targets = estimator._make_targets(targets_given, weights, classes, may_vary=may_vary)
     else:
-        targets = estimator._with_own_loss(going_on.targets)
+        targets = estimator._with_own_loss(previous.targets)
         estimator._check_classes(targets, classes)
 
-    seeds = going_on.seeds if going_on else estimator._seeds()
+    seeds = previous.seeds if previous else estimator._seeds()
     n_rows, raw_val, val_targets = raw.n_rows, None, None
     if (X_val is None) != (y_val is None):
         given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
@@ -82,26 +82,26 @@ def prepare_rows(
     else:
         fraction = 0.0 if one_epoch else estimator.validation_fraction
         members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
-        # Rows that no member trains on are not looked at.
+    # Rows that no member trains on must not influence the encoding.
     is_trained_on = np.zeros(n_rows, dtype=bool)
     for member in members:
         is_trained_on[member.train.numpy()] = True
     trained_on = np.flatnonzero(is_trained_on)
-    if len(trained_on) < n_rows and going_on is None:
+    if len(trained_on) < n_rows and previous is None:
         own = None if weights is None else weights[trained_on]
-        # Numbers have the centre and scale of what is trained on; labels stay those of all rows.
+        # Centre and scale of numbers are those of the training rows; labels are those of all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
     number_type = torch.float64 if estimator.precision == "float64" else torch.float32
     dtype = np.float64 if number_type == torch.float64 else np.float32
-    if going_on is not None:
-        encoder, x = going_on.encoder, going_on.encoder.encode(raw, dtype=dtype)
+    if previous is not None:
+        encoder, x = previous.encoder, previous.encoder.encode(raw, dtype=dtype)
     else:
-        looked_at = None if len(trained_on) == n_rows else trained_on
-        encoder, x = shared.encode(raw, kept, estimator._table_settings(raw.n_columns), looked_at, dtype)
+        fit_rows = None if len(trained_on) == n_rows else trained_on
+        encoder, x = shared.encode(raw, kept, estimator._table_settings(raw.n_columns), fit_rows, dtype)
         if one_epoch and not any(column.encoded for column in encoder.columns):
             raise ValueError(
                 f"no column varies in the {n_rows} rows of the first call of partial_fit, which fixes how columns "
-                "are encoded; give it more rows first, such as are typical of what will come"
+                "are encoded; call it with more rows first, typical of those that follow"
             )
     numbers = targets.tensor(targets_given, number_type)
     if raw_val is not None:

@@ -1,9 +1,10 @@
-"""What regressors add: numbers in, numbers out, in their unit."""
+"""Base class of the regressors: numbers and scores."""
 
 from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tabgnm.estimators import prediction
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import RegressorParameters
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Common part of the regressors."""
+    """Base class of the regressors."""
 
     def _check_y(self, y: Any, name: str) -> Array:
         given = as_target_array(y, name)
         _refuse_times(given, name)
         try:
-            # NumPy would read numbers in text, and count the microseconds of dates.
+            # NumPy would parse strings, and convert dates to microseconds.
             if given.dtype.kind not in "biufO" or (
                 given.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in given.flat)
             ):
@@ -52,10 +54,10 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         return sample_weight
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train one epoch on these rows, going on from the weights there are.
+        """Train for one epoch on these rows, starting from the current weights.
 
-        The first call fixes columns, categories and scaling, of the target too; later ones use them. No rows are kept
-        for validation, the learning rate is constant, and the moments of the optimiser begin anew in each call.
+        The first call fixes columns, categories and scaling (also of the target) for all later ones. No rows are used
+        for validation, the learning rate is constant, and the state of the optimiser is reset in each call.
 
         Parameters
         ----------
@@ -86,13 +88,13 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         return self.fitted_.targets
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predict numbers: the mean of the members'.
+        """Predict numbers, averaged over the members.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
         return_std : bool, default=False
-            Give also the standard deviation over the members: how much they disagree.
+            Also return the standard deviation over the members, a measure of how much they disagree.
 
         Returns
         -------
@@ -100,21 +102,20 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         """
         check_is_fitted(self, "fitted_")
         if return_std and self.fitted_.n_members == 1:
-            raise ValueError("return_std=True needs at least two members that can disagree; fit with n_members>=2")
-        means, deviations = [], []
-        for outputs in self._output_blocks(X):
-            outputs = outputs.to(torch.float64)  # (members, rows, c)
-            means.append(self._number_targets().numbers(outputs.mean(dim=0)))
-            if return_std:
-                deviations.append(outputs.std(dim=0, correction=0).numpy() * self._number_targets().scale)
-        mean = self._shaped(np.concatenate(means))
-        return (mean, self._shaped(np.concatenate(deviations))) if return_std else mean
+            raise ValueError("return_std=True needs at least two members; fit with n_members>=2")
+        parts = prediction.map_outputs(self, self._encoded_blocks(X), partial(self._reduce, with_std=return_std))
+        if self._number_targets().one_dimensional:
+            parts = [part[:, 0] for part in parts]
+        return tuple(parts) if return_std else parts[0]
 
-    def _shaped(self, numbers: Array) -> Array:
-        return numbers[:, 0] if self._number_targets().one_dimensional else numbers
+    def _reduce(self, outputs: Tensor, *, with_std: bool = False) -> list[Array]:
+        """Return mean and standard deviation over the members, (rows, outputs), in units of the target."""
+        targets, outputs = self._number_targets(), outputs.to(torch.float64)
+        mean = targets.numbers(outputs.mean(dim=0))
+        return [mean, outputs.std(dim=0, correction=0).numpy() * targets.scale] if with_std else [mean]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², the share of the targets' variance that predictions explain; the mean of it for several outputs.
+        """Return R², the coefficient of determination, averaged over the outputs.
 
         Parameters
         ----------
@@ -136,10 +137,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         if y.reshape(len(y), -1).shape[1] != n_outputs:
             raise ValueError(f"y has shape {y.shape}; expected {n_outputs} numbers per row, as in fit")
 
-    def _score_outputs(self, outputs: Tensor, y: Array, sample_weight: Any) -> float:
-        """Return the score of rows whose outputs are known."""
-        predicted = self._number_targets().numbers(outputs.to(torch.float64).mean(dim=0))
-        return float(r2_score(y.reshape(len(y), -1), predicted, sample_weight=sample_weight))
+    def _score_reduced(self, parts: list[Array], y: Array, sample_weight: Any) -> float:
+        return float(r2_score(y.reshape(len(y), -1), parts[0], sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -149,15 +148,15 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
 
 def _refuse_times(y: Array, name: str) -> None:
-    """Raise where targets are dates or durations: which number stands for them is for the user to say."""
+    """Raise if the targets are dates or durations: only the user knows which unit to convert them to."""
     first = y.flat[0]
     if y.dtype.kind == "M" or isinstance(first, datetime.date):
         raise ValueError(
-            f"{name} holds dates such as {first!s}, which are no numbers; convert them first, for instance to days "
+            f"{name} holds dates such as {first!s}, which are not numbers; convert them first, for instance to days "
             f"since the first one: ({name} - {name}.min()) / numpy.timedelta64(1, 'D')"
         )
     if y.dtype.kind == "m" or isinstance(first, datetime.timedelta):
         raise ValueError(
-            f"{name} holds durations such as {first!s}, which are no numbers; convert them first, for instance to "
+            f"{name} holds durations such as {first!s}, which are not numbers; convert them first, for instance to "
             f"days: {name} / numpy.timedelta64(1, 'D')"
         )

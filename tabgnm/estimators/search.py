@@ -1,4 +1,4 @@
-"""Search over hyper-parameters with cross-validation, where all candidates and folds are trained as fleets."""
+"""Hyper-parameter search with cross-validation that trains all candidates and folds as fleets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tabgnm.estimators.fitting import EncodedTables, PreparedFit
 from tabgnm.estimators.pipeline_steps import fit_first_steps, split_params
 from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.table import RawTable, read_table
-from tabgnm.training import FleetPlan, Table, TrainedModel
+from tabgnm.training import FleetPlan, Job, Table, TrainedModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Fold:
-    """Rows of one fold, and what its fits share."""
+    """Rows of one fold, and the data that its fits share."""
 
     train: Any
     test: Any
     shared: EncodedTables = field(default_factory=EncodedTables)
-    cut: dict[str, Any] = field(default_factory=dict)  # tables and targets of its rows, once they were asked for
+    _parts: dict[str, Any] = field(default_factory=dict)  # tables, targets and parameters of its rows
 
-    def part(self, name: str, cut: Callable[[], Any]) -> Any:
-        """Return a part of the given data, cut at the first time."""
-        if name not in self.cut:
-            self.cut[name] = cut()
-        return self.cut[name]
+    def part(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a part of the data, made in the first call."""
+        if name not in self._parts:
+            self._parts[name] = make()
+        return self._parts[name]
 
 
 @dataclass(eq=False)
 class _Fit:
     """One candidate on one fold."""
 
-    estimator: Any  # the estimator, or a pipeline that ends with it
+    estimator: Any  # an estimator of tabgnm, or a pipeline that ends with one
     fold: _Fold
     candidate: dict[str, Any]
     prepared: PreparedFit | None = None
@@ -67,46 +67,47 @@ class _Fit:
 
 
 class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no types
-    """`GridSearchCV` and `RandomizedSearchCV` for this package's estimators, trained as fleets.
+    """`GridSearchCV` and `RandomizedSearchCV` for tabgnm's estimators, trained as fleets.
 
-    Candidates and folds whose networks have the same shape are trained at once. Results are those of scikit-learn's
-    search over the same estimator, up to rounding, and so are attributes and methods.
+    Candidates and folds whose networks have the same shape are trained together. Results are those of scikit-learn's
+    searches over the same estimator, up to rounding, with the same attributes and methods.
 
-    In a pipeline, the steps before the last one are fitted once per fold for all candidates that give them the same
-    parameters, and these candidates share what they make of the fold. Candidates may replace any step, but the last
-    one has to stay one of this package's estimators. Parameters of `fit` reach the steps as in a pipeline: by its
-    steps' names, or by what they request with metadata routing. `transform_input` is not supported.
+    In a pipeline, the steps before the last are fitted once per fold for all candidates with the same parameters of
+    these steps. Candidates may replace any step, as long as the last one is an estimator of tabgnm. Parameters of `fit`
+    are routed as in a pipeline: by a prefix with the name of the step, or by metadata routing. `transform_input` is not
+    supported.
 
     Parameters
     ----------
     estimator : GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor, or a Pipeline that ends with one
-        With `random_state` set, the search gives the same result every time. `warm_start` has to be False: candidates
-        would depend on each other.
+        Set its `random_state` for reproducible results. Its `n_jobs` is the number of threads for training. Its
+        `warm_start` must be False, as candidates would depend on each other.
     param_grid : dict or list of dicts
-        Values to try for each parameter. With `n_iter` they may be distributions: anything with a method `rvs`.
+        Values to try for each parameter. With `n_iter` they may be distributions with a method `rvs`.
     n_iter : int or None, default=None
-        Try so many candidates drawn at random; None tries the whole grid.
+        Number of candidates to draw at random; None tries the whole grid.
     scoring : str, callable, list, tuple or dict, default=None
-        One or several scores, as in `GridSearchCV`; None uses the estimator's own.
+        One or several scores, as in `GridSearchCV`; None uses the `score` of the estimator.
     n_jobs : int or None, default=None
-        Threads that score; training uses all cores, or the GPU, in any case.
+        Number of threads that score candidates; None means 1, -1 all cores. Training uses the `n_jobs` of the
+        estimator.
     refit : bool, str or callable, default=True
-        Fit the best candidate to all rows; with several scores, by which one.
+        Fit the best candidate to all rows. With several scores, the name of the one that decides.
     cv : int, splitter or iterable, default=None
-        Folds; None means 5.
+        Cross-validation folds; None means 5 folds.
     verbose : int, default=0
-        1 shows a progress bar, if there is a terminal.
+        1 shows a progress bar in a terminal.
     error_score : "raise" or float, default=nan
         Score of a candidate that cannot be fitted.
     return_train_score : bool, default=False
-        Score the training rows too.
+        Also score the training rows.
     random_state : int, RandomState or None, default=None
-        Of the candidates, with `n_iter`.
+        Seed of the random candidates with `n_iter`.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        As in `GridSearchCV`. `fit_time` is a fit's share of the time of its fleet.
+        As in `GridSearchCV`. `fit_time` is the time of a fleet divided by the number of its fits.
     best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
         As in `GridSearchCV`.
 
@@ -121,7 +122,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     (0.01, 4)
     """
 
-    _parameter_constraints = None  # sklearn's would forbid distributions; `check_search` says what is wrong
+    _parameter_constraints = None  # those of scikit-learn forbid distributions; see `check_search`
 
     def __init__(
         self,
@@ -178,11 +179,11 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         splits = list(cv.split(X, y, **routed.splitter.split))
         if len(splits) != self.n_splits_:
             raise ValueError(
-                f"cv.split gives {len(splits)} splits but cv.get_n_splits says {self.n_splits_}; expected the same "
-                "number: use a splitter that does not run out"
+                f"cv.split yields {len(splits)} splits but cv.get_n_splits returns {self.n_splits_}; expected the same "
+                "number: use a splitter that can be used repeatedly"
             )
         if not splits:
-            raise ValueError(f"cv={self.cv!r} gives no folds; expected at least one pair of training and test rows")
+            raise ValueError(f"cv={self.cv!r} yields no folds; expected at least one pair of training and test rows")
         candidates = self._candidates()
         folds = [_Fold(train, test) for train, test in splits]
         fits = [
@@ -227,10 +228,10 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         return list(ParameterGrid(self.param_grid))
 
     def _copies(self, candidate: dict[str, Any], n: int) -> list[Any]:
-        """Return the estimator with a candidate's parameters, once for each fold.
+        """Return one estimator with the parameters of a candidate for each fold.
 
-        An estimator that is not fitted holds nothing but its parameters. If these are plain values, copies may share
-        them, which is much faster than `clone`.
+        An estimator that is not fitted holds only its parameters. If these are plain values, a shallow copy is enough,
+        which is much faster than `clone`.
         """
         first = self._with(candidate)
         plain = isinstance(first, TabularEstimator) and all(
@@ -240,24 +241,24 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         return [first, *(copy(first) if plain else self._with(candidate) for _ in range(n - 1))]
 
     def _with(self, candidate: dict[str, Any]) -> Any:
-        # Values may be estimators themselves, which a fit would change.
+        # Values may be estimators, which a fit would change.
         return clone(self.estimator).set_params(**clone(candidate, safe=False))
 
     def _train_and_score(self, fits: Sequence[_Fit], X: Any, y: Any, scorers: Any, routed: Any) -> list[dict[str, Any]]:
-        """Return what scikit-learn's `_fit_and_score` gives for each fit."""
+        """Return what scikit-learn's `_fit_and_score` returns, for each fit."""
         for fit in fits:
             self._prepare(fit, X, y, routed.estimator.fit)
         ready = [fit for fit in fits if fit.prepared is not None]
         out: dict[int, dict[str, Any]] = {}
         score = partial(self._scored, X=X, y=y, scorers=scorers, score_params=routed.scorer.score)
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib would only cost time
+        in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib is only overhead
         for group, trained in self._trained_fleets(ready):
             for fit, models in zip(group, trained, strict=True):
                 self._finish(fit, models)
             scored = parallel(delayed(score)(fit) for fit in group) if in_threads else map(score, group)
             out.update({id(fit): result for fit, result in zip(group, scored, strict=True)})
-            for fit in group:  # a fitted estimator may be large, and has been scored
+            for fit in group:  # scored, so free the memory of the fitted estimators
                 fit.estimator, fit.prepared = None, None
         for fit in fits:
             if id(fit) not in out:
@@ -272,7 +273,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             if isinstance(fit.estimator, Pipeline):
                 rows, targets = fold.part("train", lambda: _safe_split(fit.estimator, X, y, fold.train))
                 of_first, own = split_params(fit.estimator, own)
-                # Candidates with the same steps before the last one share what these make of the fold.
+                # Candidates with the same steps before the last share the transformed fold.
                 last = fit.estimator.steps[-1][0]
                 given = [(name, id(value)) for name, value in fit.candidate.items() if name.partition("__")[0] != last]
                 steps = sorted(given)
@@ -290,7 +291,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         fit.seconds += time.time() - began
 
     def _trained_fleets(self, fits: Sequence[_Fit]) -> Any:
-        """Train fleet after fleet; yields the fits of a fleet with their trained models."""
+        """Train the fleets; yield the fits of each with their trained models."""
         if not fits:
             return
         tables: dict[int, int] = {}
@@ -302,19 +303,20 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             if id(table) not in tables:
                 tables[id(table)] = len(all_tables)
                 all_tables.append(table)
-            for job in fit.prepared.jobs:
-                jobs.append(replace(job, member=replace(job.member, table=tables[id(table)])))
+            for member in fit.prepared.members:
+                own = replace(member, table=tables[id(table)])
+                jobs.append(Job(fit.prepared.shape, fit.prepared.settings, own))
                 owners.append(number)
         plan = FleetPlan(jobs, all_tables)
         began = time.time()
         for fleet, models in plan.run_fleets(verbose=self.verbose):
-            # Fleets that share a GPU share its time: what passed since the last one was done.
+            # Fleets may share a GPU: count the time since the previous one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
                 raise KeyboardInterrupt("the search was interrupted; nothing of it is kept")
             trained: dict[int, list[TrainedModel]] = {}
             for position, model in zip(fleet.jobs, models, strict=True):
-                # All members of an estimator have one shape and one setting, so they are in one fleet, in order.
+                # The members of an estimator have the same shape and settings, so they are in one fleet, in order.
                 trained.setdefault(owners[position], []).append(model)
                 fits[owners[position]].seconds += seconds
             yield [fits[number] for number in trained], list(trained.values())
@@ -323,7 +325,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     def _finish(self, fit: _Fit, models: list[TrainedModel]) -> None:
         assert fit.prepared is not None
         try:
-            fit.model._keep(fit.prepared, models, None, with_importance=False)
+            fit.model._keep(fit.prepared, models, with_importance=False)
         except Exception:
             if self.error_score == "raise":
                 raise
@@ -356,13 +358,13 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
 
 
 def _part_of_table(X: Any, y: Any, rows: Any) -> tuple[RawTable, Any]:
-    """Return rows of a table and of targets; errors then name the row of the whole table, not of the fold."""
+    """Return rows of a table and of targets; errors name rows of the whole table, not of the fold."""
     raw = read_table(X)
-    return raw.take(np.arange(raw.n_rows)[rows]), _safe_indexing(y, rows)  # splitters give positions or a mask
+    return raw.take(np.arange(raw.n_rows)[rows]), _safe_indexing(y, rows)  # splitters yield positions or a mask
 
 
 def _last_step(estimator: Any) -> TabularEstimator:
-    """Return the estimator of this package that is searched, or say what was expected."""
+    """Return the estimator of tabgnm that is searched; raise if it is another one."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(last, TabularEstimator):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What a search can be told; errors name the value, what was expected and what to do."""
+"""Validation of the parameters of a search; errors name the value, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabgnm.estimators.checks import check_flag, check_integer, check_random, check_verbose
+from tabgnm.training.threads import thread_count
 
 if TYPE_CHECKING:
     from tabgnm.estimators.search import FleetSearchCV
 
 
 def check_search(search: FleetSearchCV) -> None:
-    """Raise where a parameter cannot be, before any data is looked at.
+    """Validate parameters before any data is read; raise if any is invalid.
 
-    What scikit-learn is told, the scores, the folds and the values of a grid, it checks itself.
+    scikit-learn validates the scores, the folds and the values of a grid.
     """
     grids(search.param_grid)
     if search.n_iter is not None:
         check_integer("n_iter", search.n_iter)
-    n_jobs, refit, error_score = search.n_jobs, search.refit, search.error_score
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
-        raise ValueError(
-            f"n_jobs={n_jobs!r} is no number of threads; use None, a number from 1 on, or -1 for all cores"
-        )
+    thread_count(search.n_jobs)
+    refit, error_score = search.refit, search.error_score
     if not isinstance(refit, bool | np.bool_ | str) and not callable(refit):
         raise TypeError(
             f"refit={refit!r} has type {type(refit).__name__}; use True, False, the name of a score or a function that "
             "chooses from cv_results_"
         )
     if error_score != "raise" and (isinstance(error_score, bool) or not isinstance(error_score, numbers.Real)):
-        raise ValueError(f"error_score={error_score!r} is no score; use 'raise', or a number such as numpy.nan")
+        raise ValueError(f"error_score={error_score!r} is not a score; use 'raise', or a number such as numpy.nan")
     check_flag("return_train_score", search.return_train_score)
     check_verbose(search.verbose)
     check_random(search.random_state)
 
 
 def grids(param_grid: Any) -> list[Mapping[str, Any]]:
-    """Return the grids that are searched, one or several."""
+    """Return the list of grids to search."""
     given = [param_grid] if isinstance(param_grid, Mapping) else param_grid
     if not isinstance(given, list | tuple) or not all(isinstance(grid, Mapping) for grid in given):
         raise TypeError(
-            f"param_grid={param_grid!r:.100} is no grid; expected a dict of lists, such as "
+            f"param_grid={param_grid!r:.100} is not a grid; expected a dict of lists, such as "
             "{'learning_rate': [0.01, 0.001]}, or a list of such dicts"
         )
     if not given:

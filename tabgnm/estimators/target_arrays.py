@@ -1,4 +1,4 @@
-"""Targets and classes as users have them, in whatever container, as NumPy arrays without gaps."""
+"""Conversion of targets and classes in any container to NumPy arrays without missing values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array = NDArray[Any]
 
 
 def as_target_array(y: Any, name: str = "y") -> Array:
-    """Return targets as a NumPy array of one or two dimensions, without gaps, whatever they came as.
+    """Return targets as a NumPy array of one or two dimensions; raise if any is missing.
 
-    Objects that all are booleans, integers or real numbers become an array of these.
+    Objects that are all booleans, integers or real numbers become an array of that type.
     """
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
     if type(y) is np.ndarray and y.dtype.kind in "biu" and y.ndim in (1, 2) and y.size:
-        return y  # nothing can be missing or infinite, and a search asks often
+        return y  # cannot contain missing or infinite values; a search comes here often
     array: Array = check_array(
         _with_rows(_as_array(y), name),
         ensure_2d=False,
@@ -60,8 +60,8 @@ def _as_array(y: Any) -> Any:
         cells[np.ma.getmaskarray(y)] = None
         return cells if np.ma.getmaskarray(y).any() else y.data
     if isinstance(y, list | tuple) and any(map(_has_text, y)):
-        return np.array(y, dtype=object)  # NumPy alone would make strings of the numbers beside them
-    if hasattr(y, "to_pylist") and hasattr(y, "type"):  # pyarrow, whose arrays have categories and gaps
+        return np.array(y, dtype=object)  # NumPy would convert numbers among strings to strings
+    if hasattr(y, "to_pylist") and hasattr(y, "type"):  # pyarrow, whose arrays may have categories and missing values
         plain = not y.null_count and "dictionary" not in str(y.type)
         return y.to_numpy(zero_copy_only=False) if plain else _objects(y)
     if hasattr(y, "to_pylist") and hasattr(y, "columns"):  # pyarrow's Table
@@ -72,7 +72,7 @@ def _as_array(y: Any) -> Any:
 
 
 def _with_rows(y: Any, name: str) -> Any:
-    """Raise in words of our own where NumPy would make no rows of this, or cannot."""
+    """Return y as an array with rows; raise if it has none, or rows of different lengths."""
     try:
         array = y if hasattr(y, "ndim") else np.asarray(y)
     except ValueError:
@@ -101,7 +101,7 @@ def _has_text(label: Any) -> bool:
 
 
 def _without_objects(y: Array, name: str) -> Array:
-    """Return an array of numbers for objects that all are numbers of one kind."""
+    """Convert objects that are all numbers of one kind to an array of numbers."""
     kinds = set(map(type, y.ravel()))
     if kinds == {str}:
         return y
@@ -134,12 +134,12 @@ def _missing(y: Array) -> Array:
 
 
 def first_row(marked: Array) -> int:
-    """Return the first row in which anything is marked."""
+    """Return the first row with a marked entry."""
     return int(np.argmax(marked.reshape(len(marked), -1).any(axis=1)))
 
 
 def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
-    """Return the distinct labels in order, and the number of each row's label."""
+    """Return the sorted distinct labels, and the class number of each row."""
     kinds = sorted({type(value).__name__ for value in y.ravel()}) if y.dtype.kind == "O" else []
     try:
         if "bool" in kinds and len(kinds) > 1:  # True and 1 would be one label
@@ -171,7 +171,7 @@ def list_of_labels(classes: Any) -> Array:
 
 
 def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
-    """Return the labels of each target; None where they are the numbers of the columns, as for multilabel targets."""
+    """Return the labels of each target, or None if `classes` are the column numbers of a multilabel target."""
     given = list(_listed(classes))
     if all(np.ndim(own) == 0 for own in given) and given == list(range(n_targets)):
         return None

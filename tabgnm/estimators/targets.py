@@ -1,4 +1,4 @@
-"""Targets turned into what a loss learns, and network outputs turned back.
+"""Conversion of targets to tensors for the loss, and of network outputs to predictions.
 
 Each kind of target says how many outputs a network needs and which loss learns it, and can be written to a model file.
 """
@@ -32,13 +32,13 @@ Array = NDArray[Any]
 
 
 def _is_indicator(y: Array) -> bool:
-    """Whether a matrix only has 0 and 1."""
+    """Whether y is a matrix of 0 and 1."""
     return y.ndim == 2 and y.dtype.kind in "biuf" and bool(((y == 0) | (y == 1)).all())
 
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """Labels of one target (one set of classes), of several, or of a multilabel indicator matrix.
+    """Labels of one target, of several targets, or of a multilabel indicator matrix.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class ClassTargets:
 
     @classmethod
     def of(cls, y: Array, label_smoothing: float = 0.0, classes: Any = None) -> ClassTargets:
-        """Look at labels, and at the classes that may still come: for several targets a list of them."""
+        """Learn the classes from y, or from `classes` if given: labels, or a list of labels per target."""
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
-        if y.dtype.kind in "biufSU":  # scikit-learn knows no other labels, such as dates
+        if y.dtype.kind in "biufSU":  # scikit-learn does not know other labels, such as dates
             check_classification_targets(y)
         if y.ndim == 1:
             known, _ = sort_classes(y) if classes is None else sort_classes(list_of_labels(classes), "classes")
@@ -69,14 +69,14 @@ class ClassTargets:
         return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
 
     def refuse_other_classes(self, classes: Any) -> None:
-        """Raise where these are not the classes that were given before."""
+        """Raise if these differ from the classes of earlier calls."""
         given = [list_of_labels(classes)] if self.kind not in ("multilabel", "joint") else None
         given = lists_of_labels(classes, len(self.classes)) if given is None else given
         for own, known in zip(given or [], self.classes, strict=given is not None):
             if not np.array_equal(sort_classes(own, "classes")[0], known):
                 raise ValueError(
                     f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known.tolist()!r}; "
-                    "leave it out, or begin anew with all classes that may come"
+                    "leave it out, or start again with all classes that may occur"
                 )
 
     @staticmethod
@@ -85,14 +85,14 @@ class ClassTargets:
 
     @property
     def n_outputs(self) -> int:
-        """Outputs a network needs."""
+        """Number of outputs of a network."""
         if self.kind in ("one", "binary"):
             return 1
         return len(self.classes) if self.kind == "multilabel" else sum(map(len, self.classes))
 
     @property
     def loss(self) -> Loss:
-        """What learns them."""
+        """The loss for these targets."""
         if self.kind == "multiclass":
             return CrossEntropy(self.label_smoothing)
         if self.kind == "joint":
@@ -105,7 +105,7 @@ class ClassTargets:
         return BinaryCrossEntropy()
 
     def codes(self, y: Array, name: str = "y") -> Array:
-        """Class numbers of the labels: (rows,), or (rows, targets)."""
+        """Return class numbers, (rows,) or (rows, targets)."""
         if self.kind == "multilabel":
             if not _is_indicator(y) or y.shape[1] != len(self.classes):
                 raise ValueError(
@@ -135,7 +135,7 @@ class ClassTargets:
         return np.asarray(places[inverse])
 
     def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
-        """Return the targets as the loss takes them."""
+        """Return the targets as the loss expects them."""
         codes = torch.as_tensor(self.codes(y, name))
         if self.kind in ("multiclass", "joint"):
             return codes.long()
@@ -143,21 +143,21 @@ class ClassTargets:
         return codes * (1 - self.label_smoothing) + self.label_smoothing / 2 if self.label_smoothing else codes
 
     def strata(self, y: Array) -> Array | None:
-        """Groups from which validation rows are drawn evenly, or None."""
+        """Return the strata of the rows for drawing validation rows, or None."""
         return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
 
     metric_name = "accuracy"
 
     def spread(self, _y: Tensor, _weights: Tensor | None) -> float:
-        """Return 1: the share of right labels is not compared with anything."""
+        """Return 1: accuracy needs no scale."""
         return 1.0
 
     def metric(self, values: list[float], _spread: float) -> list[float]:
-        """What the fleet measured per epoch, as the score of a classifier: the share of rows with the right labels."""
+        """Return the metric of each epoch: the accuracy, as measured by the fleet."""
         return values
 
     def log_probabilities(self, outputs: Tensor) -> list[Tensor]:
-        """Logarithms of probabilities (members, rows, classes): one tensor per target; [no, yes] for two classes."""
+        """Return log-probabilities (members, rows, classes), one tensor per target."""
         if self.kind == "multiclass":
             return [torch.log_softmax(outputs, dim=-1)]
         if self.kind == "joint":
@@ -169,7 +169,7 @@ class ClassTargets:
         ]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What a model file keeps."""
+        """Return the JSON values and arrays for a model file."""
         return {
             "kind": self.kind,
             "label_smoothing": float(self.label_smoothing),
@@ -178,7 +178,7 @@ class ClassTargets:
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any]) -> ClassTargets:
-        """Read what `state` gave; a ValueError says what is wrong with it."""
+        """Restore from `state`, which is not trusted; raise ValueError if it is invalid."""
         _check_keys(schema, {"kind", "label_smoothing", "classes"})
         kind, smoothing = schema["kind"], schema["label_smoothing"]
         if not isinstance(schema["classes"], list):
@@ -209,7 +209,7 @@ def _is_number(value: object) -> bool:
 
 
 def _labels_state(labels: Array) -> dict[str, Any]:
-    """Labels in JSON: numbers, booleans and strings as they are, dates and durations as numbers of their unit."""
+    """Return labels as JSON values; dates and durations become integers in their unit."""
     kind = labels.dtype.kind
     if kind in "Mm":
         return {"dtype": labels.dtype.str, "values": labels.view(np.int64).tolist()}
@@ -221,7 +221,7 @@ def _labels_state(labels: Array) -> dict[str, Any]:
     return {"dtype": labels.dtype.str, "values": values}
 
 
-# Types of labels that a file may name; numpy knows many more, some of which are recipes for large memory.
+# Types of labels that a file may name; NumPy has many more, some of which would allocate much memory.
 _LABEL_TYPE = re.compile(r"[|<>](b1|[iu][1248]|f[248]|U[1-9]\d{0,7}|O|[Mm]8(\[\d{0,6}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 _MOST_LABEL_BYTES = 2**25  # of all targets together
 
@@ -249,14 +249,14 @@ def _labels(schema: Any, most_bytes: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
-    """One or several numbers per row, standardised for the network and returned in their unit.
+    """One or several numbers per row, standardised for the network.
 
     Attributes
     ----------
     one_dimensional : bool
         Whether predictions are (rows,) rather than (rows, outputs).
     center, scale : arrays of float
-        One per output: the network learns (y - center) / scale. A scale of 0 stands for a constant target.
+        One per output: the network learns (y - center) / scale. A scale of 0 marks a constant target.
     loss : Loss
     """
 
@@ -269,32 +269,32 @@ class NumberTargets:
 
     @classmethod
     def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool, may_vary: bool = True) -> NumberTargets:
-        """Look at the training rows; `may_vary` says whether rows that are still to come may, where these do not."""
+        """Learn centre and scale from the training rows; `may_vary` is for targets that are constant only in these."""
         columns = y.reshape(len(y), -1)
         if not scaled:
             return cls(y.ndim == 1, np.zeros(columns.shape[1]), np.ones(columns.shape[1]), loss)
-        # Squares of large numbers would overflow, those of small ones vanish: measured in units of a power of 2.
+        # In units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
         _, exponent = np.frexp(np.abs(columns).max(axis=0))
         columns = np.ldexp(columns, -exponent)
         center = np.average(columns, axis=0, weights=weights)
         variance = np.average((columns - center) ** 2, axis=0, weights=weights)
         constant = columns.max(axis=0) == columns.min(axis=0)
-        # Predictions of a constant target are that constant, to the last digit; its mean need not be.
+        # Predictions of a constant target are exactly that constant, which its mean need not be.
         center = np.ldexp(np.where(constant, columns[0], center), exponent)
         scale = np.ldexp(np.sqrt(variance), exponent)
         return cls(y.ndim == 1, center, np.where(constant, 1.0 if may_vary else 0.0, scale), loss)
 
     @property
     def n_outputs(self) -> int:
-        """Outputs a network needs."""
+        """Number of outputs of a network."""
         return len(self.center)
 
     def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
-        """Return the targets as the loss takes them."""
+        """Return the targets as the loss expects them."""
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs:
             raise ValueError(f"{name} has {columns.shape[1]} columns; expected {self.n_outputs}, as the first targets")
-        # Halves, as the difference of two large numbers may be too large.
+        # Halves, as the difference of two large numbers may overflow.
         distance = columns / 2 - self.center / 2
         scaled = np.divide(distance, self.scale / 2, out=np.zeros_like(distance), where=self.scale > 0)
         too_large = np.abs(scaled) > np.sqrt(torch.finfo(dtype).max) / 1e3
@@ -307,12 +307,12 @@ class NumberTargets:
         return torch.as_tensor(scaled).to(dtype)
 
     def strata(self, _y: Array) -> Array | None:
-        """Return None: validation rows are drawn from all rows alike."""
+        """Return None: validation rows are not stratified."""
         return None
 
     def spread(self, y: Tensor, weights: Tensor | None) -> float:
-        """Return the variance of targets as the networks see them, averaged over the outputs; 0 if they do not vary."""
-        if bool((y == y[0]).all()):  # of which the variance would be a matter of rounding
+        """Return the variance of standardised targets, averaged over the outputs."""
+        if bool((y == y[0]).all()):  # whose computed variance would be a rounding error
             return 0.0
         y = y.to(torch.float64)
         weights = torch.ones(len(y)) if weights is None else weights
@@ -321,18 +321,18 @@ class NumberTargets:
         return float((share * (y - center).square()).sum(dim=0).mean())
 
     def metric(self, values: list[float], spread: float) -> list[float]:
-        """Turn mean squared errors into R², as scikit-learn has it: 1 - error / variance, 0 or 1 without variance."""
+        """Return R² for mean squared errors, as scikit-learn defines it: 0 or 1 without variance."""
         if spread == 0:
-            exact = not self.scale.any()  # a constant target, which is predicted to the last digit
+            exact = not self.scale.any()  # a constant target, which is predicted exactly
             return [value if math.isnan(value) else float(exact or value == 0) for value in values]
         return [1 - value / spread for value in values]
 
     def numbers(self, outputs: Tensor) -> Array:
-        """Outputs (..., rows, c) of networks in the unit of the targets, as float64."""
+        """Return outputs (..., rows, c) in units of the target, as float64."""
         return np.asarray(outputs.to(torch.float64).numpy() * self.scale + self.center)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What a model file keeps."""
+        """Return the JSON values and arrays for a model file."""
         schema = {
             "one_dimensional": self.one_dimensional,
             "loss": self.loss.name,
@@ -342,7 +342,7 @@ class NumberTargets:
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
-        """Read what `state` gave; a ValueError says what is wrong with it."""
+        """Restore from `state`, which is not trusted; raise ValueError if it is invalid."""
         _check_keys(schema, {"one_dimensional", "loss", "loss_setting"} | ({"variance"} & set(schema)))
         if set(arrays) != {"center", "scale"}:
             raise ValueError(f"arrays of the targets are {sorted(arrays)!r:.80}; expected center and scale")
@@ -352,7 +352,7 @@ class NumberTargets:
         if center.shape != scale.shape or not np.isfinite([center, scale]).all() or not (scale >= 0).all():
             raise ValueError("center and scale of the targets are not finite numbers, one per output")
         one_dimensional, setting = schema["one_dimensional"], schema["loss_setting"]
-        variance = schema.get("variance", 1.0)  # which early files have, and nothing uses
+        variance = schema.get("variance", 1.0)  # in early files only, and unused
         if type(one_dimensional) is not bool or (one_dimensional and len(center) != 1):
             raise ValueError(f"one_dimensional={one_dimensional!r:.40} does not fit {len(center)} targets")
         if not _is_number(variance) or not variance > 0 or not _is_number(setting):
@@ -367,7 +367,7 @@ Targets = ClassTargets | NumberTargets
 
 
 def regression_loss(name: str, quantile: float, huber_delta: float) -> Loss:
-    """Return the loss of that name."""
+    """Return the loss with this name."""
     if name == "mse":
         return SquaredError()
     if name == "huber":

@@ -1,7 +1,8 @@
-"""Model files: small, safe to load, and readable by every later version."""
+"""The format of model files: small, safe to load, and readable by every later version.
+
+`tabgnm.estimators.model_file` writes estimators in this format and reads them.
+"""
 
 from tabgnm.modelfile.errors import ModelFileError as ModelFileError
-from tabgnm.modelfile.estimator_file import load as load
-from tabgnm.modelfile.estimator_file import save as save
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError"]

@@ -1,9 +1,9 @@
-"""The container: a zip of `schema.json` and `weights.safetensors`, read without trusting anything in it.
+"""The container: a zip archive of `schema.json` and `weights.safetensors`, read without trusting its content.
 
-Neither part can hold code. Any zip program opens the file, but it is not read as any zip: of all the ways to write an
-archive of two entries only the one of `pack` is accepted, so that two programs never see different models in it. The
-schema comes first and begins with the format and its version, in this and in every later version. It is deflated and
-has a largest size; the weights are stored as they are, so they cannot be larger than the file.
+Neither entry can contain code. Any zip program can open the file, but only archives laid out exactly as by `pack` are
+accepted, so that two programs never see different models in one file. The schema comes first and starts with the format
+and its version, in this and in every later version. It is deflated, and its size is limited; the weights are stored
+uncompressed, so they cannot be larger than the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tabgnm.modelfile.tensors import Arrays, Tensor
 SCHEMA, WEIGHTS = "schema.json", "weights.safetensors"
 FORMAT, VERSION = "tabgnm model", 1
 LARGEST_SCHEMA = 8 * 2**20
-LARGEST_WEIGHTS = 2**32 - 2**24  # zip without its extension for large files
+LARGEST_WEIGHTS = 2**32 - 2**24  # the limit of zip without its extension for large files
 
 _STORED, _DEFLATED = 0, 8
 _ZIP_VERSION, _UNIX = 20, 3 << 8
-_TIME, _DATE = 0, (1 << 5) | 1  # 1980-01-01: the same model gives the same bytes, whenever it is saved
+_TIME, _DATE = 0, (1 << 5) | 1  # 1980-01-01, so that the same model always has the same bytes
 _MODE = 0o100644 << 16
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
@@ -35,7 +35,7 @@ _CHUNK = 2**20
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the archive, as its headers have it."""
+    """An entry of the archive, as in its headers."""
 
     name: str
     method: int
@@ -54,12 +54,12 @@ class _Entry:
 
     @property
     def span(self) -> int:
-        """Bytes in the file, the header before it included."""
+        """Bytes in the file, including the header."""
         return _LOCAL.size + len(self.name) + self.packed
 
 
 def _directory(schema: _Entry, weights: _Entry) -> bytes:
-    """What stands after the two entries."""
+    """Return the bytes after the two entries."""
     central = schema.central_header(0) + weights.central_header(schema.span)
     return central + _END.pack(b"PK\5\6", 0, 0, 2, 2, len(central), schema.span + weights.span, 0)
 
@@ -80,7 +80,7 @@ def pack(schema: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def frame(text: bytes, weights: bytes) -> bytes:
-    """Return the archive of a schema and of weights."""
+    """Return an archive of the schema and the weights."""
     deflater = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     deflated = deflater.compress(text) + deflater.flush()
     first = _Entry(SCHEMA, _DEFLATED, zlib.crc32(text), len(deflated), len(text))
@@ -91,14 +91,14 @@ def frame(text: bytes, weights: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Container:
-    """A model file whose framing, checksums and sizes are right; its arrays are still in the file."""
+    """A model file with valid framing, checksums and sizes; its arrays are read later."""
 
     schema: dict[str, Any]
     tensors: dict[str, Tensor]
     _file: BinaryIO
 
     def arrays(self, prefix: str) -> Arrays:
-        """Read the arrays whose names begin like this, by what follows in their names."""
+        """Read the arrays whose names start with `prefix`, by the rest of their names."""
         return {
             name.removeprefix(prefix): tensor.read(self._file)
             for name, tensor in self.tensors.items()
@@ -107,16 +107,16 @@ class Container:
 
 
 def unpack(file: BinaryIO, size: int) -> Container:
-    """Look into a file of that size; whatever is wrong with it is a `ModelFileError`."""
+    """Read the schema and check the framing of a file; raise ModelFileError if it is invalid."""
     first, schema = _read_schema(file, size)
     second = _read_entry(file, size, WEIGHTS, _STORED)
     if second.packed != second.size:
-        raise ModelFileError(_put_together(f"{WEIGHTS} has two sizes"))
+        raise ModelFileError(_foreign(f"{WEIGHTS} has two sizes"))
     start, expected = file.tell(), first.span + second.span
     end = _directory(first, second)
     if size < expected + len(end):
         raise ModelFileError(
-            f"it has {size} bytes, but {expected + len(end)} were written: it is truncated; copy it anew"
+            f"it has {size} bytes, but {expected + len(end)} were written: it is truncated; copy it again"
         )
     if size > expected + len(end):
         raise ModelFileError(f"it has {size} bytes, but {expected + len(end)} were written: something was added to it")
@@ -126,26 +126,26 @@ def unpack(file: BinaryIO, size: int) -> Container:
         crc = zlib.crc32(chunk, crc)
         digest.update(chunk)
     if crc != second.crc or file.read(len(end)) != end:
-        raise ModelFileError("its checksum is wrong: it is damaged; copy it anew, or save the model again")
+        raise ModelFileError("its checksum is wrong: it is damaged; copy it again, or save the model again")
     if digest.hexdigest() != schema.pop("weights_sha256", None):
-        raise ModelFileError(_put_together("its weights are not those that its schema names"))
+        raise ModelFileError(_foreign("its weights are not those that its schema names"))
     return Container(schema, tensors.read_header(file, start, second.size), file)
 
 
-def _put_together(problem: str) -> str:
-    return f"{problem}: it is damaged, or another program than tabgnm put it together; save the model again"
+def _foreign(problem: str) -> str:
+    return f"{problem}: it is damaged, or it was written by another program than tabgnm; save the model again"
 
 
 def _read_entry(file: BinaryIO, size: int, name: str, method: int) -> _Entry:
-    """Read the header of an entry, which has to be just as `pack` writes it."""
+    """Read the header of an entry, which must be exactly as written by `pack`."""
     start = file.tell()
     header = file.read(_LOCAL.size + len(name))
     if len(header) < _LOCAL.size + len(name):
-        raise ModelFileError(f"it ends after {size} bytes: it is truncated; copy it anew")
+        raise ModelFileError(f"it ends after {size} bytes: it is truncated; copy it again")
     crc, packed, unpacked = _LOCAL.unpack_from(header)[6:9]
     entry = _Entry(name, method, crc, packed, unpacked)
     if header != entry.local_header():
-        raise ModelFileError(_put_together(f"it is a zip archive without {name!r} as tabgnm writes it at byte {start}"))
+        raise ModelFileError(_foreign(f"it is a zip archive without {name!r} as tabgnm writes it at byte {start}"))
     return entry
 
 
@@ -153,24 +153,24 @@ def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, dict[str, Any]]:
     if size == 0:
         raise ModelFileError("it is empty; save the model again")
     if file.read(4) != b"PK\3\4":
-        raise ModelFileError("it is not a model file, or it is damaged; expected a file that `save` wrote")
+        raise ModelFileError("it is not a model file, or it is damaged; expected a file written by `save`")
     file.seek(0)
     entry = _read_entry(file, size, SCHEMA, _DEFLATED)
     if entry.size > LARGEST_SCHEMA or entry.packed > 2 * LARGEST_SCHEMA:
         raise ModelFileError(
-            _put_together(f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}")
+            _foreign(f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}")
         )
     packed = file.read(entry.packed)
     if len(packed) < entry.packed:
-        raise ModelFileError(f"it ends after {size} bytes, in {SCHEMA}: it is truncated; copy it anew")
+        raise ModelFileError(f"it ends after {size} bytes, in {SCHEMA}: it is truncated; copy it again")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         text = inflater.decompress(packed, entry.size + 1)
     except zlib.error:
-        raise ModelFileError(f"{SCHEMA} cannot be unpacked: it is damaged; copy it anew") from None
+        raise ModelFileError(f"{SCHEMA} cannot be unpacked: it is damaged; copy it again") from None
     complete = inflater.eof and not inflater.unused_data and not inflater.unconsumed_tail
     if len(text) != entry.size or not complete or zlib.crc32(text) != entry.crc:
-        raise ModelFileError(f"the checksum or size of {SCHEMA} is wrong: it is damaged; copy it anew")
+        raise ModelFileError(f"the checksum or size of {SCHEMA} is wrong: it is damaged; copy it again")
     return entry, _check_version(strict_json.loads(text))
 
 

@@ -15,12 +15,12 @@ from tabgnm.modelfile.errors import ModelFileError
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file to read; gives it and its size."""
+    """Open a file for reading; yield it and its size."""
     try:
-        # Asked before opening: to open a pipe would wait for someone to write into it.
+        # Checked before opening, as opening a pipe would block.
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "not a file that can be read again and again"
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
             raise ModelFileError(f"{str(path)!r} is {kind}; expected a model file")
         file = path.open("rb")
     except (OSError, ValueError, RuntimeError) as error:
@@ -32,22 +32,22 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file; one that is there is replaced only when the new one is complete, and keeps its permissions."""
+    """Write a file; an existing one is replaced once the new one is complete, and keeps its permissions."""
     try:
-        path = path.resolve()  # a link stays one, and what it leads to is replaced
+        path = path.resolve()  # replace the target of a link, not the link
         if path.is_dir():
             raise ModelFileError(f"{str(path)!r} is a folder; expected the path of a file in it")
         if not path.parent.is_dir():
             raise ModelFileError(f"the folder {str(path.parent)!r} does not exist; create it first")
         _replace(path, content)
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{str(path)!r} cannot be written: {reason(error)}") from error
 
 
 def _replace(path: Path, content: bytes) -> None:
-    # Beside the target, so that the last step is a mere renaming.
+    # In the same folder, so that the last step is an atomic rename.
     part = path.parent / f".{secrets.token_hex(8)}.tabgnm-part"
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -64,6 +64,6 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return what the operating system says."""
+    """Return the message of the operating system."""
     said = error.strerror if isinstance(error, OSError) else None
     return said or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Parameters of estimators and histories as JSON has them, and back."""
+"""Conversion of parameters and histories to JSON values and back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def plain(name: str, value: Any, depth: int = 0) -> Any:
-    """Return a parameter as JSON has it; {"pairs": ...} stands for a dict, {"list": ...} and {"tuple": ...} for those.
+    """Return a parameter as a JSON value: a dict as {"pairs": ...}, lists and tuples as {"list": ...}, {"tuple": ...}.
 
-    A generator of random numbers becomes None: where it stands is not a setting, and a model that is fitted again
-    draws anew.
+    A random generator becomes None, because its state is not a setting.
     """
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
@@ -47,7 +46,7 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 
 def parameter(name: str, value: Any, depth: int = 0) -> Any:
-    """Read what `plain` gave."""
+    """Return the parameter that `plain` was called with."""
     if value is None or isinstance(value, bool | str | int | float):
         return value
     if depth <= _DEEPEST and isinstance(value, dict) and len(value) == 1:
@@ -65,7 +64,7 @@ def parameter(name: str, value: Any, depth: int = 0) -> Any:
 
 
 def plain_history(history: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the history of a member as JSON has it; None stays None, other numbers that are not finite are named."""
+    """Return the history of a member as JSON values; NaN and infinity become strings."""
     return {
         name: [_plain_number(own) for own in value] if isinstance(value, list) else value
         for name, value in history.items()
@@ -79,13 +78,13 @@ def _plain_number(value: float | None) -> float | str | None:
 
 
 def history(values: Any, metric_name: str) -> dict[str, Any]:
-    """Read what `plain_history` gave."""
+    """Return the history that `plain_history` was called with."""
     lists = ("train_loss", "val_loss", f"val_{metric_name}")
     if not isinstance(values, dict) or set(values) != {*lists, "best_epoch", "status"}:
         raise ModelFileError(f"a history is {shown(values)}; expected {', '.join(lists)}, best_epoch and status")
     best, status = values["best_epoch"], values["status"]
     if type(best) is not int or not 0 <= best < 2**31:
-        raise ModelFileError(f"the best epoch of a history is {shown(best)}; expected a number from 0 on")
+        raise ModelFileError(f"the best epoch of a history is {shown(best)}; expected an integer >= 0")
     if not isinstance(status, str) or status not in get_args(Status):
         raise ModelFileError(f"the status of a history is {shown(status)}; expected one of {get_args(Status)}")
     return {name: _numbers(name, value) if name in lists else value for name, value in values.items()}

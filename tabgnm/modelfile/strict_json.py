@@ -1,4 +1,4 @@
-"""JSON that nobody vouches for: bounded in memory and depth, without duplicate keys, NaN or infinity."""
+"""JSON from untrusted sources: bounded in memory and depth, without duplicate keys, NaN or infinity."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from tabgnm.modelfile.errors import ModelFileError, shown
 
-# Bytes of memory that values take at most, for each character that announces one: "[]," is three characters of text,
-# but a list of 56 bytes and a place in another list.
+# Upper bounds of the memory in bytes for values, by the character that introduces them: "[]," is three characters of
+# text, but a list of 56 bytes and an entry in another list.
 _COST = {b",": 80, b"[": 96, b"{": 96, b":": 120}
-_COST_OF_TEXT = 4  # one character outside of the basic plane makes all of a string that wide
+_COST_OF_TEXT = 4  # a single character outside the basic plane makes the whole string that wide
 LARGEST_COST = 96 * 2**20
-_LONGEST_NUMBER = 400  # the time to read an integer grows with the square of its length
+_LONGEST_NUMBER = 400  # the time to parse an integer is quadratic in its length
 
 
 def dumps(value: Any) -> bytes:
-    """Return a value as JSON in ASCII, the same bytes every time."""
+    """Return a value as ASCII JSON, always the same bytes."""
     try:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError) as error:
@@ -25,7 +25,7 @@ def dumps(value: Any) -> bytes:
 
 
 def check_cost(text: bytes) -> None:
-    """Refuse a text whose values could take too much memory, before any of them is made."""
+    """Raise if the values could take too much memory, before any of them is created."""
     cost = _COST_OF_TEXT * len(text) + sum(each * text.count(sign) for sign, each in _COST.items())
     if cost > LARGEST_COST:
         raise ModelFileError(
@@ -34,7 +34,7 @@ def check_cost(text: bytes) -> None:
 
 
 def loads(text: bytes) -> Any:
-    """Read JSON, or raise `ModelFileError`."""
+    """Parse JSON; raise ModelFileError if it is invalid."""
     check_cost(text)
     try:
         return json.loads(
@@ -49,13 +49,13 @@ def loads(text: bytes) -> Any:
     except UnicodeDecodeError:
         raise ModelFileError("its description has characters outside of ASCII; it is damaged") from None
     except json.JSONDecodeError as error:
-        raise ModelFileError(f"its description is no JSON ({error.msg} at {error.pos}); it is damaged") from None
+        raise ModelFileError(f"its description is not JSON ({error.msg} at {error.pos}); it is damaged") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise ModelFileError("its description names something twice; it is damaged")
+        raise ModelFileError("its description has a duplicate key; it is damaged")
     return values
 
 
@@ -73,4 +73,4 @@ def _float(text: str) -> float:
 
 
 def _constant(text: str) -> float:
-    raise ModelFileError(f"{text} is no number of a model file")
+    raise ModelFileError(f"{text} is not allowed in a model file")

@@ -1,4 +1,4 @@
-"""Arrays in the safetensors format, with every size checked against the file before anything is allocated."""
+"""Arrays in the safetensors format, whose sizes are checked against the file before memory is allocated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_DIMENSIONS = 8
 
 @dataclass(frozen=True)
 class Tensor:
-    """An array that has not been read yet: `start` is its place in the file."""
+    """An array that has not been read yet; `start` is its offset in the file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -32,11 +32,11 @@ class Tensor:
 
     @property
     def n_bytes(self) -> int:
-        """Its size in the file and in memory."""
+        """Size in the file and in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, file: BinaryIO) -> NDArray[Any]:
-        """Read it into memory of its own."""
+        """Read the array into new memory."""
         file.seek(self.start)
         content = bytearray(self.n_bytes)
         if file.readinto(content) != self.n_bytes:  # type: ignore[attr-defined] # files of bytes have it
@@ -46,12 +46,12 @@ class Tensor:
 
 
 def pack(arrays: Arrays) -> bytes:
-    """Return arrays as safetensors has them."""
+    """Return arrays in the safetensors format."""
     return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def read_header(file: BinaryIO, start: int, size: int) -> dict[str, Tensor]:
-    """Read which arrays there are in the `size` bytes of the file from `start` on."""
+    """Read the names, types and offsets of the arrays in the `size` bytes from `start`."""
     if size < _LENGTH.size:
         raise ModelFileError(f"its weights have {size} bytes; expected {_LENGTH.size} or more")
     file.seek(start)
@@ -60,12 +60,12 @@ def read_header(file: BinaryIO, start: int, size: int) -> dict[str, Tensor]:
         raise ModelFileError(f"the header of its weights claims {length} bytes; expected at most {LARGEST_HEADER}")
     header = strict_json.loads(file.read(length))
     if not isinstance(header, dict):
-        raise ModelFileError("the header of its weights is no object")
+        raise ModelFileError("the header of its weights is not an object")
     first = start + _LENGTH.size + length
     places = sorted((_place(name, entry), name) for name, entry in header.items())
     ends = [0, *(end for (_, end), _ in places)]
     if [begin for (begin, _), _ in places] != ends[:-1] or ends[-1] != start + size - first:
-        raise ModelFileError("its weights overlap, or leave bytes that belong to none of them")
+        raise ModelFileError("its weights overlap, or leave unused bytes between them")
     tensors = {name: _tensor(name, header[name], first) for name in header}
     for (name, tensor), (begin, end) in zip(tensors.items(), map(_place, header, header.values()), strict=True):
         if tensor.n_bytes != end - begin:
@@ -82,9 +82,7 @@ def _place(name: str, entry: Any) -> tuple[int, int]:
         raise ModelFileError(f"{shown(name)} among its weights is described by {shown(entry)}")
     place = entry["data_offsets"]
     if not isinstance(place, list) or len(place) != 2 or not all(map(_is_count, place)) or place[0] > place[1]:
-        raise ModelFileError(
-            f"{shown(name)} among its weights stands at {shown(place)}; expected where it begins, ends"
-        )
+        raise ModelFileError(f"{shown(name)} among its weights is at {shown(place)}; expected its start and end")
     return place[0], place[1]
 
 

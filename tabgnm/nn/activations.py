@@ -9,8 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tabgnm.nn.evenly import evenly
-
 _aten = torch.ops.aten
 
 
@@ -27,24 +25,17 @@ class Activation:
     in_place: Callable[[Tensor], Tensor] | None = None  # `forward` into the memory of z; `backward` must not read z
 
 
-def _even(
-    name: str, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor, Tensor], Tensor]
-) -> Activation:
-    """Return the activation of functions that torch rounds differently at the end of a tensor."""
-    return Activation(name, lambda z: evenly(forward, z), lambda g, z, a: evenly(backward, g, z, a))
-
-
 # torch's own backward kernels: one fused launch each, and the very ones that autograd calls.
 _ACTIVATIONS = {
     "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0), torch.relu_),
     "leaky_relu": Activation("leaky_relu", F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
-    "elu": _even("elu", F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
-    "gelu": _even("gelu", F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),
-    "silu": _even("silu", F.silu, lambda g, z, a: _aten.silu_backward(g, z)),
-    "mish": _even("mish", F.mish, lambda g, z, a: _aten.mish_backward(g, z)),
-    "softplus": _even("softplus", F.softplus, lambda g, z, a: _aten.softplus_backward(g, z, 1.0, 20.0)),
+    "elu": Activation("elu", F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
+    "gelu": Activation("gelu", F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),
+    "silu": Activation("silu", F.silu, lambda g, z, a: _aten.silu_backward(g, z)),
+    "mish": Activation("mish", F.mish, lambda g, z, a: _aten.mish_backward(g, z)),
+    "softplus": Activation("softplus", F.softplus, lambda g, z, a: _aten.softplus_backward(g, z, 1.0, 20.0)),
     "tanh": Activation("tanh", torch.tanh, lambda g, z, a: _aten.tanh_backward(g, a)),
-    "sigmoid": _even("sigmoid", torch.sigmoid, lambda g, z, a: _aten.sigmoid_backward(g, a)),
+    "sigmoid": Activation("sigmoid", torch.sigmoid, lambda g, z, a: _aten.sigmoid_backward(g, a)),
     "identity": Activation("identity", lambda z: z, lambda g, z, a: g),
 }
 

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.draws import Draw
-from tabgnm.nn.evenly import product, sum_rows
 from tabgnm.nn.layout import positive_integer
 
 NumericEmbedding = Literal["periodic", "piecewise"]
@@ -224,7 +223,7 @@ def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], 
         trace.basis = torch.cos(trace.angle)
     else:
         trace.basis = _bin_coordinates(embedding, x).clamp(0, 1)
-    mixed = product(trace.basis, parameters["embed_weight"]) + parameters["embed_bias"].unsqueeze(-2)
+    mixed = torch.matmul(trace.basis, parameters["embed_weight"]) + parameters["embed_bias"].unsqueeze(-2)
     if embedding.numeric == "periodic":
         mixed = torch.cat([x.expand(*mixed.shape[:-1], 1), mixed], dim=-1)
     return mixed.transpose(-3, -2).flatten(-2)
@@ -248,24 +247,24 @@ def _numbers_backward(
     by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, embedding.numeric_width)
     by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
     by_mixed = by_column[..., 1:] if periodic else by_column
-    gradients["embed_weight"].copy_(product(trace.basis.mT, by_mixed))
-    gradients["embed_bias"].copy_(sum_rows(by_mixed))
+    gradients["embed_weight"].copy_(torch.matmul(trace.basis.mT, by_mixed))
+    gradients["embed_bias"].copy_(by_mixed.sum(dim=-2))
     if not (periodic or input_gradient):
         return grad
-    by_basis = product(by_mixed, parameters["embed_weight"].mT)
+    by_basis = torch.matmul(by_mixed, parameters["embed_weight"].mT)
     x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)
     if not periodic:
         coordinates = _bin_coordinates(embedding, x)
         inside = (coordinates >= 0) & (coordinates <= 1)
         return (by_basis * inside).sum(dim=-1).mT
     by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
-    gradients["embed_phase"].copy_(sum_rows(by_angle))
+    gradients["embed_phase"].copy_(by_angle.sum(dim=-2))
     # As a product: the sum over rows of x times by_angle without a buffer of that size.
-    gradients["embed_frequency"].copy_(product(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
+    gradients["embed_frequency"].copy_(torch.matmul(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
     if not input_gradient:
         return grad
     frequency = 2 * math.pi * parameters["embed_frequency"]
-    return (by_column[..., 0] + product(by_angle, frequency.unsqueeze(-1)).squeeze(-1)).mT
+    return (by_column[..., 0] + torch.matmul(by_angle, frequency.unsqueeze(-1)).squeeze(-1)).mT
 
 
 def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) -> Tensor:
@@ -321,4 +320,4 @@ def sum_by_product(codes: Tensor, grad: Tensor, out: Tensor) -> None:
     for first in range(0, len(codes), at_once):
         some = slice(first, first + at_once)
         one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, places)
-        total[some].copy_(product(one_hot, grad[some]))
+        total[some].copy_(torch.matmul(one_hot, grad[some]))

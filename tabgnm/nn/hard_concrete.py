@@ -12,8 +12,6 @@ import math
 import torch
 from torch import Tensor
 
-from tabgnm.nn.evenly import evenly
-
 # The constants of the paper: temperature, and the interval that the concrete variable is stretched to.
 TEMPERATURE = 2 / 3
 LOW, HIGH = -0.1, 1.1
@@ -31,7 +29,7 @@ def _stretched(concrete: Tensor) -> Tensor:
 
 
 def _concrete(log_alpha: Tensor, uniform: Tensor) -> Tensor:
-    return evenly(torch.sigmoid, (evenly(torch.logit, uniform) + log_alpha) / TEMPERATURE)
+    return torch.sigmoid((torch.logit(uniform) + log_alpha) / TEMPERATURE)
 
 
 def random_gate(log_alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -49,9 +47,9 @@ def random_gate_gradient(log_alpha: Tensor, uniform: Tensor) -> Tensor:
 
 def fixed_gate(log_alpha: Tensor) -> Tensor:
     """Gates for evaluation: exact zeros and ones where the edge is decided."""
-    return _stretched(evenly(torch.sigmoid, log_alpha))
+    return _stretched(torch.sigmoid(log_alpha))
 
 
 def open_probability(log_alpha: Tensor) -> Tensor:
     """Probability that a gate is not 0; its sum is the expected l0 norm."""
-    return evenly(torch.sigmoid, log_alpha - _OPEN_SHIFT)
+    return torch.sigmoid(log_alpha - _OPEN_SHIFT)

@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tabgnm.nn.evenly import evenly
 from tabgnm.nn.layout import positive_integer
 
 
@@ -31,9 +30,7 @@ class Loss(Protocol):
     - per_row: (..., B)
     - gradient: (..., B, c), the derivative of each row's loss by its outputs
 
-    The trainer may call these in several threads at the same time. On a CPU, torch rounds some functions (sigmoid,
-    softplus) differently at the end of a tensor; a loss with such a function may be rounded differently in a fleet than
-    for a model alone.
+    The trainer may call these in several threads at the same time.
     """
 
     @property
@@ -183,11 +180,8 @@ class Pinball:
 
 
 def _short_rows(outputs: Tensor) -> bool:
-    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one.
-
-    Asked by the trainer only, which runs in inference mode: autograd would have more to remember.
-    """
-    return torch.is_inference_mode_enabled() and outputs.device.type == "cpu" and outputs.shape[-1] <= 8
+    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one."""
+    return outputs.device.type == "cpu" and outputs.shape[-1] <= 8
 
 
 def _powers(outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -343,7 +337,7 @@ class BinaryCrossEntropy:
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
-        return evenly(torch.sigmoid, outputs) - targets
+        return torch.sigmoid(outputs) - targets
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """1 for each row whose outputs are all on the right side, else 0."""

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
-from tabgnm.nn.evenly import add_product, evenly, product, product_into, sum_rows, sum_rows_into
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
 # Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
@@ -219,7 +218,7 @@ def backward(
             if shape.learn_initial:
                 _initial_backward(shape, parameters, gradients, grad_bias, grad_previous, grad_outputs)
             if input_gradient:
-                from_message = product(grad_message, weights.blocks[0].mT)
+                from_message = torch.matmul(grad_message, weights.blocks[0].mT)
                 grad_x = from_message if grad_x is None else grad_x + from_message
                 if grad_previous is not None and not shape.clamp_inputs and shape.n_layers > 1:
                     grad_x = grad_x + grad_previous[..., : shape.n_inputs]
@@ -229,14 +228,14 @@ def backward(
         if shape.clamp_inputs:
             inputs_block = blocks.pop(0)
             if input_gradient:
-                from_message = product(grad_message, inputs_block.mT)
+                from_message = torch.matmul(grad_message, inputs_block.mT)
                 grad_x = from_message if grad_x is None else grad_x + from_message
         if persistent:
-            grad_outputs = grad_outputs + product(grad_message, blocks.pop().mT)
+            grad_outputs = grad_outputs + torch.matmul(grad_message, blocks.pop().mT)
         if not blocks:  # every node is a clamped input or a persistent output
             grad_state = grad_message[..., :0]
             continue
-        grad_state = product(grad_message, blocks[0].mT)
+        grad_state = torch.matmul(grad_message, blocks[0].mT)
         if grad_previous is not None:
             missing = grad_state.shape[-1] - grad_previous.shape[-1]  # the last layer combines outputs only
             grad_state = grad_state + (F.pad(grad_previous, (missing, 0)) if missing else grad_previous)
@@ -262,20 +261,20 @@ def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor
     first, weight = blocks[0], weights[0]
     stacked = weight.dim() == 3
     if stacked:
-        out = product(first, weight).add_(bias.unsqueeze(-2))
+        out = torch.bmm(first, weight).add_(bias.unsqueeze(-2))
     elif first.is_cpu:
         out = torch.mm(first, weight) + bias  # not in place: under vmap only the bias may be batched
     else:
         out = torch.addmm(bias, first, weight)
     for block, weight in zip(blocks[1:], weights[1:], strict=True) if len(blocks) > 1 else ():
-        out = add_product(out, block, weight) if stacked else torch.addmm(out, block, weight)
+        out = torch.baddbmm(out, block, weight) if stacked else torch.addmm(out, block, weight)
     return out
 
 
 def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
     """Write a @ b into `out`, or add it."""
-    if out.dim() == 3:
-        out.copy_(add_product(out, a, b)) if accumulate else product_into(a, b, out)
+    if out.dim() == 3:  # torch would write into parts of a larger buffer one matrix at a time
+        out.add_(torch.bmm(a, b)) if accumulate else out.copy_(torch.bmm(a, b))
     else:
         out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
 
@@ -283,15 +282,14 @@ def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
 def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
     """Write the sum over the rows into `out`, or add it, and give this sum."""
     if not accumulate:
-        sum_rows_into(values, out)
-        return out
-    total = sum_rows(values)
+        return torch.sum(values, dim=-2, out=out)
+    total = values.sum(dim=-2)
     out.add_(total)
     return total
 
 
 def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
-    return product(vector.unsqueeze(-2), matrix).squeeze(-2)
+    return torch.matmul(vector.unsqueeze(-2), matrix).squeeze(-2)
 
 
 def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
@@ -336,7 +334,7 @@ def _combine(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer
     by_state, by_message, constant = (
         parameters[f"gate_{part}_{layer}"].unsqueeze(-2) for part in ("state", "message", "bias")
     )
-    here.gate = evenly(torch.sigmoid, by_state * here.previous + by_message * here.message + constant)
+    here.gate = torch.sigmoid(by_state * here.previous + by_message * here.message + constant)
     return here.previous + here.gate * (here.candidate - here.previous)
 
 
@@ -350,9 +348,9 @@ def _gate_backward(
     """Through h + g (a - h): gradients by the candidate, the states before, and the message inside the gate."""
     gate = here.gate
     grad_logit = grad_state * (here.candidate - here.previous) * gate * (1 - gate)
-    sum_rows_into(grad_logit * here.previous, gradients[f"gate_state_{layer}"])
-    sum_rows_into(grad_logit * here.message, gradients[f"gate_message_{layer}"])
-    sum_rows_into(grad_logit, gradients[f"gate_bias_{layer}"])
+    torch.sum(grad_logit * here.previous, dim=-2, out=gradients[f"gate_state_{layer}"])
+    torch.sum(grad_logit * here.message, dim=-2, out=gradients[f"gate_message_{layer}"])
+    torch.sum(grad_logit, dim=-2, out=gradients[f"gate_bias_{layer}"])
     grad_previous = grad_state * (1 - gate) + grad_logit * parameters[f"gate_state_{layer}"].unsqueeze(-2)
     return grad_state * gate, grad_previous, grad_logit * parameters[f"gate_message_{layer}"].unsqueeze(-2)
 
@@ -371,12 +369,12 @@ def _initial_backward(
     outer = parameters["initial"].unsqueeze(-1) * grad_bias.unsqueeze(-2)
     grad_weights.add_(outer) if shape.tied else grad_weights.copy_(outer)
     grad_initial = gradients["initial"]
-    grad_initial.copy_(product(weights, grad_bias.unsqueeze(-1)).squeeze(-1))
+    grad_initial.copy_(torch.matmul(weights, grad_bias.unsqueeze(-1)).squeeze(-1))
     if grad_previous is not None:
         last = shape.n_layers == 1
         first, end = (shape.first_target(1), shape.n_updated) if last else (shape.first_free, shape.end_free)
         start = max(first, shape.n_inputs)
         learned = grad_initial[..., start - shape.n_inputs : end - shape.n_inputs]
-        learned.add_(sum_rows(grad_previous[..., start - first :]))
+        learned.add_(grad_previous[..., start - first :].sum(dim=-2))
     if shape.persistent_outputs:
-        grad_initial[..., -shape.n_outputs :].add_(sum_rows(grad_outputs))
+        grad_initial[..., -shape.n_outputs :].add_(grad_outputs.sum(dim=-2))

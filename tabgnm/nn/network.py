@@ -60,7 +60,7 @@ class Network(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters again."""
         for name, how in self.shape.draws().items():
             draw_(getattr(self, name), how, generator)
         with torch.no_grad():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
@@ -435,3 +435,13 @@ class EmbeddedShape:
 
 
 Shape = GNMShape | MLPShape | EmbeddedShape
+
+
+def with_frequency_scale(shape: Shape, scale: float | None) -> Shape:
+    """Return a shape whose periodic embeddings start with frequencies of this standard deviation; None changes nothing.
+
+    Only the first weights depend on it, so networks that differ in nothing else can be trained together.
+    """
+    if scale is None or not isinstance(shape, EmbeddedShape) or shape.embedding.frequency_scale == scale:
+        return shape
+    return replace(shape, embedding=replace(shape.embedding, frequency_scale=scale))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tabgnm.paper.protocol import MODELS, Unit
-from tabgnm.paper.run import Plan
+from tabgnm.paper.run import ExperimentPlan
 from tabgnm.paper.summary import selected
 from tabgnm.paper.work import Result
 
 
-def gaps(plan: Plan, results: Sequence[Result]) -> list[str]:
+def gaps(plan: ExperimentPlan, results: Sequence[Result]) -> list[str]:
     """Compare what was wanted of each data set and model with what there is; a sentence for every difference."""
     found = {result.key: result for result in results}
     return [

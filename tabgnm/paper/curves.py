@@ -17,8 +17,8 @@ from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Se
 from tabgnm.paper.sizes import TARGETS, body_of_size
 from tabgnm.paper.store import WAIT_SECONDS, ResultStore
 from tabgnm.training import Fleet, FleetSettings, History, Member
+from tabgnm.training.concurrent_fleets import train_concurrently
 from tabgnm.training.settings import torch_device
-from tabgnm.training.side_by_side import side_by_side
 
 DATA_SETS = ("yeast", "car", "phishing", "wireless", "connect4")
 LEARNING_RATE = 0.001
@@ -130,7 +130,7 @@ def run_curves(
             begun: list[CurveTask] = []
             works = (partial(_train, task, data_home, device) for task in _claimed(store, missing, begun))
             try:
-                for number, history in side_by_side(works, torch_device(device)):
+                for number, history in train_concurrently(works, torch_device(device)):
                     key = begun[number].key
                     store.keep(key, history.as_dict())
                     known[key] = history.as_dict()

@@ -5,6 +5,7 @@ All of them are joblib backends, so the work is handed out by one call, and a wo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ import torch
 from tabgnm._extras import import_extra
 from tabgnm.paper.protocol import Unit
 from tabgnm.paper.work import Result, run_unit
+from tabgnm.training.concurrent_fleets import fleets_at_once, train_concurrently
 from tabgnm.training.settings import torch_device
-from tabgnm.training.side_by_side import side_by_side
 
 EngineName = Literal["local", "dask", "ray"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
@@ -76,7 +77,7 @@ class Engine:
         """
         if self.name == "local" and self.n_jobs == 1:
             tasks = (partial(run_unit, unit, data_home=self.data_home, device=self.device) for unit in units)
-            for _, results in side_by_side(tasks, torch_device(self.device)):
+            for _, results in train_concurrently(tasks, torch_device(self.device)):
                 yield results
             return
         with ExitStack() as endings:
@@ -85,9 +86,11 @@ class Engine:
             parallel = joblib.Parallel(
                 n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
             )
-            work = (joblib.delayed(_worker)(unit, self, number) for number, unit in enumerate(units))
             try:
-                yield from parallel(work)
+                size = _units_per_task(parallel, self)
+                tasks_of_units = enumerate(_in_groups(units, size))
+                for group in parallel(joblib.delayed(_worker)(own, self, number) for number, own in tasks_of_units):
+                    yield from group
             except Exception as error:
                 if _is_lost_worker(error):
                     raise WorkerLostError(f"a worker process is gone: {error}") from error
@@ -147,12 +150,30 @@ def _register_ray() -> None:
     joblib.register_parallel_backend("tabgnm-ray", RayBackend)
 
 
-def _worker(unit: Unit, engine: Engine, number: int) -> list[Result]:
+def _worker(units: list[Unit], engine: Engine, number: int) -> list[list[Result]]:
+    """Train units, several at once on a GPU, and return the results of each."""
     torch.set_num_threads(engine.threads_per_worker())
     device, n_gpus = engine.device, torch.cuda.device_count()
     if device == "auto" and n_gpus > 1:
         device = f"cuda:{number % n_gpus}"  # one GPU per worker
-    return run_unit(unit, data_home=engine.data_home, device=device)
+    tasks = (partial(run_unit, unit, data_home=engine.data_home, device=device) for unit in units)
+    return [results for _, results in train_concurrently(tasks, torch_device(device))]
+
+
+def _units_per_task(parallel: joblib.Parallel, engine: Engine) -> int:
+    """Return how many units a worker is given at a time: as many as its GPU trains at once, or one on a CPU."""
+    # The workers may be on other machines, so one of them is asked.
+    return int(next(iter(parallel([joblib.delayed(_fleets_at_once)(engine.device)]))))
+
+
+def _fleets_at_once(device: str) -> int:
+    return fleets_at_once(torch_device(device))
+
+
+def _in_groups(units: Iterable[Unit], size: int) -> Iterator[list[Unit]]:
+    remaining = iter(units)
+    while group := list(itertools.islice(remaining, size)):
+        yield group
 
 
 _LOST = {"BrokenProcessPool", "TerminatedWorkerError", "KilledWorker", "RayActorError", "ActorDiedError"}

@@ -16,7 +16,7 @@ from tabgnm.paper.completeness import gaps
 from tabgnm.paper.curves import Curve
 from tabgnm.paper.output import Page, TextTable, whole_file
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting
-from tabgnm.paper.run import Plan
+from tabgnm.paper.run import ExperimentPlan
 from tabgnm.paper.runtime import Runtime
 from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
@@ -43,7 +43,7 @@ def missing_remarks(missing: Mapping[str, str]) -> list[str]:
     return [f"Not here: {name}: {reason}" for name, reason in missing.items()]
 
 
-def tables_page(plan: Plan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
+def tables_page(plan: ExperimentPlan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
     """Tables 1 and 2, and whether the GNM is better than the MLP."""
     cells = summarise(plan.sources, results)
     remarks = [*setting_remarks(setting, folds), *gaps(plan, results)]

@@ -24,7 +24,7 @@ _ATTEMPTS = 5  # in a row, after workers that died
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """What there is to do: fleets, the parts of the grid that are left out, and data sets that are not there."""
 
     units: list[Unit]
@@ -41,7 +41,7 @@ class Plan:
         """Keys of all results."""
         return [key for unit in self.units for key in unit.result_keys()]
 
-    def shard(self, number: int, of: int) -> Plan:
+    def shard(self, number: int, of: int) -> ExperimentPlan:
         """Return one of `of` parts of about the same cost: fleets are dealt out, the largest first."""
         if not 1 <= number <= of:
             raise ValueError(f"shard {number}/{of} does not exist; expected 1/{of} to {of}/{of}")
@@ -88,7 +88,7 @@ def plan(
     models: Sequence[Model] = MODELS,
     folds: Sequence[int] | None = None,
     data_home: str | None = None,
-) -> Plan:
+) -> ExperimentPlan:
     """List the fleets of data sets; those that cannot be loaded are named with the reason."""
     wanted = tuple(range(setting.n_folds)) if folds is None else tuple(sorted(set(folds)))
     outside = [fold for fold in wanted if not 0 <= fold < setting.n_folds]
@@ -110,7 +110,7 @@ def plan(
         if left_out:
             skipped[f"{name} ({variant})"] = left_out
     found.sort(key=lambda unit: -unit.cost)
-    return Plan(found, sources, skipped, missing)
+    return ExperimentPlan(found, sources, skipped, missing)
 
 
 def missing_units(store: ResultStore, wanted: Sequence[Unit]) -> list[Unit]:
@@ -138,7 +138,7 @@ class Progress:
 
 
 def run(
-    wanted: Plan,
+    wanted: ExperimentPlan,
     store: ResultStore,
     engine: Engine | None = None,
     *,

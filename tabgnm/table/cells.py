@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.table.errors import CellTypeError, TableError
-from tabgnm.table.rows import Rows, row_number
+from tabgnm.table.rows import RowChoice, row_number
 
 CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time", "text"]
 
@@ -47,7 +47,7 @@ def _kind_of_type(kind: type) -> CellKind | None:
     return "time" if issubclass(kind, datetime.time) else None
 
 
-def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: Rows | None = None) -> CellKind:
+def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowChoice | None = None) -> CellKind:
     """Return what all cells of a column are, where they are Python objects; `rows` of the table, for messages.
 
     Numbers and booleans together are numbers; any other mixture is text, that is, a category.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from tabgnm.table.layout import Layout
+from tabgnm.table.layout import EncodedLayout
 from tabgnm.table.plans import ColumnPlan
 from tabgnm.table.settings import TableSettings
 
@@ -56,7 +56,7 @@ class ColumnTable(Sequence[ColumnInfo]):
         self._columns = tuple(columns)
 
     @classmethod
-    def of_plans(cls, plans: Sequence[ColumnPlan], layout: Layout, settings: TableSettings) -> ColumnTable:
+    def of_plans(cls, plans: Sequence[ColumnPlan], layout: EncodedLayout, settings: TableSettings) -> ColumnTable:
         """Describe fitted columns."""
         encoded: list[list[int]] = [[] for _ in plans]
         if not layout.is_empty:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tabgnm.table.columns import ColumnTable
 from tabgnm.table.errors import TableError
-from tabgnm.table.layout import EmbeddingNumbers, Layout
+from tabgnm.table.layout import EmbeddingNumbers, EncodedLayout
 from tabgnm.table.numbers import NumberMaps
 from tabgnm.table.plans import ColumnPlan, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
@@ -92,7 +92,7 @@ class TableEncoder:
 
     def _set_plans(self, plans: list[ColumnPlan]) -> None:
         self._plans = plans
-        self._layout = layout = Layout(plans)
+        self._layout = layout = EncodedLayout(plans)
         self._maps = NumberMaps([slot.feature.map for slot in layout.features])
         # Plain arrays of positions, so that a block is filled without a loop over its columns.
         written = [(index, slot.target) for index, slot in enumerate(layout.features) if slot.target is not None]
@@ -160,7 +160,7 @@ class TableEncoder:
         return ColumnTable.of_plans(self.plans, self._fitted_layout, self.settings)
 
     @property
-    def _fitted_layout(self) -> Layout:
+    def _fitted_layout(self) -> EncodedLayout:
         if self._plans is None:
             raise AttributeError("this TableEncoder is not fitted yet; call fit first")
         return self._layout

@@ -59,7 +59,7 @@ class CategorySlot:
     indicator: int | None
 
 
-class Layout:
+class EncodedLayout:
     """The encoded columns of a table: plain ones, then embedded numbers, then codes of embedded categories.
 
     Parameters

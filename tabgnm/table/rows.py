@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 # A slice has step 1 and ends that are not negative, once it went through `taken`.
-Rows = slice | NDArray[np.integer[Any]]
+RowChoice = slice | NDArray[np.integer[Any]]
 
 
-def taken(before: Rows | None, n_rows: int, rows: Rows) -> Rows:
+def taken(before: RowChoice | None, n_rows: int, rows: RowChoice) -> RowChoice:
     """Return where `rows` of a part stand in the table; the part has `n_rows` rows, those of `before` (None: all)."""
     if isinstance(rows, slice) and not isinstance(before, np.ndarray):
         span = range(n_rows)[rows]
@@ -24,7 +24,7 @@ def taken(before: Rows | None, n_rows: int, rows: Rows) -> Rows:
     return numbers[rows]
 
 
-def row_number(rows: Rows | None, position: int) -> int:
+def row_number(rows: RowChoice | None, position: int) -> int:
     """Return the row of the table at a position of the part that has `rows` of it."""
     if rows is None:
         return position

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tabgnm.table.cells import in_microseconds
 from tabgnm.table.errors import CellTypeError
-from tabgnm.table.rows import Rows, row_number, taken
+from tabgnm.table.rows import RowChoice, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
 
 _NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
@@ -23,7 +23,7 @@ class Source(Protocol):
     n_rows: int
     n_columns: int
 
-    def take(self, rows: Rows) -> Source:
+    def take(self, rows: RowChoice) -> Source:
         """Return these rows."""
 
     def select(self, columns: Sequence[int]) -> Source:
@@ -45,12 +45,12 @@ class Source(Protocol):
 class ArraySource:
     """A 2-D array of booleans or real numbers."""
 
-    def __init__(self, array: NDArray[Any], rows: Rows | None = None) -> None:
+    def __init__(self, array: NDArray[Any], rows: RowChoice | None = None) -> None:
         self.array = array
         self.n_rows, self.n_columns = array.shape
         self._rows = rows
 
-    def take(self, rows: Rows) -> ArraySource:
+    def take(self, rows: RowChoice) -> ArraySource:
         """Return these rows: a view for a slice, a copy otherwise."""
         return ArraySource(self.array[rows], taken(self._rows, self.n_rows, rows))
 
@@ -79,13 +79,13 @@ class ArraySource:
 class SparseSource:
     """A scipy sparse matrix in CSR format; it is made dense only a few columns, or a few rows, at a time."""
 
-    def __init__(self, matrix: Any, rows: Rows | None = None) -> None:
+    def __init__(self, matrix: Any, rows: RowChoice | None = None) -> None:
         self.matrix = matrix
         self.n_rows, self.n_columns = matrix.shape
         self._rows = rows
         self._by_column: Any = None
 
-    def take(self, rows: Rows) -> SparseSource:
+    def take(self, rows: RowChoice) -> SparseSource:
         """Return these rows, still sparse."""
         return SparseSource(self.matrix[rows], taken(self._rows, self.n_rows, rows))
 
@@ -136,7 +136,7 @@ class Column:
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
 
-    def values(self, rows: Rows | None, name: str) -> Values:
+    def values(self, rows: RowChoice | None, name: str) -> Values:
         """Return the cells in these rows (all of them for None), typed."""
         if self._values is None:
             self._values = self._read()
@@ -145,7 +145,7 @@ class Column:
             return known if rows is None else Values(known.kind, known.data[rows], rows)
         return values_of_array(known if rows is None else known[rows], name, rows)
 
-    def cells(self, rows: Rows | None) -> NDArray[Any]:
+    def cells(self, rows: RowChoice | None) -> NDArray[Any]:
         """Return the cells in these rows as Python objects, exactly as they are."""
         if self._cells is None:
             self._cells = self._read_cells()
@@ -185,13 +185,13 @@ class Column:
 class ColumnsSource:
     """Columns of different types, from a frame or from an array that is not one of numbers."""
 
-    def __init__(self, columns: Sequence[Column], n_rows: int, rows: Rows | None = None) -> None:
+    def __init__(self, columns: Sequence[Column], n_rows: int, rows: RowChoice | None = None) -> None:
         self._columns = columns
         self._rows = rows
         self.n_rows = n_rows
         self.n_columns = len(columns)
 
-    def take(self, rows: Rows) -> ColumnsSource:
+    def take(self, rows: RowChoice) -> ColumnsSource:
         """Return these rows; the columns are shared, and read once for all parts of a table."""
         chosen = taken(self._rows, self.n_rows, rows)
         n_rows = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)

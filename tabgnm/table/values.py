@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tabgnm.table.cells import CellKind, canonical_cells, in_microseconds, is_missing, kind_of_cells, naive
 from tabgnm.table.errors import TableError
-from tabgnm.table.rows import Rows, row_number
+from tabgnm.table.rows import RowChoice, row_number
 
 Floats = NDArray[np.float64]
 
@@ -35,20 +35,20 @@ class Values:
         What `data` is: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us] in
         UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
     data : 1-D array
-    rows : Rows or None
+    rows : RowChoice or None
         Which rows of the table these are, for messages; None for all.
     """
 
     kind: CellKind
     data: NDArray[Any]
-    rows: Rows | None = None
+    rows: RowChoice | None = None
 
     def row(self, position: int) -> int:
         """Row of the table in which a cell stands."""
         return row_number(self.rows, position)
 
 
-def values_of_cells(cells: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
+def values_of_cells(cells: NDArray[Any], column: str, rows: RowChoice | None = None) -> Values:
     """Return the values of a column of Python objects (1-D object array), by what all of them are."""
     kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
@@ -66,7 +66,7 @@ def values_of_cells(cells: NDArray[Any], column: str, rows: Rows | None = None) 
     return Values(kind, cells, rows)
 
 
-def values_of_array(array: NDArray[Any], column: str, rows: Rows | None = None) -> Values:
+def values_of_array(array: NDArray[Any], column: str, rows: RowChoice | None = None) -> Values:
     """Return the values of a column that is a 1-D array of any dtype."""
     kind = array.dtype.kind
     if kind == "b":

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tabgnm.nn.shapes import Shape
+from tabgnm.training.data import Table
 from tabgnm.training.history import History
-from tabgnm.training.rows import Table
 from tabgnm.training.settings import FleetSettings, Member
 
-_FORMAT = 2  # 1: rows of weights were not rounded up
+_FORMAT = 3  # 1, 2: other random streams of dropout and gates
 
 
 class CheckpointError(RuntimeError):
@@ -38,13 +38,13 @@ class Snapshot:
     done : dict from int to (Tensor, History)
         Final weights and history of the models that are done, by their position in the fleet.
     alive : list of int
-        Positions of the models in flight, in the order of the lockstep's rows.
+        Positions of the models in training, in the order of the rows of `state`.
     n_epochs : int
         Epochs that those have trained.
     histories : list of History
         Theirs.
     state : dict from str to Tensor
-        The lockstep's tensors.
+        Weights, moments and bookkeeping by name.
     """
 
     done: dict[int, tuple[Tensor, History]]
@@ -59,7 +59,7 @@ def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member]
     digest = hashlib.sha256()
     # A loss of the user's own may have no telling repr: its class and its attributes say what it is.
     loss = (type(settings.loss).__qualname__, sorted(vars(settings.loss).items()))
-    options = vars(settings) | {"device": settings.torch_device().type, "loss": loss}
+    options = vars(settings) | {"device": settings.torch_device().type, "loss": loss, "n_threads": None}
     digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
     for member in members:
         for field in fields(member):
@@ -111,12 +111,12 @@ def load_checkpoint(path: Path, identity: str) -> Snapshot | None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         if meta["format"] != _FORMAT:
             raise CheckpointError(
-                f"{path} has checkpoint format {meta['format']}; this version reads {_FORMAT}; delete it to start anew"
+                f"{path} has checkpoint format {meta['format']}; this version reads {_FORMAT}; delete it to start over"
             )
         if meta["identity"] != identity:
             raise CheckpointError(
                 f"{path} belongs to another fleet: the shape, the settings, the members or the data differ; "
-                "use another file, or delete this one to start anew"
+                "use another file, or delete this one to start over"
             )
         return Snapshot(
             done={
@@ -129,7 +129,7 @@ def load_checkpoint(path: Path, identity: str) -> Snapshot | None:
             state={name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")},
         )
     except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a usable checkpoint ({error}); delete it to start anew") from error
+        raise CheckpointError(f"{path} is not a usable checkpoint ({error}); delete it to start over") from error
 
 
 def restore(target: Any, names: Sequence[str], state: dict[str, Tensor]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from tabgnm.nn.shapes import Shape
-from tabgnm.training.gpu_turns import n_sharing
+from tabgnm.training.epoch_loop import BLOCK_STEPS
+from tabgnm.training.gpu_sharing import n_sharing
 from tabgnm.training.settings import FleetSettings
 from tabgnm.training.validation import VALIDATION_ROWS
 
@@ -19,16 +20,14 @@ _CPU_SHARE = 0.5
 _CPU_STEP_BYTES = 64 * 2**20
 
 
-def bytes_per_model(
-    shape: Shape, settings: FleetSettings, n_train: int, n_val: int, block_steps: int
-) -> tuple[int, int]:
+def bytes_per_model(shape: Shape, settings: FleetSettings, n_train: int, n_val: int) -> tuple[int, int]:
     """Return (what a step touches, everything) of one model, in bytes; estimates, a little too large."""
     size = 8 if settings.precision == "float64" else 4
     n_parameters = sum(math.prod(s) for s in shape.parameter_shapes().values())
     activations = shape.activations_per_row
     batch = min(settings.batch_size, n_train)
     step = size * (4 * n_parameters + 3 * batch * activations)
-    block = size * min(n_train, batch * block_steps) * (shape.n_inputs + 2 * shape.n_outputs + 4)
+    block = size * min(n_train, batch * BLOCK_STEPS) * (shape.n_inputs + 2 * shape.n_outputs + 4)
     everything = step + block + size * 4 * n_parameters + n_train * (4 * 8 + 2 * size) + n_val * (8 + 2 * size)
     everything += size * min(n_val, VALIDATION_ROWS) * (activations + shape.n_inputs)
     return step, everything
@@ -41,10 +40,9 @@ def models_per_chunk(
     n_models: int,
     n_train: int,
     n_val: int,
-    block_steps: int,
 ) -> int:
     """Return how many models to train at once."""
-    step, everything = bytes_per_model(shape, settings, n_train, n_val, block_steps)
+    step, everything = bytes_per_model(shape, settings, n_train, n_val)
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return max(1, min(n_models, int(free * _GPU_SHARE / n_sharing()) // everything))

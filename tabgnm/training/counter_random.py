@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.training.fused import fused_epochs
+from tabgnm.training.kernels import epoch_kernels
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
-_STREAM_FACTOR, _STREAM_STEP = 6364136223846793005, 1442695040888963407  # Knuth's 64-bit linear congruence
+# A 32-bit linear congruence (Press et al., Numerical Recipes); only its high bits decide.
+STREAM_FACTOR, STREAM_STEP = 1664525, 1013904223
 
 # Purposes keep the streams of one seed apart.
 INITIAL_WEIGHTS, SHUFFLE, DROPOUT, GATES = 1, 2, 3, 4
@@ -75,7 +76,7 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
     """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
     if device.type == "cpu":
         return _hashes_in_numpy(key_tensor(keys, device), n)
-    kernels = fused_epochs(device)
+    kernels = epoch_kernels(device)
     if kernels is not None:
         return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # a module that may not be there
     counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
@@ -121,39 +122,39 @@ def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, d
 class Streams:
     """One linear-congruential stream per element of a (M, ...) tensor, for numbers that are needed in every step.
 
-    `start` seeds all streams by counter hashes; `advance` is one multiply-add kernel. High bits of a 64-bit linear
-    congruence are good enough for dropout masks and gates, and cost less than any generator.
+    `start` seeds all streams by counter hashes; `advance` is one multiplication and one addition of 32-bit integers.
+    The high bits of the states are good enough for dropout masks and gates, and cost less than any generator.
     """
 
-    def __init__(self, n_models: int, size: Sequence[int], device: torch.device, *, transposed: bool = False) -> None:
-        size = size[::-1] if transposed else size  # how the states lie in memory
-        self.states = torch.empty(n_models, *size, dtype=torch.int64, device=device)
-        if transposed:
+    def __init__(self, n_models: int, size: Sequence[int], device: torch.device, *, rows_last: bool = False) -> None:
+        size = size[::-1] if rows_last else size  # as the states are laid out in memory
+        self.states = torch.empty(n_models, *size, dtype=torch.int32, device=device)
+        if rows_last:
             self.states = self.states.mT
-        self._step = torch.tensor(_STREAM_STEP, dtype=torch.int64, device=device)
+        self._step = torch.tensor(STREAM_STEP, dtype=torch.int32, device=device)
 
     def start(self, keys: Sequence[int] | Tensor) -> None:
         """Begin the streams of an epoch."""
         n_models, *size = self.states.shape
-        values = hashes(keys, math.prod(size), self.states.device)
+        values = hashes(keys, math.prod(size), self.states.device) >> 32
         self.states.copy_(values.view(n_models, *size))
 
     def advance(self, models: slice) -> Tensor:
-        """Step the streams of some models; all 64 bits count as one signed integer, uniform over its range."""
+        """Step the streams of some models; a state is a signed integer, uniform over the range of 32 bits."""
         states = self.states[models]
         if states.device.type == "cpu":  # two passes of NumPy are faster than one of torch
-            unsigned = states.numpy().view(np.uint64)
-            np.multiply(unsigned, np.uint64(_STREAM_FACTOR), out=unsigned)
-            np.add(unsigned, np.uint64(_STREAM_STEP), out=unsigned)
+            unsigned = states.numpy().view(np.uint32)
+            np.multiply(unsigned, np.uint32(STREAM_FACTOR), out=unsigned)
+            np.add(unsigned, np.uint32(STREAM_STEP), out=unsigned)
             return states
-        return torch.add(self._step, states, alpha=_STREAM_FACTOR, out=states)
+        return torch.add(self._step, states, alpha=STREAM_FACTOR, out=states)
 
     @staticmethod
     def to_uniform(states: Tensor, dtype: torch.dtype) -> Tensor:
         """Turn stream states into numbers in the open interval (0, 1)."""
-        return _shift(states, 12).to(torch.float64).add_(0.5).mul_(2.0**-52).to(dtype).clamp_(1e-6, 1 - 1e-6)
+        return states.to(torch.float64).add_(2.0**31 + 0.5).mul_(2.0**-32).to(dtype).clamp_(1e-6, 1 - 1e-6)
 
 
 def threshold(rate: float) -> int:
-    """Return the signed integer that a stream state lies below with probability `rate`."""
-    return max(-(2**63), min(2**63 - 1, round((rate - 0.5) * 2.0**64)))
+    """Return the signed 32-bit integer that a stream state lies below with probability `rate`."""
+    return max(-(2**31), min(2**31 - 1, round((rate - 0.5) * 2.0**32)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from tabgnm.nn.hard_concrete import INITIAL_LOG_ALPHA
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
-from tabgnm.training.gpu_turns import mark
+from tabgnm.training.gpu_sharing import mark
 
 Start = Mapping[str, Tensor]  # parameters by name, as `TrainedModel.parameters`
 
@@ -25,14 +25,11 @@ class FlatLayout:
     gates : bool, default=False
         Whether every edge has a gate.
     align : int, default=1
-        All sides are rounded up to a multiple of this: kernels of a GPU read several numbers at once, but only where
-        everything is so aligned. What is added is 0 and stays 0.
-    align_rows : int, default=1
-        Rows are rounded up to a multiple of this. The fused optimiser of torch computes with as many numbers at once as
-        a vector register of a CPU holds, and rounds what is left at the end differently; so nothing is left.
+        All sides of the body's matrices, and the rows, are rounded up to a multiple of this: kernels of a GPU read
+        several numbers at once, but only where everything is so aligned. What is added is 0 and stays 0.
     """
 
-    def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1, align_rows: int = 1) -> None:
+    def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1) -> None:
         self.shape = shape
         self.gates = gates
         self.sizes = shape.parameter_shapes()
@@ -52,7 +49,7 @@ class FlatLayout:
         self.n_weights = end
         self.n_body = self.offsets[next(iter(unpadded))] if unpadded else end  # embeddings stand behind these
         self.gate_places = slice(end, end + (self.n_edges if gates else 0))
-        self.n_flat = -(-self.gate_places.stop // align_rows) * align_rows
+        self.n_flat = -(-self.gate_places.stop // align) * align
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Parameters by name as views of `flat`: (M, ...) for (M, P), without M for (P,)."""
@@ -81,11 +78,16 @@ class FlatLayout:
         return out.cpu()
 
     def first_weights(
-        self, seeds: list[int], device: torch.device, dtype: torch.dtype, starts: Sequence[Start | None] = ()
+        self,
+        seeds: list[int],
+        device: torch.device,
+        dtype: torch.dtype,
+        starts: Sequence[Start | None] = (),
+        frequency_scales: Sequence[float | None] = (),
     ) -> Tensor:
         """Draw the first weights of every model from its own seed, or take those it starts from: (M, P).
 
-        Gates are open to begin with either way.
+        `frequency_scales` are those of models that differ from the shape. Gates are open to begin with either way.
         """
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
         views, own_seeds = self.views(flat), counter_random.seed_array(seeds)
@@ -99,6 +101,9 @@ class FlatLayout:
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)
+        for model, scale in enumerate(frequency_scales):
+            if scale is not None and self.shape.embedding is not None and "embed_frequency" in views:
+                views["embed_frequency"][model].mul_(scale / self.shape.embedding.frequency_scale)
         for model, start in enumerate(starts):
             for name, value in (start or {}).items():
                 views[name][model].copy_(value)

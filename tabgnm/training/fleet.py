@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,30 +11,28 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tabgnm.nn.evenly import in_training
 from tabgnm.nn.layout import positive_integer
-from tabgnm.nn.shapes import Shape
+from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training import checkpoint as checkpoints
-from tabgnm.training import gpu_turns
+from tabgnm.training import gpu_sharing
 from tabgnm.training.callbacks import Callback
+from tabgnm.training.chunk_trainer import ChunkTrainer
 from tabgnm.training.chunks import models_per_chunk
+from tabgnm.training.data import Table, member_rows, row_weights
+from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.flight import Flight
 from tabgnm.training.history import History
 from tabgnm.training.interruption import Interruption
-from tabgnm.training.lockstep import Lockstep, takes_small_way
 from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
-from tabgnm.training.rows import RowSet, Table, Tables, member_rows, row_weights
+from tabgnm.training.row_batches import DeviceTables, RowSet
 from tabgnm.training.settings import FleetSettings, Member
 
 _log = logging.getLogger("tabgnm.training")
 
-BLOCK_STEPS = 32
 
-
-class _Rows(NamedTuple):
-    """Rows of one model in its table, and what they count (None: all alike)."""
+class _MemberRows(NamedTuple):
+    """Rows of one model in its table, and their weights (None: all equal)."""
 
     train: Tensor
     val: Tensor
@@ -45,12 +41,11 @@ class _Rows(NamedTuple):
 
 
 class Fleet:
-    """M independent models of one shape, trained in lockstep.
+    """M independent models of one shape, trained together.
 
-    A model's result depends on its own settings, rows and seed only: not on who shares the fleet, in which order, into
-    how many chunks the fleet had to be split, or on how many threads. On the same machine it is the same to the bit.
-    Exceptions are precision="bf16", float64 on a GPU, and on a CPU networks with more than 20 million multiply-adds in
-    the forward pass of a batch, which all threads compute together: there results are the same up to rounding.
+    The same call on the same machine gives the same bits. A model's random draws (first weights, order of the rows,
+    dropout masks, gates) depend on its own seed only. Its arithmetic is the same in any fleet up to rounding, which
+    long training in float32 amplifies: then the same model in two fleets differs like two seeds do.
 
     Parameters
     ----------
@@ -61,7 +56,7 @@ class Fleet:
     settings : FleetSettings
         What they share.
     chunk_size : int or None, default=None
-        Train at most so many models at once; None chooses by memory and cache.
+        Most models to train at once; None chooses by memory and cache.
 
     Examples
     --------
@@ -135,7 +130,7 @@ class Fleet:
             "interrupted".
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
-        with gpu_turns.setting_up():  # in turn, as short calls of several threads at the same time take long
+        with gpu_sharing.setting_up():  # in turn, as short calls of several threads at the same time take long
             rows = self._checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = _Saver(self, given, checkpoint, checkpoint_every)
@@ -143,23 +138,15 @@ class Fleet:
             for hook in hooks:
                 hook.on_train_begin(len(self.members), self.settings.max_epochs)
                 endings.callback(hook.on_train_end)
-            with _arithmetic(self.settings), ExitStack() as set_up:
-                set_up.enter_context(gpu_turns.setting_up())
-                done = self._train(
-                    given,
-                    rows,
-                    hooks,
-                    saver,
-                    interruption,
-                    set_up,
-                    every_epoch=any(getattr(hook, "every_epoch", True) for hook in hooks),
-                )
+            with _arithmetic(self.settings.torch_device()), ExitStack() as set_up:
+                set_up.enter_context(gpu_sharing.setting_up())
+                done = self._train(given, rows, hooks, saver, interruption, set_up)
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
-    def _checked_rows(self, tables: Sequence[Table]) -> list[_Rows]:
-        """Return the rows of each model, or say what does not fit together.
+    def _checked_rows(self, tables: Sequence[Table]) -> list[_MemberRows]:
+        """Return the rows of each model; raise if anything does not fit together.
 
-        Before anything is trained: what is wrong with the last model must not cost the first ones.
+        This happens before training, so that an error in the last model does not cost the training of the first ones.
         """
         for number, table in enumerate(tables):
             if table.x.shape[1] != self.shape.n_inputs:
@@ -171,10 +158,12 @@ class Fleet:
                 self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
         FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
-        known: dict[tuple[object, ...], _Rows] = {}  # candidates of a search have the same rows of a fold
+        known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search have the same rows of a fold
         return [self._rows_of(member, tables, known) for member in self.members]
 
-    def _rows_of(self, member: Member, tables: Sequence[Table], known: dict[tuple[object, ...], _Rows]) -> _Rows:
+    def _rows_of(
+        self, member: Member, tables: Sequence[Table], known: dict[tuple[object, ...], _MemberRows]
+    ) -> _MemberRows:
         if member.table >= len(tables):
             raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
         key = (member.table, *(id(getattr(member, name)) for name in ("train", "val", "sample_weight", "class_weight")))
@@ -182,101 +171,79 @@ class Fleet:
             table, loss = tables[member.table], self.settings.loss
             train, val = (member_rows(member, table, which) for which in ("train", "val"))
             weights = [row_weights(member, loss, table, rows) if len(rows) else None for rows in (train, val)]
-            known[key] = _Rows(train, val, *weights)
+            known[key] = _MemberRows(train, val, *weights)
         return known[key]
 
     def _train(
         self,
         tables: Sequence[Table],
-        rows: Sequence[_Rows],
+        rows: Sequence[_MemberRows],
         hooks: Sequence[Callback],
         saver: _Saver,
         interruption: Interruption,
         set_up: ExitStack,
-        *,
-        every_epoch: bool,
     ) -> dict[int, tuple[Tensor, History]]:
-        """Train chunk by chunk; `set_up` is what is closed as soon as the device goes through epochs by itself."""
+        """Train chunk by chunk; `set_up` is closed as soon as the device goes through epochs by itself."""
         device, dtype = self.settings.torch_device(), self.settings.dtype
         # Rounded codes would be those of other levels: what is embedded stays exact, and is rounded afterwards.
         low = self.settings.precision == "bf16" and self.shape.embedding is None
-        x_dtype = torch.bfloat16 if low else dtype
-        on_device = Tables(tables, device, dtype, x_dtype)
+        on_device = DeviceTables(tables, device, dtype, torch.bfloat16 if low else dtype)
         snapshot = saver.load()
         done = dict(snapshot.done) if snapshot else {}
-        in_flight = snapshot.alive if snapshot else []
-        waiting = [i for i in range(len(self.members)) if i not in done and i not in in_flight]
+        resumed = snapshot.alive if snapshot else []
+        waiting = [i for i in range(len(self.members)) if i not in done and i not in resumed]
         # Most rows first, so that the models which still have a batch are always the first ones.
         waiting.sort(key=lambda i: -len(rows[i].train))
-
-        @functools.cache
-        def is_small(n_rows: int) -> bool:
-            return takes_small_way(self.shape, self.settings, device, n_rows)
-
-        def next_chunk() -> list[int]:
-            """As many models as are trained together; only such as would go the same way if they were alone."""
-            small = is_small(len(rows[waiting[0]].train))
-            same = itertools.takewhile(lambda i: is_small(len(rows[i].train)) == small, waiting)
-            return list(itertools.islice(same, limit))
-
+        n_train, n_val = (max(len(own) for own in each) for each in list(zip(*rows, strict=True))[:2])
         limit = self.chunk_size or models_per_chunk(
-            self.shape,
-            self.settings,
-            device,
-            len(self.members),
-            max(len(own.train) for own in rows),
-            max(len(own.val) for own in rows),
-            BLOCK_STEPS,
+            self.shape, self.settings, device, len(self.members), n_train, n_val
         )
-
-        def lockstep_of(positions: Sequence[int]) -> Lockstep:
-            members, own_rows = [self.members[i] for i in positions], [rows[i] for i in positions]
-            sources = [member.table for member in members]
-            train = RowSet(
-                on_device, sources, [own.train for own in own_rows], [own.train_weights for own in own_rows], dtype
-            )
-            val = None
-            if members[0].val is not None:
-                val = RowSet(
-                    on_device, sources, [own.val for own in own_rows], [own.val_weights for own in own_rows], dtype
-                )
-            return Lockstep(self.shape, members, self.settings, train, val, block_steps=BLOCK_STEPS)
-
-        while (in_flight or waiting) and not interruption.requested:
-            positions = in_flight or next_chunk()
-            flight = Flight(positions, self.settings, hooks, saver, done, interruption, every_epoch=every_epoch)
+        while (resumed or waiting) and not interruption.requested:
+            positions = resumed or waiting[:limit]
+            trainer = ChunkTrainer(positions, self.settings, hooks, saver, done, interruption)
             try:
                 with set_up:
-                    set_up.enter_context(gpu_turns.setting_up())  # once more for the first chunk
+                    set_up.enter_context(gpu_sharing.setting_up())  # again, for all chunks but the first
                     if interruption.requested:  # while this one waited for the others
                         break
-                    flight.run(lockstep_of(positions), snapshot if in_flight else None, set_up.close)
+                    loop = self._epoch_loop(positions, on_device, rows)
+                    trainer.run(loop, snapshot if resumed else None, set_up.close)
             except torch.cuda.OutOfMemoryError:
                 if len(positions) == 1:
                     raise
                 limit = max(1, len(positions) // 2)
-                _log.warning("out of GPU memory with %d models at once; going on with %d", len(positions), limit)
-                waiting, in_flight = [*in_flight, *waiting], []
-                with gpu_turns.whole_device:
+                _log.warning("out of GPU memory with %d models at once; continuing with %d", len(positions), limit)
+                waiting, resumed = [*resumed, *waiting], []
+                with gpu_sharing.whole_device:
                     torch.cuda.empty_cache()
                 continue
-            waiting = waiting if in_flight else waiting[len(positions) :]
-            in_flight = []
+            waiting = waiting if resumed else waiting[len(positions) :]
+            resumed = []
             if waiting and not interruption.requested:
                 saver.save(checkpoints.Snapshot(done, [], 0, [], {}))
         if interruption.requested:
-            self._leave_untrained([i for i in [*in_flight, *waiting] if i not in done], done, hooks)
+            self._leave_untrained([i for i in [*resumed, *waiting] if i not in done], done, hooks)
         else:
             saver.remove()
         return done
 
+    def _epoch_loop(self, positions: Sequence[int], tables: DeviceTables, rows: Sequence[_MemberRows]) -> EpochLoop:
+        members, own, dtype = [self.members[i] for i in positions], [rows[i] for i in positions], self.settings.dtype
+        sources = [member.table for member in members]
+        train = RowSet(tables, sources, [r.train for r in own], [r.train_weights for r in own], dtype)
+        val = None
+        if members[0].val is not None:
+            val = RowSet(tables, sources, [r.val for r in own], [r.val_weights for r in own], dtype)
+        return EpochLoop(self.shape, members, self.settings, train, val)
+
     def _leave_untrained(
         self, positions: Sequence[int], done: dict[int, tuple[Tensor, History]], hooks: Sequence[Callback]
     ) -> None:
-        """Give models that were not reached their first weights."""
+        """Give the first weights to models that were not reached."""
         for position in positions:
             member, cpu = self.members[position], torch.device("cpu")
-            weights = self._layout.first_weights([member.seed], cpu, self.settings.dtype, [member.start])[0]
+            own = [member.start], [member.frequency_scale]
+            weights = self._layout.first_weights([member.seed], cpu, self.settings.dtype, *own)[0]
             done[position] = weights, History(status="interrupted")
             for hook in hooks:
                 hook.on_model_end(position, 0, "interrupted")
@@ -289,7 +256,9 @@ class Fleet:
 
     def _trained(self, weights: Tensor, history: History, position: int) -> TrainedModel:
         parameters = {name: view.clone() for name, view in self._layout.views(weights).items()}
-        return TrainedModel(self.shape, parameters, history, self.members[position].dropout)
+        member = self.members[position]
+        shape = with_frequency_scale(self.shape, member.frequency_scale)
+        return TrainedModel(shape, parameters, history, member.dropout)
 
 
 class _Saver:
@@ -321,22 +290,21 @@ class _Saver:
 
 
 @contextmanager
-def _arithmetic(settings: FleetSettings) -> Iterator[None]:
-    """For this fit only: how float32 products are computed on a GPU, and that a CPU takes the tiniest numbers for 0.
+def _arithmetic(device: torch.device) -> Iterator[None]:
+    """For this fit only: no autograd, and on a CPU denormal numbers are 0.
 
     Gradients of rows that are learned fade away until they fall below the smallest normal number; processors compute
     several times more slowly with such numbers, and nothing depends on them.
     """
-    with in_training():
-        if settings.torch_device().type != "cuda":
-            flushed_before = bool(torch.tensor(1e-40).mul(1.0) == 0)
-            torch.set_flush_denormal(True)
-            try:
+    with torch.inference_mode():  # gradients are derived by hand
+        if device.type == "cuda":
+            # Streams and events are those of the current device, which on a machine with several need not be the fit's.
+            with torch.cuda.device(device):
                 yield
-            finally:
-                torch.set_flush_denormal(flushed_before)
             return
-        precision = gpu_turns.precision.use("high" if settings.precision == "tf32" else "highest")
-        # Streams and events are those of the current device, which on a machine with several need not be the fit's.
-        with torch.cuda.device(settings.torch_device()), precision:
+        flushed_before = bool(torch.tensor(1e-40).mul(1.0) == 0)
+        torch.set_flush_denormal(True)
+        try:
             yield
+        finally:
+            torch.set_flush_denormal(flushed_before)

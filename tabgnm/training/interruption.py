@@ -13,11 +13,16 @@ _log = logging.getLogger("tabgnm.training")
 _of_thread = threading.local()
 
 
-class Interruption:
-    """While active, the first Ctrl-C only asks for an end; the second one raises KeyboardInterrupt as usual.
+def is_within_fit() -> bool:
+    """Whether this thread is within a fit, for example in a callback."""
+    return getattr(_of_thread, "innermost", None) is not None
 
-    Signals reach the main thread only, and a program's own handler is left alone. Who asks within another one's
-    `around`, in whatever thread, ends that one too; and is ended by it.
+
+class Interruption:
+    """While active, the first Ctrl-C only requests an end; the second one raises KeyboardInterrupt as usual.
+
+    Signals reach the main thread only, and a program's own handler is left alone. A request within another one's
+    `around`, in whatever thread, ends that one too; and the other way round.
     """
 
     def __init__(self) -> None:
@@ -27,22 +32,22 @@ class Interruption:
 
     @property
     def requested(self) -> bool:
-        """Whether training shall end."""
+        """Whether training should end."""
         return self._event.is_set() or (self._outer is not None and self._outer.requested)
 
     def request(self) -> None:
-        """Ask for the end of all training around this, as Ctrl-C does."""
+        """Request the end of all training around this, as Ctrl-C does."""
         self.end_within()
         if self._outer is not None:
             self._outer.request()
 
     def end_within(self) -> None:
-        """Ask for the end of what runs within this, only."""
+        """Request the end of what runs within this only."""
         self._event.set()
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Within this, in this thread: whatever else is trained is asked to end when this is."""
+        """Within this, in this thread: whatever else is trained ends when this does."""
         before = getattr(_of_thread, "innermost", None)
         _of_thread.innermost = self
         try:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from tabgnm.nn.shapes import Shape
+from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training.callbacks import Callback
+from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
+from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
 from tabgnm.training.progress import ProgressBar, ProgressLine
 from tabgnm.training.result import TrainedModel
-from tabgnm.training.rows import Table
 from tabgnm.training.settings import FleetSettings, Member
-from tabgnm.training.side_by_side import Interrupted, side_by_side
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,8 @@ class FleetPlan:
         groups: dict[object, list[int]] = {}
         for position, job in enumerate(self.jobs):
             member = job.member
-            key = (job.shape, job.settings.key(), member.val is not None, member.l0 > 0)
+            shape = with_frequency_scale(job.shape, 1.0)  # the scale is a model's own
+            key = (shape, job.settings.key(), member.val is not None, member.l0 > 0)
             groups.setdefault(key, []).append(position)
         fleets = [self._planned(positions) for positions in groups.values()]
         self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
@@ -86,7 +87,7 @@ class FleetPlan:
         return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
 
     def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
-        """Train everything; gives the models in the order of the jobs.
+        """Train everything; return the models in the order of the jobs.
 
         After Ctrl-C the models that were not reached have their first weights, and their histories say "interrupted".
         Callbacks are told positions within each fleet, see `PlannedFleet.jobs`.
@@ -106,8 +107,8 @@ class FleetPlan:
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
 
-        On a GPU several are trained at once, unless there are callbacks, which are for one thread. After Ctrl-C those
-        that were begun are given, and `Interrupted` (a KeyboardInterrupt) is raised in the end.
+        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. After Ctrl-C
+        the fleets that were started are yielded, and `Interrupted` (a KeyboardInterrupt) is raised at the end.
         """
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()
@@ -120,7 +121,7 @@ class FleetPlan:
 
         n_epochs = sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
         with line.shown(len(self.jobs), n_epochs) if verbose else nullcontext():
-            for number, models in side_by_side(map(task_of, self.fleets), device, 1 if alone else None):
+            for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None):
                 yield self.fleets[number], models
 
     def run_fleet(
@@ -136,8 +137,17 @@ class FleetPlan:
         used = sorted({member.table for member in members})
         if used[-1] >= len(self.tables):
             raise ValueError(f"a model has table={used[-1]}, but {len(self.tables)} tables were given")
-        own = [replace(member, table=used.index(member.table)) for member in members]
+        own = [
+            replace(member, table=used.index(member.table), frequency_scale=self._frequency_scale(position))
+            for member, position in zip(members, fleet.jobs, strict=True)
+        ]
         return Fleet(fleet.shape, own, fleet.settings), [self.tables[number] for number in used]
+
+    def _frequency_scale(self, position: int) -> float | None:
+        job = self.jobs[position]
+        if job.member.frequency_scale is not None or job.shape.embedding is None:
+            return job.member.frequency_scale
+        return job.shape.embedding.frequency_scale
 
     def describe(self) -> str:
         """Return a table of the fleets, largest first."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric
 from tabgnm.nn.network import dropout_rate
+from tabgnm.training.threads import thread_count
 
 Precision = Literal["float32", "float64", "tf32", "bf16"]
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
@@ -79,10 +80,12 @@ class FleetSettings:
         Learning-rate factors for parameters by the beginning of their name, e.g. {"bias": 0.1, "weight_1": 2.0}; the
         longest beginning that fits counts. Those of learned embeddings all begin with "embed_".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
-        Arithmetic. "tf32" and "bf16" speed up matrix products on a GPU; weights, and learned embeddings as a whole,
-        stay in float32.
+        Arithmetic. "tf32" and "bf16" allow faster matrix products on a GPU; weights, and learned embeddings as a
+        whole, stay in float32.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", ..., or "auto" for a GPU where there is one.
+    n_threads : int or None, default=None
+        Threads on a CPU; None uses as many as torch does.
     metric : bool, default=False
         Also record each model's validation metric after every epoch, in `History.val_metric`: what the
         `metric_per_row` of the loss says, accuracy for classes and the mean squared error for numbers.
@@ -102,11 +105,12 @@ class FleetSettings:
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
     device: str = "cpu"
+    n_threads: int | None = None
     metric: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_epochs", "batch_size", "patience"):
-            if name != "patience" or self.patience is not None:
+        for name in ("max_epochs", "batch_size", "patience", "n_threads"):
+            if getattr(self, name) is not None or name in ("max_epochs", "batch_size"):
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         _at_least("min_delta", self.min_delta, 0)
         _one_of("optimiser", self.optimiser, OPTIMISERS)
@@ -141,6 +145,10 @@ class FleetSettings:
         if device.type == "cpu" and self.precision in ("tf32", "bf16"):
             raise ValueError(f"precision={self.precision!r} is for GPUs; use 'float32' or 'float64' on the CPU")
         return device
+
+    def thread_count(self) -> int:
+        """Return the number of threads to use on a CPU."""
+        return thread_count(self.n_threads)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -178,6 +186,8 @@ class Member:
         One per row of its table; they are scaled to a mean of 1 over its training (or validation) rows.
     class_weight : 1-D tensor of floats or None, default=None
         One per class, for cross-entropy and for binary cross-entropy with one output.
+    frequency_scale : float or None, default=None
+        Standard deviation of the first frequencies of its periodic embeddings; None is that of the shape.
     start : mapping from str to Tensor or None, default=None
         Its first parameters by name, e.g. the `parameters` of a TrainedModel to train on; None draws them. With an l0
         penalty they are the weights behind gates that are as open as at the start of any training.
@@ -195,6 +205,7 @@ class Member:
     table: int = 0
     sample_weight: Tensor | None = None
     class_weight: Tensor | None = None
+    frequency_scale: float | None = None
     start: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
@@ -202,6 +213,8 @@ class Member:
             _at_least(name, getattr(self, name), 0)
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "dropout", dropout_rate(self.dropout))
+        if self.frequency_scale is not None:
+            _at_least("frequency_scale", self.frequency_scale, 0, exclusive=True)
         positive_integer("table", self.table, smallest=0)
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
             raise TypeError(f"seed={self.seed!r} has type {type(self.seed).__name__}; expected an integer")

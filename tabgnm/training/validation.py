@@ -1,4 +1,4 @@
-"""The validation rows of M models in lockstep, piece by piece, and what a model's outputs for them are worth."""
+"""The validation rows of M models, piece by piece, and the losses and metrics of the models' outputs for them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from tabgnm.nn.evenly import sum_rows
 from tabgnm.nn.losses import Loss, LossWithMetric
-from tabgnm.training.fused import LOSS_KINDS, fused_epochs
-from tabgnm.training.rows import RowSet, groups_of
+from tabgnm.training.kernels import LOSS_KINDS, epoch_kernels
+from tabgnm.training.row_batches import RowSet
 from tabgnm.training.settings import FleetSettings
 
 VALIDATION_ROWS = 4096  # of a model at a time
 
 
 class Piece(NamedTuple):
-    """Rows of some models, as many for each: x (n, L, m), targets, and what each row counts, (n, L)."""
+    """Rows of some models, equally many for each: x (n, L, m), targets, and weights (n, L), 0 beyond a model's own."""
 
     models: slice
     x: Tensor
@@ -35,18 +33,16 @@ class Validation:
     rows : RowSet
     settings : FleetSettings
     like : Tensor
-        Losses are on the same device, and of the same type.
-    bias_column : bool, default=False
-        Whether rows have a last column of ones.
+        Losses have its device and type.
 
     Attributes
     ----------
     loss, metric : Tensor
-        Means over each model's rows, (M,); no metric is None.
+        Means over each model's rows, (M,); `metric` is None unless the settings ask for it.
     """
 
-    def __init__(self, rows: RowSet, settings: FleetSettings, like: Tensor, *, bias_column: bool = False) -> None:
-        self.rows, self._loss_of_rows, self._bias_column = rows, settings.loss, bias_column
+    def __init__(self, rows: RowSet, settings: FleetSettings, like: Tensor) -> None:
+        self.rows, self._loss_of_rows = rows, settings.loss
         self.loss = like.new_zeros(len(rows.sizes))
         self.metric = torch.zeros_like(self.loss) if settings.metric else None
         self._prepare()
@@ -54,13 +50,10 @@ class Validation:
     def _prepare(self) -> None:
         shares = self.rows.shares(self.loss.dtype)
         self._weights = shares if self.rows.weights is None else shares * self.rows.weights
-        # On a GPU rows beyond a model's own count 0. On a CPU a sum over more rows would be rounded differently.
-        padded = self.loss.device.type == "cuda"
-        sizes = [max(self.rows.sizes)] * len(self.rows.sizes) if padded else self.rows.sizes
-        self._n_rows, self._groups = max(sizes), groups_of(sizes)
-        self._kept: tuple[Tensor, Tensor] | None = None
+        self._n_rows = self.rows.ids.shape[1]
+        self._gathered: tuple[Tensor, Tensor] | None = None
         if self._n_rows <= VALIDATION_ROWS:
-            self._kept = self._gather(slice(None), slice(None))
+            self._gathered = self._gather(slice(None), slice(None))
 
     def select(self, keep: Tensor) -> None:
         """Keep these models only."""
@@ -71,30 +64,26 @@ class Validation:
         self._prepare()
 
     def begin(self) -> None:
-        """Begin to add up."""
+        """Set the sums to 0."""
         self.loss.zero_()
         if self.metric is not None:
             self.metric.zero_()
 
     def pieces(self, models: slice) -> Iterator[Piece]:
         """Yield the rows of some models."""
-        for group in self._groups:
-            own = group.within(models)
-            if own is None:
-                continue
-            for first in range(0, group.n_rows, VALIDATION_ROWS):
-                rows = slice(first, min(first + VALIDATION_ROWS, group.n_rows))
-                x, y = self._gather(own, rows) if self._kept is None else (part[own, rows] for part in self._kept)
-                yield Piece(own, x, y, self._weights[own, rows])
+        for first in range(0, self._n_rows, VALIDATION_ROWS):
+            rows = slice(first, min(first + VALIDATION_ROWS, self._n_rows))
+            gathered = self._gathered
+            x, y = self._gather(models, rows) if gathered is None else (part[models, rows] for part in gathered)
+            yield Piece(models, x, y, self._weights[models, rows])
 
     def _gather(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
         tables, ids = self.rows.tables, self.rows.ids[models, rows]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
-        x = x.view(*ids.shape, -1)[..., : tables.n_columns]
-        return F.pad(x, (0, 1), value=1.0) if self._bias_column else x, y.view(*ids.shape, *y.shape[1:])
+        return x.view(*ids.shape, -1)[..., : tables.n_columns], y.view(*ids.shape, *y.shape[1:])
 
     def add(self, piece: Piece, outputs: Tensor) -> None:
-        """Add what outputs (n, L, c) of a piece are worth."""
+        """Add the losses and metrics of the outputs (n, L, c) for a piece."""
         add_losses(self._loss_of_rows, outputs, piece.y, piece.weights, self.loss[piece.models])
         if self.metric is not None:
             assert isinstance(self._loss_of_rows, LossWithMetric)
@@ -104,7 +93,7 @@ class Validation:
 
 def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add the weighted losses of each model's rows, outputs (n, L, c), to its entry of `total` (n,)."""
-    kernels = fused_epochs(outputs.device) if outputs.dtype == torch.float32 and loss.name in LOSS_KINDS else None
+    kernels = epoch_kernels(outputs.device) if outputs.dtype == torch.float32 and loss.name in LOSS_KINDS else None
     if kernels is not None:
         kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)
     else:
@@ -112,6 +101,5 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
-    # 0 x infinity is NaN: what counts nothing must not be looked at
-    counted = torch.where(weights > 0, per_row * weights, 0.0)
-    total += sum_rows(counted.unsqueeze(-1)).squeeze(-1)
+    # 0 x infinity is NaN: rows without weight must not be looked at.
+    total += torch.where(weights > 0, per_row * weights, 0.0).sum(dim=-1)

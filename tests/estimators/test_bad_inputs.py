@@ -1,4 +1,4 @@
-"""Every row of the table of bad and odd inputs gives what it says."""
+"""Every row of the table of bad and odd inputs has the documented outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.bad_inputs import ROWS, Error, Row
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_a_bad_or_odd_input_gives_the_documented_error_or_result(row: Row) -> None:
+def test_a_bad_or_odd_input_has_the_documented_error_or_result(row: Row) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if not isinstance(row.out, Error):

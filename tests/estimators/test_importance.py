@@ -64,7 +64,7 @@ def test_shuffling_is_reproducible_and_weighs_rows(fitted: tuple[Any, Any]) -> N
     assert np.abs(weighted.importances - first.importances).max() > 1e-4
 
 
-def test_shuffling_in_small_groups_gives_the_same(fitted: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shuffling_in_small_groups_returns_the_same(fitted: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     model, y = fitted
     at_once = model.permutation_importance(X_TEST, y, random_state=0).importances
     monkeypatch.setattr("tabgnm.estimators.importance._SHUFFLED_ELEMENTS", 1)

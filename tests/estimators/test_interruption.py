@@ -1,4 +1,4 @@
-"""Ctrl-C ends a fit, and what calls it; what was trained until then is kept."""
+"""Ctrl-C ends a fit and its callers; the weights trained so far are kept."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.model_selection import cross_val_score
 
 from tabgnm import FleetSearchCV, GNMClassifier
@@ -47,26 +46,3 @@ def test_a_cross_validation_ends_too() -> None:
 def test_a_search_ends_too() -> None:
     with pytest.raises(KeyboardInterrupt, match="the search was interrupted; nothing of it is kept"):
         FleetSearchCV(endless(), {"dropout": [0.0, 0.2]}, cv=2).fit(X, Y)
-
-
-def test_predicting_from_several_threads_leaves_the_number_of_torchs_threads_as_it_was() -> None:
-    model = GNMClassifier(n_members=2, max_epochs=2, random_state=0).fit(X, Y)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    found = []
-
-    def predict() -> None:
-        for _ in range(30):
-            model.predict(X[:20])
-        found.append(torch.get_num_threads())
-
-    threads = [threading.Thread(target=predict) for _ in range(3)]
-    try:
-        for thread in threads:
-            thread.start()
-        predict()
-        for thread in threads:
-            thread.join()
-    finally:
-        torch.set_num_threads(before)
-    assert found == [2] * 4

@@ -12,6 +12,7 @@ import torch
 from sklearn.metrics import log_loss, r2_score
 
 from tabgnm.table import TableEncoder, read_table
+from tabgnm.training import Fleet
 from tests.estimators.examples import gnm, mlp, mlpr, numbers
 
 X, Y, T = numbers()
@@ -24,10 +25,10 @@ def same_weights(one: Any, other: Any) -> bool:
 
 
 def validation_rows(model: Any, X: Any = X, y: Any = Y) -> list[list[int]]:
-    return [job.member.val.tolist() for job in model._prepare(X, y).jobs]
+    return [member.val.tolist() for member in model._prepare(X, y).members]
 
 
-def test_an_integer_seed_gives_the_same_model_every_time() -> None:
+def test_an_integer_seed_is_reproducible() -> None:
     assert same_weights(gnm().fit(X, Y), gnm().fit(X, Y))
     assert not same_weights(gnm().fit(X, Y), gnm(random_state=1).fit(X, Y))
     assert not same_weights(mlp(random_state=None).fit(X, Y), mlp(random_state=None).fit(X, Y))
@@ -50,8 +51,8 @@ def test_members_differ_in_seed_and_validation_rows() -> None:
 
 def test_validation_rows_are_a_share_of_each_class_and_not_trained_on() -> None:
     y = np.repeat([0, 1, 2], [60, 40, 20])
-    for job in mlp(n_members=4, validation_fraction=0.2)._prepare(X, y).jobs:
-        val, train = job.member.val.numpy(), job.member.train.numpy()
+    for member in mlp(n_members=4, validation_fraction=0.2)._prepare(X, y).members:
+        val, train = member.val.numpy(), member.train.numpy()
         assert sorted([*val, *train]) == list(range(len(X)))
         np.testing.assert_allclose(np.bincount(y[val]), [12, 8, 4], atol=1)
 
@@ -124,10 +125,9 @@ def test_the_metric_of_each_member_is_that_of_its_own_rows_by_their_weights(make
     y, weights = (Y if make is mlp else T), np.random.default_rng(0).uniform(0.1, 5, len(X))
     model = make(n_members=2, validation_fraction=0.3)
     prepared = model._prepare(X, y, weights)
-    trained = model._train(prepared)
-    model._keep(prepared, trained, None)
+    model._train(prepared)
     for position, history in enumerate(model.history_):
-        rows = prepared.jobs[position].member.val.numpy()
+        rows = prepared.members[position].val.numpy()
         alone = copy.copy(model)
         one = {name: values[position : position + 1] for name, values in model.fitted_.parameters.items()}
         alone.fitted_ = replace(model.fitted_, parameters=one, seeds=[0])
@@ -142,7 +142,7 @@ def test_where_targets_to_validate_on_do_not_vary_r2_is_1_or_0_as_in_scikit_lear
     assert history["val_r2"] == [1.0] * 3
 
 
-def test_patience_stops_a_member_after_so_many_epochs_without_a_better_one() -> None:
+def test_patience_stops_a_member_after_that_many_epochs_without_improvement() -> None:
     y = np.where(np.arange(len(Y)) % 3 == 0, Y[::-1], Y)
     model = mlp(max_epochs=200, learning_rate=0.05, patience=4).fit(X, y)
     for history in model.history_:
@@ -191,9 +191,9 @@ def test_members_that_diverge_are_left_out_with_a_warning() -> None:
 
     model = mlp(n_members=3)
     prepared = model._prepare(X, Y)
-    trained = model._train(prepared)
+    trained = Fleet(prepared.shape, prepared.members, prepared.settings).fit(prepared.rows.table).models
     history = replace(trained[1].history, status="diverged", best_epoch=0)
     trained[1] = replace(trained[1], history=history)
     with pytest.warns(ConvergenceWarning, match="1 of 3 members diverged"):
-        model._keep(prepared, trained, None)
+        model._keep(prepared, trained)
     assert model.fitted_.n_members == 2 and np.isfinite(model.predict_proba(X)).all()

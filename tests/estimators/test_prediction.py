@@ -1,4 +1,4 @@
-"""The same content gives the same predictions: in any container, any order of columns, any company of rows."""
+"""Predictions depend on the content of a row only: not on the container, the order of columns, or other rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_wrong_names_are_listed(from_pandas: Any) -> None:
         from_pandas.predict(wrong)
 
 
-def test_names_that_are_not_there_are_warned_of(from_pandas: Any) -> None:
+def test_missing_names_are_a_warning(from_pandas: Any) -> None:
     with pytest.warns(UserWarning, match="X does not have valid feature names, but GNMClassifier was fitted with"):
         from_pandas.predict(F.to_numpy(dtype=object))
     with pytest.warns(UserWarning, match="X has feature names, but MLPClassifier was fitted without feature names"):
@@ -134,7 +134,7 @@ def test_threads_may_predict_with_one_model() -> None:
             assert (found == expected).all()
 
 
-def test_what_was_fitted_is_asked_for_in_vain_before_fit() -> None:
+def test_fitted_attributes_do_not_exist_before_fit() -> None:
     for name in ("classes_", "columns_", "history_", "feature_importances_", "members_", "n_features_in_"):
         assert not hasattr(mlp(), name)
     with pytest.raises(NotFittedError, match="not fitted yet"):

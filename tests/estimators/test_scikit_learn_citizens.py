@@ -38,7 +38,7 @@ def test_in_a_pipeline() -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_behind_a_column_transformer_that_gives_frames(library: str) -> None:
+def test_behind_a_column_transformer_that_returns_frames(library: str) -> None:
     transformer = ColumnTransformer(
         [("levels", OneHotEncoder(sparse_output=False), ["colour"]), ("rest", "passthrough", ["size", "count"])],
         verbose_feature_names_out=False,

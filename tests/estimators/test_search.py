@@ -1,4 +1,4 @@
-"""FleetSearchCV gives what scikit-learn's searches give, trained as fleets."""
+"""FleetSearchCV returns what the searches of scikit-learn return, trained as fleets."""
 
 import re
 import time
@@ -46,7 +46,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Some fits fail, and scores that are not numbers are warned of too."""
+    """Expect the warnings about failed fits and about scores that are not finite."""
     with pytest.warns(FitFailedWarning, match="fits failed"), pytest.warns(UserWarning, match="non-finite"):
         yield
 
@@ -262,7 +262,7 @@ def test_parameters_of_fit_reach_the_steps_of_a_pipeline_by_name(rows: Any) -> N
         same_results(ours, theirs, 1e-8)
     for name in ("sample_weight", "other__sample_weight"):
         search = FleetSearchCV(pipeline, grid, cv=2, error_score="raise")
-        with pytest.raises(ValueError, match=rf"\['{name}'\] are of no step .*for instance net__sample_weight"):
+        with pytest.raises(ValueError, match=rf"Unknown fit parameters: \['{name}'\]; .*e.g. net__sample_weight"):
             search.fit(x, y, **{name: weights})
 
 
@@ -317,7 +317,7 @@ def test_refit_takes_a_name_a_callable_or_nothing(rows: Any) -> None:
         FleetSearchCV(small(), grid, cv=2, scoring=["accuracy", "f1_macro"]).fit(*rows)
 
 
-def test_a_callable_may_give_several_scores(rows: Any) -> None:
+def test_a_callable_may_return_several_scores(rows: Any) -> None:
     def scores(estimator: Any, x: Any, y: Any) -> dict[str, float]:
         return {"right": estimator.score(x, y), "wrong": 1 - estimator.score(x, y)}
 
@@ -358,7 +358,7 @@ def test_a_search_is_an_estimator_itself(rows: Any) -> None:
     assert fitted.predict_proba(x).shape == (120, 3) and fitted.decision_function(x).shape == (120, 3)
 
 
-def test_what_cannot_be_searched_is_said(rows: Any) -> None:
+def test_what_cannot_be_searched_is_an_error(rows: Any) -> None:
     with pytest.raises(TypeError, match=r"estimator is a LogisticRegression; expected one of tabgnm's.*GridSearchCV"):
         FleetSearchCV(LogisticRegression(), {"C": [1]}).fit(*rows)
     with pytest.raises(ValueError, match="distribution for 'learning_rate'; say how many candidates with n_iter"):
@@ -369,7 +369,7 @@ def test_what_cannot_be_searched_is_said(rows: Any) -> None:
         FleetSearchCV(small(), {"nodes": [50]}, cv=2).fit(*rows)
     with pytest.raises(ValueError, match=r"param_grid.*no candidates"):
         FleetSearchCV(small(), [], cv=2).fit(*rows)
-    with pytest.raises(ValueError, match=r"cv=.* gives no folds; expected at least one pair"):
+    with pytest.raises(ValueError, match=r"cv=.* yields no folds; expected at least one pair"):
         FleetSearchCV(small(), {"dropout": [0.0]}, cv=[]).fit(*rows)
 
 
@@ -378,7 +378,6 @@ def test_what_cannot_be_searched_is_said(rows: Any) -> None:
     [
         *[("param_grid", value) for value in (5, None, [5], "dropout", {"dropout"})],
         *[("n_iter", value) for value in (0, -1, 1.5, "a", True)],
-        *[("n_jobs", value) for value in (0, "a", 1.5)],
         *[("refit", value) for value in (5, None, ["score"])],
         *[("error_score", value) for value in ("foo", None, True, [1.0])],
         *[("return_train_score", value) for value in ("yes", 1)],
@@ -387,10 +386,16 @@ def test_what_cannot_be_searched_is_said(rows: Any) -> None:
     ],
     ids=str,
 )
-def test_a_parameter_of_the_search_that_cannot_be_is_named(rows: Any, name: str, value: Any) -> None:
+def test_an_invalid_parameter_of_the_search_is_named(rows: Any, name: str, value: Any) -> None:
     search = FleetSearchCV(small(), **({"param_grid": {"dropout": [0.0]}, "cv": 2} | {name: value}))
     with pytest.raises((TypeError, ValueError), match=rf"^{name}={re.escape(repr(value))} .*; .*"):
         search.fit(*rows)
+
+
+@pytest.mark.parametrize("value", [0, -2, "a", 1.5, True])
+def test_an_invalid_n_jobs_of_the_search_is_named(rows: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"n_jobs must be None, -1 or a positive integer; got {value!r}\."):
+        FleetSearchCV(small(), {"dropout": [0.0]}, cv=2, n_jobs=value).fit(*rows)
 
 
 def test_a_scorer_object_is_kept(rows: Any) -> None:

@@ -82,7 +82,7 @@ def test_several_numbers_are_learned_together_each_in_its_unit() -> None:
 
 @pytest.mark.parametrize("make", [mlpr, gnmr])
 @pytest.mark.parametrize("scaled", [2.0**20, 1000.0, 1e-5])
-def test_a_target_in_another_unit_gives_the_same_predictions_in_that_unit(make: Any, scaled: float) -> None:
+def test_a_target_in_another_unit_has_the_same_predictions_in_that_unit(make: Any, scaled: float) -> None:
     plain = make(precision="float64").fit(X, T).predict(X)
     moved = make(precision="float64").fit(X, T * scaled - 3 * scaled).predict(X)
     np.testing.assert_allclose(moved / scaled + 3, plain, rtol=1e-8)

@@ -20,8 +20,8 @@ import pandas as pd
 import safetensors.numpy
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tabgnm.estimators.model_file import to_bytes
 from tabgnm.modelfile import container
-from tabgnm.modelfile.estimator_file import to_bytes
 
 QUICK: dict[str, Any] = {
     "n_members": 2,

@@ -1,4 +1,4 @@
-"""Files that are no model files, or not whole ones."""
+"""Files that are not model files, or incomplete."""
 
 import io
 import os
@@ -48,7 +48,7 @@ def with_version(version: object) -> bytes:
     return forged(schema | {"version": version}, arrays)
 
 
-NOT_OURS = r"not a model file, or it is damaged; expected a file that `save` wrote"
+NOT_OURS = r"not a model file, or it is damaged; expected a file written by `save`"
 OTHER_ZIP = r"zip archive without 'schema.json' as tabgnm writes it .*save the model again"
 FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", r"it is empty; save the model again"),
@@ -63,16 +63,16 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "the same, packed by another program": (rezipped, OTHER_ZIP),
     "only its first four bytes": (
         lambda: content("no names")[:4],
-        r"it ends after 4 bytes: it is truncated; copy it anew",
+        r"it ends after 4 bytes: it is truncated; copy it again",
     ),
-    "half of it": (lambda: content("no names")[: len(content("no names")) // 2], r"truncated; copy it anew"),
-    "all but the last byte": (lambda: content("no names")[:-1], r"it is truncated; copy it anew"),
+    "half of it": (lambda: content("no names")[: len(content("no names")) // 2], r"truncated; copy it again"),
+    "all but the last byte": (lambda: content("no names")[:-1], r"it is truncated; copy it again"),
     "something after it": (lambda: content("no names") + b"\0", r"something was added to it"),
     "something before it": (lambda: b"\0" + content("no names"), NOT_OURS),
     "twice": (lambda: content("no names") * 2, r"something was added to it"),
     "a flipped bit in the weights": (
         lambda: content("no names")[:-400] + bytes([content("no names")[-400] ^ 1]) + content("no names")[-399:],
-        r"checksum is wrong: it is damaged; copy it anew, or save the model again",
+        r"checksum is wrong: it is damaged; copy it again, or save the model again",
     ),
     "version 2": (
         lambda: with_version(2),
@@ -87,7 +87,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_file_that_is_no_model_file_says_why(case: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_file_is_an_error(case: str, tmp_path: Path) -> None:
     make, message = FILES[case]
     path = tmp_path / "model.tabgnm"
     path.write_bytes(make())
@@ -116,12 +116,12 @@ def test_a_folder_is_no_model_file(tmp_path: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match=r"pipe' is not a file"):
+    with pytest.raises(ModelFileError, match=r"pipe' is not a regular file"):
         tabgnm.load(tmp_path / "pipe")
 
 
 def test_a_device_is_not_read() -> None:
-    with pytest.raises(ModelFileError, match=r"'/dev/zero' is not a file"):
+    with pytest.raises(ModelFileError, match=r"'/dev/zero' is not a regular file"):
         tabgnm.load("/dev/zero")
 
 

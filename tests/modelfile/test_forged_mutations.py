@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.modelfile import ModelFileError
-from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
 from tabgnm.table import TableError
 from tests.modelfile.examples import content, fitted, forged, measured, parts, raw_parts, safetensors_file, table_for
 

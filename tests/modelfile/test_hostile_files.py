@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import tabgnm
+from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.modelfile import ModelFileError, container
-from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
 from tests.modelfile.examples import (
     content,
     deflated,
@@ -221,6 +221,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "pairs of three": lambda: edited("no names", put("parameters.l1", {"pairs": [[1, 2, 3]]})),
     "a device that is none": lambda: edited("no names", put("parameters.device", "x" * 10**6)),
     "a device that is a number": lambda: edited("no names", put("parameters.device", 3)),
+    "a number of threads": lambda: edited("no names", put("parameters.n_jobs", 10**6)),
     "a missing entry": lambda: edited("no names", dropped("seeds")),
     "an extra entry": lambda: edited("no names", put("extra", 1)),
     "a version of tabgnm that is a novel": lambda: edited("no names", put("tabgnm", "x" * 10**6)),
@@ -244,7 +245,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "too few histories": lambda: edited("no names", put("histories", [])),
     "a loss that is a string": lambda: edited("no names", put("histories.0.train_loss", ["x"])),
     "a loss that is an int": lambda: edited("no names", put("histories.0.train_loss.0", 1)),
-    "a loss that is no list": lambda: edited("no names", put("histories.0.train_loss", 1.5)),
+    "a loss that is not a list": lambda: edited("no names", put("histories.0.train_loss", 1.5)),
     "a best epoch before the first": lambda: edited("no names", put("histories.0.best_epoch", -1)),
     "a status of its own": lambda: edited("no names", put("histories.0.status", "great")),
     "a metric of regressors": lambda: edited("no names", put("histories.0.val_r2", [])),
@@ -273,7 +274,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "a kind of its own": lambda: edited("no names", put("targets.kind", "many")),
     "a kind that is a list": lambda: edited("no names", put("targets.kind", ["binary"])),
     "three classes of two": lambda: edited("no names", put(CLASSES, {"dtype": "<i8", "values": [1, 2, 3]})),
-    "classes that are no list": lambda: edited("no names", put("targets.classes", 5)),
+    "classes that are not a list": lambda: edited("no names", put("targets.classes", 5)),
     "the same class twice": lambda: edited("no names", put(f"{CLASSES}.values", [1, 1])),
     "classes out of order": lambda: edited("no names", put(f"{CLASSES}.values", [2, 1])),
     "no classes": lambda: edited("no names", put(f"{CLASSES}.values", [])),
@@ -377,7 +378,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "an absurd header length": lambda: weights_of(b"\xff" * 8),
     "a header beyond the file": lambda: weights_of(struct.pack("<Q", 1000) + b"{}"),
     "a header that is a list": lambda: reheaded(lambda _: []),
-    "a header that is no JSON": lambda: reheaded(lambda _: b"{"),
+    "a header that is not JSON": lambda: reheaded(lambda _: b"{"),
     "metadata": lambda: reheaded(put("__metadata__", {"format": "pt"})),
     "bf16": lambda: reheaded(put("networks/bias_1.dtype", "BF16")),
     "a type that is a list": lambda: reheaded(put("networks/bias_1.dtype", ["F32"])),

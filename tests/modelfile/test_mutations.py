@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
+from tabgnm.estimators.model_file import from_bytes
 from tabgnm.modelfile import ModelFileError
-from tabgnm.modelfile.estimator_file import from_bytes
 from tests.modelfile.examples import content, fitted, measured, table_for
 
 CASES = ["no names", "periodic", "loss: mse, 2 outputs", "labels: several targets", "variant: gated"]
@@ -111,6 +111,6 @@ def test_no_single_byte_can_be_changed_unseen(case: str) -> None:
 def test_no_end_can_be_cut_off_unseen(case: str) -> None:
     data = content(case)
     for length in range(0, len(data), 13):
-        message = "truncated; copy it anew" if length else "empty; save the model again"
+        message = "truncated; copy it again" if length else "empty; save the model again"
         with pytest.raises(ModelFileError, match=message):
             from_bytes(data[:length])

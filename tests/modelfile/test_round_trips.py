@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import tabgnm
 from tabgnm import FleetSearchCV, GNMClassifier, MLPClassifier, MLPRegressor
-from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
+from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tests.modelfile.examples import (
     CASES,
     N_ROWS,
@@ -26,6 +26,7 @@ from tests.modelfile.examples import (
     frame,
     mlp_regressor,
     numbers,
+    parts,
     table_for,
     target,
 )
@@ -138,6 +139,16 @@ def test_a_file_remembers_what_the_weights_were_made_for() -> None:
             changed.partial_fit(numbers(), target())
         changed.set_params(hidden=(5,)).partial_fit(numbers(), target())
     assert to_bytes(loaded) == to_bytes(model)
+
+
+def test_the_number_of_threads_is_not_stored_as_another_machine_may_have_fewer_cores() -> None:
+    model = mlp_regressor(numbers(), target(), n_jobs=2)
+    file = to_bytes(model)
+    assert "n_jobs" not in parts(file)[0]["parameters"]
+    loaded = from_bytes(file)
+    assert (model.n_jobs, loaded.n_jobs) == (2, None)
+    assert loaded.get_params() == model.get_params() | {"n_jobs": None}
+    assert to_bytes(loaded.set_params(n_jobs=1)) == file
 
 
 def test_a_device_of_torch_is_written_by_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tests.nn.strategies import any_shapes, random_columns, seeds
+
+pytestmark = pytest.mark.portable
 
 
 @given(any_shapes, seeds, st.integers(1, 6), st.sampled_from([None, 1, 3]), st.booleans())

@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tabgnm.datasets import dataset_info
-from tabgnm.paper import Plan, Result, ResultStore, Setting, plan
+from tabgnm.paper import ExperimentPlan, Result, ResultStore, Setting, plan
 
 
 def small_plan(
     n_units: int = 4, *, name: str = "noisy_moons", max_epochs: int = 1, folds: tuple[int, ...] = (0,)
-) -> Plan:
+) -> ExperimentPlan:
     """The cheapest fleets of a data set."""
     whole = plan([(name, "paper")], Setting(max_epochs=max_epochs), folds=folds)
-    return Plan(sorted(whole.units, key=lambda unit: unit.cost)[:n_units], whole.sources, {}, {})
+    return ExperimentPlan(sorted(whole.units, key=lambda unit: unit.cost)[:n_units], whole.sources, {}, {})
 
 
 def table(store: ResultStore) -> list[tuple[Any, ...]]:

@@ -215,7 +215,7 @@ def test_what_cannot_be_is_told_without_a_traceback(runner: CliRunner, arguments
     ("command", "message"),
     [
         (["tables", *SMALL], "stopped; what was done is stored, and the same command goes on from there"),
-        (["sparse", "--seeds", "1"], "stopped; nothing of it is kept, and the same command begins anew"),
+        (["sparse", "--seeds", "1"], "stopped; nothing of it is kept, and the same command starts over"),
         (["tables", *SMALL, "--dry-run"], "stopped; a dry run leaves nothing behind"),
         (["all"], "stopped; what was trained for tables and curves is stored"),
     ],

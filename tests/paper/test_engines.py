@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tabgnm._extras import MissingExtraError
-from tabgnm.paper import Engine, Plan, Progress, ResultStore, WorkerLostError, engines, run
+from tabgnm.paper import Engine, ExperimentPlan, Progress, ResultStore, WorkerLostError, engines, run
 from tests.paper.examples import small_plan, table
 
 
@@ -33,18 +33,30 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def result_table(path: Path, work: Plan, engine: Engine, progress: Callable[[Progress], Any] | None = None) -> Any:
+def result_table(
+    path: Path, work: ExperimentPlan, engine: Engine, progress: Callable[[Progress], Any] | None = None
+) -> Any:
     with ResultStore(path) as store:
         run(work, store, engine, progress=progress)
         return table(store)
 
 
-def expected(path: Path, work: Plan) -> Any:
+def expected(path: Path, work: ExperimentPlan) -> Any:
     return result_table(path / "expected.sqlite", work, Engine(device="cpu"))
 
 
 @needs_dask
 def test_a_dask_cluster_gives_the_same_table(tmp_path: Path) -> None:
+    work = small_plan(5)
+    found = result_table(tmp_path / "dask.sqlite", work, Engine("dask", n_jobs=2, device="cpu"))
+    assert found == expected(tmp_path, work) and len(found) == 20
+
+
+@needs_dask
+def test_so_does_one_whose_workers_train_several_fleets_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_units_per_task", lambda *_: 3)  # as on a GPU, which this machine need not have
     work = small_plan(5)
     found = result_table(tmp_path / "dask.sqlite", work, Engine("dask", n_jobs=2, device="cpu"))
     assert found == expected(tmp_path, work) and len(found) == 20

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabgnm.paper import Plan, Result, Setting
+from tabgnm.paper import ExperimentPlan, Result, Setting
 from tabgnm.paper.output import Page
 from tabgnm.paper.pages import tables_page
 from tests.paper.examples import small_plan, some_result
@@ -17,7 +17,7 @@ from tests.paper.examples import small_plan, some_result
 FOLDS = (0, 1, 2)
 
 
-def results_of(plan: Plan, change: Callable[[Result], Result | None] = lambda result: result) -> list[Result]:
+def results_of(plan: ExperimentPlan, change: Callable[[Result], Result | None] = lambda result: result) -> list[Result]:
     """A result for every training of a plan, changed or left out."""
     made = [
         some_result(

@@ -198,7 +198,7 @@ def test_a_damaged_file_is_refused(path: Path, damage: Any) -> None:
     members, settings = different_members(2), settings_for(max_epochs=12)
     interrupt(path, members, settings, after=7)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(CheckpointError, match=r"is not a usable checkpoint .*; delete it to start anew"):
+    with pytest.raises(CheckpointError, match=r"is not a usable checkpoint .*; delete it to start over"):
         fit(path, members, settings)
 
 
@@ -208,7 +208,7 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
         fit(path, [Member()], settings_for())
     save_file({"a": torch.zeros(3)}, path, metadata={"tabgnm": '{"format": 99}'})
     with pytest.raises(
-        CheckpointError, match="has checkpoint format 99; this version reads 2; delete it to start anew"
+        CheckpointError, match="has checkpoint format 99; this version reads 3; delete it to start over"
     ):
         fit(path, [Member()], settings_for())
 

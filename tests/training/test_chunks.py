@@ -10,7 +10,7 @@ import torch
 
 from tabgnm.nn import GNMShape
 from tabgnm.training import Fleet, chunks
-from tabgnm.training.flight import Flight
+from tabgnm.training.chunk_trainer import ChunkTrainer
 from tests.training.examples import (
     BASE,
     CPU,
@@ -27,13 +27,13 @@ from tests.training.examples import (
 def chunk_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the chunks that are trained, in their order."""
     sizes: list[int] = []
-    run = Flight.run
+    run = ChunkTrainer.run
 
-    def counted(self: Flight, *how: Any) -> bool:
+    def counted(self: ChunkTrainer, *how: Any) -> bool:
         sizes.append(len(self.alive))
         return run(self, *how)
 
-    monkeypatch.setattr(Flight, "run", counted)
+    monkeypatch.setattr(ChunkTrainer, "run", counted)
     return sizes
 
 
@@ -61,22 +61,22 @@ def test_the_machine_has_memory() -> None:
 @pytest.mark.parametrize("n_models", [1, 3, 1000])
 def test_a_chunk_holds_at_least_one_model_and_no_more_than_there_are(n_models: int) -> None:
     for shape in (BASE, EVERYTHING, GNMShape(500, 10, 4000, 5)):
-        chosen = chunks.models_per_chunk(shape, settings_for(), CPU, n_models, 10**6, 10**5, 32)
+        chosen = chunks.models_per_chunk(shape, settings_for(), CPU, n_models, 10**6, 10**5)
         assert 1 <= chosen <= n_models
 
 
 class OutOfMemory:
-    """Stands in for `Flight.run`: the first calls find too little memory."""
+    """Stands in for `ChunkTrainer.run`: the first calls find too little memory."""
 
     def __init__(self, times: int) -> None:
-        self.left, self.run = times, Flight.run
+        self.left, self.run = times, ChunkTrainer.run
 
-    def __get__(self, flight: Flight, _: type) -> Any:
+    def __get__(self, trainer: ChunkTrainer, _: type) -> Any:
         def run(*how: Any) -> bool:
             if self.left:
                 self.left -= 1
                 raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-            return self.run(flight, *how)
+            return self.run(trainer, *how)
 
         return run
 
@@ -87,16 +87,16 @@ def test_a_fleet_that_runs_out_of_gpu_memory_goes_on_with_half_the_models(
 ) -> None:
     members = different_members(8)
     whole = train(BASE, members, settings_for(), chunk_size=8)
-    monkeypatch.setattr(Flight, "run", OutOfMemory(times))
+    monkeypatch.setattr(ChunkTrainer, "run", OutOfMemory(times))
     with caplog.at_level(logging.WARNING, "tabgnm.training"):
         models = train(BASE, members, settings_for(), chunk_size=8)
     assert [record.getMessage() for record in caplog.records] == [
-        f"out of GPU memory with {before} models at once; going on with {after}" for before, after in told
+        f"out of GPU memory with {before} models at once; continuing with {after}" for before, after in told
     ]
     assert_all_same(models, whole, 1e-8)
 
 
 def test_running_out_of_memory_with_one_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Flight, "run", OutOfMemory(100))
+    monkeypatch.setattr(ChunkTrainer, "run", OutOfMemory(100))
     with pytest.raises(torch.cuda.OutOfMemoryError):
         Fleet(BASE, different_members(4), settings_for()).fit(table_for(settings_for().loss))

@@ -10,14 +10,15 @@ import torch
 
 from tabgnm.nn import EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, MLPShape
 from tabgnm.nn.losses import CrossEntropy, SquaredError
-from tabgnm.nn.shapes import Shape
-from tabgnm.training import Fleet, FleetSettings, Member, Table, chunks
+from tabgnm.nn.shapes import Shape, with_frequency_scale
+from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, chunks
 from tabgnm.training.flat_weights import FlatLayout
 from tests.training.examples import (
     CPU,
     EMBEDDED,
     PERIODIC,
     assert_all_same,
+    assert_same,
     different_members,
     settings_for,
     table_for,
@@ -132,7 +133,7 @@ def test_a_table_with_many_levels_is_not_taken_for_activations() -> None:
         EmbeddedShape(InputEmbedding(0, levels=(n,), level_dim=4), MLPShape(4, 1, (8,))) for n in (10, 100_000)
     )
     assert few.activations_per_row == many.activations_per_row
-    step_of = [chunks.bytes_per_model(shape, settings_for(), 1000, 100, 32)[0] for shape in (few, many)]
+    step_of = [chunks.bytes_per_model(shape, settings_for(), 1000, 100)[0] for shape in (few, many)]
     assert step_of[1] - step_of[0] == 8 * 4 * 4 * (100_000 - 10)
     wide = EmbeddedShape(InputEmbedding(0, 100, n_basis=64, numeric_dim=1), MLPShape(200, 1, (8,)))
     assert wide.activations_per_row > 2 * 100 * 64
@@ -194,3 +195,26 @@ def test_a_piecewise_embedding_learns_steps_and_a_table_learns_levels() -> None:
     levels = EmbeddedShape(InputEmbedding(0, levels=(50,)), MLPShape(8, 1, (32,), init="kaiming"))
     plain = final_error(MLPShape(1, 1, (32,), init="kaiming"), codes.float() / 50, values)
     assert final_error(levels, codes.float(), values) < 0.1 * plain
+
+
+def test_models_with_different_frequency_scales_share_a_fleet() -> None:
+    """They differ in their first frequencies only, and are what they would be in fleets of their own."""
+    scales, how = (0.03, 0.3, 3.0), settings_for(max_epochs=2)
+    shapes = [with_frequency_scale(PERIODIC, scale) for scale in scales]
+    table = table_for(CrossEntropy(), shape=PERIODIC)
+    plan = FleetPlan([Job(shape, how, Member(seed=7)) for shape in shapes], table)
+    assert [len(fleet.jobs) for fleet in plan.fleets] == [3]
+    for shape, model in zip(shapes, plan.run(), strict=True):
+        assert model.shape == shape
+        assert_same(model, train(shape, [Member(seed=7)], how, table)[0], 1e-9)
+        other = Member(seed=7, frequency_scale=shape.embedding.frequency_scale if shape.embedding else None)
+        assert_same(model, train(PERIODIC, [other], how, table)[0], 1e-9)
+    layout = FlatLayout(PERIODIC)
+    first = layout.views(layout.first_weights([7, 7], CPU, torch.float64, (), [None, 0.6]))["embed_frequency"]
+    torch.testing.assert_close(first[1], first[0] * 2)  # the shape's own is 0.3
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_a_frequency_scale_has_to_be_positive(scale: float) -> None:
+    with pytest.raises(ValueError, match="frequency_scale"):
+        Member(frequency_scale=scale)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tabgnm.training.fused import fused_kernels, fused_networks, fused_products
 
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 from tabgnm.training import FleetSettings, Member, Table, cuda_networks
-from tabgnm.training.fused import fused_kernels, fused_networks, fused_products
 from tests.training.examples import (
     BASE,
     EMBEDDED,

@@ -1,4 +1,4 @@
-"""The gradients of every step are autograd's, and the step in NumPy computes what message passing computes."""
+"""The gradients of every step by torch's operations are autograd's; the tests of the other steps compare with these."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,17 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tabgnm.nn import GNMShape, hard_concrete
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss, SquaredError
-from tabgnm.nn.message_passing import DropoutFactors, backward, forward
+from tabgnm.nn import hard_concrete
+from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.message_passing import DropoutFactors, forward
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import Member, counter_random, plain_step
+from tabgnm.training import Member, counter_random
+from tabgnm.training.adam import Adam
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.optimisers import Adam
-from tabgnm.training.plain_step import PlainStep
-from tabgnm.training.rows import ALIGN
-from tests.nn.strategies import any_shapes, mlp_shapes, seeds
+from tabgnm.training.steps.torch_step import TorchStep
+from tests.nn.strategies import any_shapes, seeds
 from tests.training.examples import CPU, LOSSES, settings_for, table_for, train
 
 
@@ -45,7 +42,7 @@ class RecordedStep:
 
 @contextmanager
 def recorded_steps() -> Iterator[list[RecordedStep]]:
-    """Write down every step; with betas=(0, ...) the first moment is the gradient."""
+    """Record every step; with betas=(0, ...) the first moment is the gradient."""
     steps: list[RecordedStep] = []
     dropout: dict[int, Tensor] = {}
     uniform: list[Tensor] = []
@@ -75,6 +72,7 @@ def recorded_steps() -> Iterator[list[RecordedStep]]:
         return random_gate(log_alpha, numbers)
 
     with (
+        patch("tabgnm.training.epoch_loop.choose_step", TorchStep),
         patch.object(Adam, "step", step),
         patch.object(Dropout, "factors", factors),
         patch.object(hard_concrete, "random_gate", gate),
@@ -144,11 +142,11 @@ def test_the_gradient_of_a_step_is_autograds(
     with recorded_steps() as steps:
         models = train(shape, members, how, table, chunk_size=n_models)
 
-    # The fleet trains those with the most rows first, and takes the steps of those with equally many together.
+    # The models with the most rows come first.
     sizes = [len(member.train) for member in members if member.train is not None]
     n_steps = [-(-size // batch_size) for size in sizes]
     order = sorted(range(n_models), key=lambda i: -sizes[i])
-    layout = FlatLayout(shape, gates=with_l0, align_rows=ALIGN)
+    layout = FlatLayout(shape, gates=with_l0)
     real = real_places(layout)
     recorded = iter(steps)
     for epoch in range(2):
@@ -186,120 +184,3 @@ def test_the_gradient_of_a_step_is_autograds(
         for i, model in enumerate(models):
             assert model.history.train_loss[epoch] == pytest.approx(total_loss[i], rel=1e-8, abs=1e-8)
     assert next(recorded, None) is None
-
-
-@st.composite
-def plain_shapes(draw: st.DrawFn) -> Shape:
-    if draw(st.booleans()):
-        shape = draw(mlp_shapes())
-        return type(shape)(**(shape.settings() | {"activation": "relu"}))
-    m, c = draw(st.integers(1, 5)), draw(st.integers(1, 4))
-    return GNMShape(m, c, n_nodes=m + c + 1 + draw(st.integers(0, 7)), n_layers=draw(st.integers(1, 5)))
-
-
-few_batches = st.lists(st.integers(1, 6), min_size=1, max_size=3)
-
-
-def stacked(loss: Loss, shape: Shape, n_models: int, n_rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows x (M, L, m), targets and weights (M, L) of models."""
-    tables = [table_for(loss, n_rows, shape=shape, seed=seed + i) for i in range(n_models)]
-    weights = torch.rand(n_models, n_rows, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return torch.stack([table.x for table in tables]), torch.stack([table.y for table in tables]), weights
-
-
-@given(
-    plain_shapes(),
-    st.sampled_from(LOSSES),
-    seeds,
-    st.integers(1, 3),
-    few_batches,
-    st.booleans(),
-    st.sampled_from([0, 20, 20_000]),
-)
-@settings(max_examples=200)
-def test_the_step_in_numpy_is_message_passing(
-    shape: Shape,
-    loss: Loss,
-    seed: int,
-    n_models: int,
-    batches: list[int],
-    with_dropout: bool,
-    large: int,
-) -> None:
-    torch.manual_seed(seed)
-    layout = FlatLayout(shape)
-    flat = torch.randn(n_models, layout.n_flat, dtype=torch.float64) / 2
-    grad, expected = (torch.full_like(flat, torch.nan) for _ in range(2))
-    parameters = layout.views(flat)
-    every = slice(0, n_models)
-    with mock.patch.object(plain_step, "_LARGE_MATRIX", large):  # from which on products are torch's
-        plain = PlainStep(layout, flat, grad, loss)
-        for n_rows in batches:  # its buffers are used again
-            x, y, weights = stacked(loss, shape, n_models, n_rows, seed)
-            factors: dict[int, Tensor] = {}
-
-            def dropout(layer: int, activated: Tensor, factors: dict[int, Tensor] = factors) -> Tensor:
-                size = n_models, activated.shape[-2], activated.shape[-1]
-                return factors.setdefault(layer, torch.bernoulli(torch.full(size, 0.7, dtype=torch.float64)) / 0.7)
-
-            drop = dropout if with_dropout else None
-            plain.load(x, y, weights)
-            plain.run(every, 0, n_rows, drop)
-            trace = forward(shape, parameters, x, drop, keep=True)
-            grad_output = loss.gradient(trace.output, y) * weights.unsqueeze(-1)
-            backward(shape, parameters, trace, grad_output, layout.views(expected))
-            torch.testing.assert_close(grad, expected, rtol=1e-12, atol=1e-12)
-            total = (loss.per_row(trace.output, y) * weights).sum(dim=1).tolist()
-            assert plain.train_loss(every, n_rows, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
-            outputs = plain.outputs(every, F.pad(x, (0, 1), value=1.0))
-            torch.testing.assert_close(outputs, forward(shape, parameters, x).output, rtol=1e-12, atol=1e-12)
-
-
-@given(plain_shapes(), st.sampled_from(LOSSES), seeds, st.lists(st.integers(1, 4), min_size=2, max_size=4))
-@settings(max_examples=50)
-def test_steps_in_numpy_take_models_and_rows_from_the_block(
-    shape: Shape, loss: Loss, seed: int, batches: list[int]
-) -> None:
-    layout, n_models = FlatLayout(shape), 3
-    flat = layout.first_weights(list(range(seed, seed + n_models)), CPU, torch.float64)
-    grad = torch.zeros_like(flat)
-    n_all = sum(batches)
-    x, y, weights = stacked(loss, shape, n_models, n_all, seed)
-    in_block = PlainStep(layout, flat, grad, loss)
-    in_block.load(x, y, weights)
-    start, total = 0, np.zeros(n_models)
-    for n_rows in batches:
-        rows = slice(start, start + n_rows)
-        for models in (slice(0, 2), slice(2, 3)):
-            in_block.run(models, start, n_rows, None)
-        for i in range(n_models):
-            one, expected = slice(i, i + 1), torch.zeros_like(flat[:1])
-            alone = PlainStep(layout, flat[one], expected, loss)
-            alone.load(x[one, rows], y[one, rows], weights[one, rows])
-            alone.run(slice(0, 1), 0, n_rows, None)
-            assert torch.equal(grad[one], expected)
-            total[i] += alone.train_loss(slice(0, 1), n_rows, weights[one, rows])[0]
-        start += n_rows
-    assert in_block.train_loss(slice(0, n_models), n_all, weights) == pytest.approx(total, rel=1e-12, abs=1e-12)
-
-
-def test_rows_that_count_nothing_are_not_looked_at_in_numpy() -> None:
-    layout = FlatLayout(GNMShape(1, 1, 3, 1))
-    flat = torch.tensor([[1e30, 0.0], [1.0, 0.0]])
-    plain = PlainStep(layout, flat, torch.zeros(2, 2), SquaredError())
-    weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    plain.load(torch.tensor([[[0.0], [1.0]]] * 2), torch.zeros(2, 2, 1), weights)
-    both = slice(0, 2)
-    with np.errstate(all="ignore"):
-        plain.run(both, 0, 2, None)
-        assert plain.train_loss(both, 2, weights).tolist() == [0.0, 1.0]  # that of the first one's second row is inf
-
-
-def test_extreme_logits_give_finite_gradients_in_numpy() -> None:
-    layout = FlatLayout(GNMShape(1, 2, 4, 1))
-    grad, one = torch.zeros(1, 4), slice(0, 1)
-    plain = PlainStep(layout, torch.tensor([[1e4, -1e4, 0.0, 0.0]]), grad, CrossEntropy())
-    plain.load(torch.ones(1, 2, 1), torch.tensor([[0, 1]]), torch.ones(1, 2))
-    plain.run(one, 0, 2, None)
-    assert layout.views(grad)["bias_1"].tolist() == [[1.0, -1.0]]
-    assert plain.train_loss(one, 2, torch.tensor([[0.0, 1.0]])).tolist() == [2e4]

@@ -19,6 +19,8 @@ from tests.training.examples import (
     weights_of,
 )
 
+pytestmark = pytest.mark.portable
+
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -14,7 +14,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy, SquaredError
 from tabgnm.training import Callback, EpochReport, Fleet, Member, Table
-from tabgnm.training.lockstep import Lockstep
+from tabgnm.training.epoch_loop import EpochLoop
 from tests.training.examples import BASE, different_members, settings_for, table_for, train
 
 
@@ -149,38 +149,16 @@ def test_a_loss_of_the_users_own_trains_and_resumes(tmp_path: Path) -> None:
         assert all(torch.equal(model.parameters[name], value) for name, value in again.parameters.items())
 
 
-def test_a_small_network_has_one_thread_and_a_large_one_all_and_both_leave_the_number_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = []
-
-    class Look(Callback):
-        def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
-            seen.append(torch.get_num_threads())
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        for work in (10**9, 0):
-            monkeypatch.setattr("tabgnm.training.lockstep._LARGEST_OF_ONE_THREAD", work)
-            monkeypatch.setattr("tabgnm.training.lockstep._ONE_THREAD_WORK", work)
-            train(BASE, different_members(4), settings_for(max_epochs=1), callbacks=[Look()])
-            assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1, 2]
-
-
 def test_what_a_fit_needed_is_free_as_soon_as_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only when the garbage collector comes by: it may be memory of a GPU, and the next fit may want it."""
-    alive: list[weakref.ref[Lockstep]] = []
-    begin = Lockstep.__init__
+    alive: list[weakref.ref[EpochLoop]] = []
+    begin = EpochLoop.__init__
 
-    def remembered(self: Lockstep, *how: Any, **more: Any) -> None:
+    def remembered(self: EpochLoop, *how: Any, **more: Any) -> None:
         alive.append(weakref.ref(self))
         begin(self, *how, **more)
 
-    monkeypatch.setattr(Lockstep, "__init__", remembered)
+    monkeypatch.setattr(EpochLoop, "__init__", remembered)
     gc.disable()
     try:
         train(BASE, different_members(3), settings_for(max_epochs=2))

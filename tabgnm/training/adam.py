@@ -1,0 +1,225 @@
+"""Adam, AdamW and proximal Adam over the flat buffers of stacked models, each model with its own rates."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.kernels import elementwise_kernels
+from tabgnm.training.prefetch import EpochWindow, Prefetch
+from tabgnm.training.schedules import schedule_factors
+from tabgnm.training.settings import FleetSettings, Member
+
+# Columns of the table of step rates.
+_SCALE, _OFFSET, _RATE = 0, 1, 2
+_SMALLEST_RATE = 1e-30  # Numbers that are divided by a smaller rate overflow, and no weight would move anyway.
+
+# torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
+# operations on a CPU. They are not documented, so the single operations stay for versions of torch without them.
+_fused_adam = getattr(torch, "_fused_adam_", None)
+_fused_adamw = getattr(torch, "_fused_adamw_", None)
+
+
+class _ModelKind(NamedTuple):
+    """What models have in common that one call of torch's fused kernel can update."""
+
+    learning_rate: float
+    n_steps: int  # per epoch
+    decay: float
+
+
+class Adam:
+    """Moments of M models, and the step from their gradients to new weights.
+
+    With rate r, step t and bias corrections c1 = 1 - b1^t, c2 = 1 - b2^t, Adam subtracts
+    (r / c1) m / (sqrt(v / c2) + eps) = m / (scale sqrt(v) + offset), so the two numbers `scale` and `offset` per model
+    and step are all that the device needs; they are computed on the host.
+    """
+
+    def __init__(
+        self, layout: FlatLayout, members: Sequence[Member], settings: FleetSettings, flat: Tensor, grad: Tensor
+    ) -> None:
+        self.settings = settings
+        self.layout = layout
+        self.members = list(members)
+        self.exp_avg = torch.zeros_like(flat)
+        self.exp_avg_sq = torch.zeros_like(flat)
+        self.factors = layout.rate_factors(dict(settings.rate_factors), flat.device, flat.dtype)
+        self._kernels = elementwise_kernels(flat.device) if flat.dtype == torch.float32 else None
+        self.rates: Tensor  # (steps, 3, M, 1), those of the current epoch
+        self._bind(flat, grad)
+
+    def _bind(self, flat: Tensor, grad: Tensor) -> None:
+        self.flat, self.grad = flat, grad
+        members, decoupled = self.members, self.settings.optimiser != "adam"
+        proximal = self.settings.optimiser == "proximal_adam"
+        # As in torch, penalties are part of the gradient that is clipped, and weight decay is added afterwards.
+        self.decay = self._column([m.weight_decay if decoupled else 0.0 for m in members])
+        self.l2_penalty = self._column([2 * m.l2 for m in members])
+        self.coupled_decay = self._column([0.0 if decoupled else m.weight_decay for m in members])
+        self.l2 = self._column([2 * m.l2 + (0.0 if decoupled else m.weight_decay) for m in members])
+        self.l1_gradient = self._column([0.0 if proximal else m.l1 for m in members])
+        self.l1_threshold = self._column([m.l1 if proximal else 0.0 for m in members])
+        others = (self.l2_penalty, self.l1_gradient, self.l1_threshold, self.settings.clip_norm, self.factors)
+        kernel = _fused_adamw if decoupled else _fused_adam
+        self._fused = kernel if flat.device.type == "cpu" and all(each is None for each in others) else None
+        self._runs: dict[tuple[int, int], list[tuple[int, list[_FusedCall]]]] = {}
+
+    def _column(self, values: list[float]) -> Tensor | None:
+        """Return one number per model as (M, 1), or None if all are 0."""
+        return self.flat.new_tensor(values).unsqueeze(1) if any(values) else None
+
+    def select(self, keep: Tensor, flat: Tensor, grad: Tensor) -> None:
+        """Keep these models only, whose weights and gradients are in `flat` and `grad` from now on."""
+        on_device = keep.to(self.exp_avg.device)
+        self.members = [self.members[i] for i in keep.tolist()]
+        self.exp_avg, self.exp_avg_sq = self.exp_avg[on_device], self.exp_avg_sq[on_device]
+        self._bind(flat, grad)
+
+    def allocate_rates(self, n_steps: Sequence[int]) -> None:
+        """Make room for the rates of an epoch, which stays where it is from then on."""
+        self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
+        self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
+        # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
+        own = [_ModelKind(m.learning_rate, n, m.weight_decay) for m, n in zip(self.members, n_steps, strict=True)]
+        self._kinds = sorted(set(own))
+        self._kind_of = [self._kinds.index(kind) for kind in own]
+        self._kind_on_device = torch.tensor(self._kind_of, device=self.rates.device)
+        self._rates_of_kinds = self.rates.new_zeros(max(n_steps), 3, len(self._kinds))
+        self._prefetch = Prefetch(self._rates_of_kinds)
+        self._window = EpochWindow[tuple[NDArray[np.float64], NDArray[np.float64]]](self._rates_of_kinds.numel())
+        self._runs = {}
+
+    def load_epoch(self, epoch: int) -> None:
+        """Compute the numbers for all steps of an epoch (from 0 on), and of some after it."""
+        if self._fused is None:
+            self._prefetch.load(epoch, self._numbers)
+            return
+        self._window.move_to(epoch, self._rates_and_steps)
+        rates, before = (values[self._window.place(epoch)] for values in self._window.values)
+        self._host_rates, self._host_steps = rates.tolist(), (before + 1).tolist()  # by step and kind
+
+    def begin_epoch(self, epoch: Tensor) -> None:
+        """Give each model its numbers of an epoch, on the device."""
+        if self._fused is None:
+            self._prefetch.pick(epoch)
+            torch.index_select(self._rates_of_kinds, 2, self._kind_on_device, out=self.rates.squeeze(3))
+
+    def _rates_and_steps(self, epochs: range) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rate of each step, and how many steps were taken before it, (epochs, steps, kinds) each."""
+        settings = self.settings
+        base_rates = np.array([kind.learning_rate for kind in self._kinds])
+        own_steps = np.array([kind.n_steps for kind in self._kinds], dtype=np.float64)
+        done = np.array(epochs, dtype=np.float64)[:, None, None] * own_steps + self._steps_before
+        if settings.schedule == "constant" and not settings.warmup:
+            return np.broadcast_to(base_rates, done.shape), done
+        progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
+        return base_rates * schedule_factors(settings.schedule, settings.warmup, progress), done
+
+    def _numbers(self, epochs: range) -> NDArray[np.float64]:
+        """All that the device needs of each step, (epochs, steps, 3, kinds)."""
+        rate, done = self._rates_and_steps(epochs)
+        correction_1, correction_2 = (1 - beta ** (done + 1) for beta in self.settings.betas)
+        moves = rate > _SMALLEST_RATE
+        # m / (scale sqrt(v) + infinity) is 0: where the rate is 0, nothing moves.
+        inverse = np.divide(correction_1, rate, out=np.full_like(done, np.inf), where=moves)
+        scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
+        return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
+
+    def step(self, models: slice, index: int, rates: Tensor) -> None:
+        """Update some models; several threads may do so at the same time, each with its own ones.
+
+        `index` is the step in the epoch, and `rates` (3, M, 1) its part of the table (in a CUDA graph a copy of it).
+        """
+        if self._fused is not None:
+            for kind, calls in self._runs.get((models.start, models.stop)) or self._runs_of(models):
+                for call in calls:
+                    call(self._host_rates[index][kind], self._host_steps[index][kind])
+            return
+        settings, edges = self.settings, self.layout.n_edges
+        flat, grad = self.flat[models], self.grad[models]
+        if self._kernels is not None and settings.clip_norm is None:
+            assert models.start == 0
+            self._kernels.adam_step(
+                flat,
+                grad,
+                self.exp_avg,
+                self.exp_avg_sq,
+                rates,
+                settings.betas,
+                edges,
+                l2=self.l2,
+                l1=self.l1_gradient,
+                decay=self.decay,
+                threshold=self.l1_threshold,
+                factors=self.factors,
+            )
+            return
+        weights = flat[:, :edges]
+        if self.l2_penalty is not None:
+            grad[:, :edges].addcmul_(weights, self.l2_penalty[models])
+        if self.l1_gradient is not None:
+            grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[models])
+        if settings.clip_norm is not None:
+            norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
+            grad.mul_((settings.clip_norm / norm.clamp(min=1e-30)).clamp_(max=1.0))
+        if self.coupled_decay is not None:
+            grad[:, :edges].addcmul_(weights, self.coupled_decay[models])
+        rate = rates[_RATE, models] if self.factors is None else rates[_RATE, models] * self.factors[:edges]
+        if self.decay is not None:
+            weights.mul_(1 - rate * self.decay[models])
+        self._move(models, flat, grad, rates)
+        if self.l1_threshold is not None:
+            threshold = rate * self.l1_threshold[models]
+            weights.sub_(torch.maximum(torch.minimum(weights, threshold), -threshold))
+
+    def _move(self, models: slice, flat: Tensor, grad: Tensor, rates: Tensor) -> None:
+        """Update the moments, and move the weights."""
+        beta_1, beta_2 = self.settings.betas
+        moment, square = self.exp_avg[models], self.exp_avg_sq[models]
+        moment.lerp_(grad, 1 - beta_1)
+        square.mul_(beta_2).addcmul_(grad, grad, value=1 - beta_2)
+        below = torch.addcmul(rates[_OFFSET, models], square.sqrt(), rates[_SCALE, models])
+        if self.factors is None:
+            flat.addcdiv_(moment, below, value=-1)
+        else:
+            flat.sub_(torch.div(moment, below, out=below).mul_(self.factors))
+
+    def _runs_of(self, models: slice) -> list[tuple[int, list[_FusedCall]]]:
+        """Calls of torch's fused kernel that update some models, with their kinds."""
+        buffers = self.flat, self.grad, self.exp_avg, self.exp_avg_sq
+        edges, runs = self.layout.n_edges, []
+        for kind, run in itertools.groupby(range(models.start, models.stop), key=lambda i: self._kind_of[i]):
+            rows, decay = list(run), self._kinds[kind].decay
+            if decay and edges < self.flat.shape[1]:  # Weight decay is for edges only; the kernel wants dense tensors.
+                parts = [(decay, [[b[i, :edges] for i in rows] for b in buffers])]
+                parts.append((0.0, [[b[i, edges:] for i in rows] for b in buffers]))
+            else:
+                parts = [(decay, [[b[rows[0] : rows[-1] + 1]] for b in buffers])]
+            runs.append((kind, [_FusedCall(self._fused, own, decay, self.settings) for decay, own in parts]))
+        self._runs[models.start, models.stop] = runs
+        return runs
+
+
+class _FusedCall:
+    """One call of torch's fused kernel on tensors that stay where they are."""
+
+    def __init__(self, kernel: object, buffers: list[list[Tensor]], decay: float, settings: FleetSettings) -> None:
+        self._kernel, self._buffers = kernel, buffers
+        self._step = np.zeros((), np.float32)  # written through NumPy, which is faster than a call of torch
+        self._steps = [torch.from_numpy(self._step)] * len(buffers[0])
+        beta1, beta2 = settings.betas
+        self._options = {"beta1": beta1, "beta2": beta2, "weight_decay": decay, "eps": settings.eps}
+
+    def __call__(self, rate: float, step: float) -> None:
+        self._step[()] = step
+        self._kernel(  # type: ignore[operator] # torch's, without types
+            *self._buffers, [], self._steps, lr=rate, **self._options, amsgrad=False, maximize=False
+        )

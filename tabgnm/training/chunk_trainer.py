@@ -1,0 +1,225 @@
+"""Trains one chunk of a fleet, from its first to its last epoch: reports, saves, and drops models that are done."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabgnm.training.callbacks import Callback, EpochReport
+from tabgnm.training.checkpoint import Snapshot, restore
+from tabgnm.training.early_stopping import STATE
+from tabgnm.training.epoch_loop import EpochLoop
+from tabgnm.training.epoch_records import Fetched
+from tabgnm.training.graph_capture import CapturedEpochs
+from tabgnm.training.history import History
+from tabgnm.training.interruption import Interruption
+from tabgnm.training.settings import FleetSettings
+from tabgnm.training.threads import single_threaded_math, torch_threads
+
+_log = logging.getLogger("tabgnm.training")
+
+# Asking the device for losses costs as much as several steps, but progress should be visible. A GPU goes on while the
+# answer is on its way, and should not go on for long where models may stop early.
+_EPOCHS_BETWEEN_REQUESTS = 10
+_EPOCHS_IF_MODELS_MAY_STOP = 5
+_SECONDS_BETWEEN_REQUESTS = 0.2
+_LOOP_TENSORS = ("flat", "epoch")
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class Saver(Protocol):
+    """Where snapshots go."""
+
+    def wants(self, n_epochs: int) -> bool:
+        """Whether to save after this epoch."""
+        ...
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Save."""
+        ...
+
+
+class ChunkTrainer:
+    """Trains the models at `positions` of a fleet and puts them into `done`."""
+
+    def __init__(
+        self,
+        positions: Sequence[int],
+        settings: FleetSettings,
+        hooks: Sequence[Callback],
+        saver: Saver,
+        done: dict[int, tuple[Tensor, History]],
+        interruption: Interruption,
+    ) -> None:
+        self.alive = list(positions)
+        self.settings, self.hooks, self.saver, self.done = settings, hooks, saver, done
+        self.histories = {position: History() for position in positions}
+        self._interruption = interruption
+        self._every_epoch = any(getattr(hook, "every_epoch", True) for hook in hooks)
+        self._n_requested = 0  # epochs whose losses were requested
+        self._pending: list[tuple[range, Callable[[], Fetched]]] = []
+        self._trained = np.ones(len(self.alive), dtype=bool)  # which models go on, as far as is known
+        self._told_to_stop = False
+
+    def run(self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None]) -> None:
+        """Train to the end, or until an interruption is requested.
+
+        `when_set_up` is called as soon as the device goes through epochs by itself.
+        """
+        on_gpu = loop.flat.device.type == "cuda"
+        with nullcontext() if on_gpu else _math_threads(loop):
+            try:
+                self._run_epochs(loop, snapshot, when_set_up, on_gpu=on_gpu)
+            except KeyboardInterrupt:  # raised by a callback, after an epoch that was recorded
+                self._interruption.request()
+                self._receive(loop, tell=False)
+            finally:
+                loop.step.close()
+        self._put_away(loop, list(range(len(self.alive))))
+
+    def _run_epochs(
+        self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None], *, on_gpu: bool
+    ) -> None:
+        n_epochs = 0
+        if snapshot is not None:
+            n_epochs = self._resume(loop, snapshot)
+        wait_for_each = self._every_epoch or not on_gpu
+        between = _EPOCHS_BETWEEN_REQUESTS
+        if self.settings.patience is not None:
+            between = _EPOCHS_IF_MODELS_MAY_STOP if on_gpu else 1
+        between = 1 if self._every_epoch else between
+        # On a GPU, dropping models costs a new capture; on a CPU next to nothing.
+        worth_dropping = 0.5 if on_gpu else 1.0
+        captured = CapturedEpochs(loop) if on_gpu else None
+        n_active, last_request = int(self._trained.sum()), time.monotonic()
+        is_set_up = False
+        while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
+            loop.load_epoch(n_epochs)
+            (loop if captured is None else captured).run_epoch()
+            if not is_set_up and (captured is None or captured.captured):
+                is_set_up = True
+                when_set_up()
+            n_epochs += 1
+            save, is_last = self.saver.wants(n_epochs), n_epochs == self.settings.max_epochs
+            is_due = n_epochs - self._n_requested >= between
+            is_due = is_due or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
+            if not (is_due or save or is_last or self._interruption.requested):
+                continue
+            last_request = time.monotonic()
+            self._request(loop, n_epochs)
+            n_active = self._receive(loop, everything=wait_for_each or save or is_last)
+            if 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
+                n_active = self._receive(loop)  # What is still pending is about the models that are there now.
+                if n_active:
+                    self._drop_finished(loop)
+                    captured = CapturedEpochs(loop) if on_gpu else None
+            if save and n_active and not is_last:
+                self.saver.save(self._snapshot(loop, n_epochs))
+        if n_epochs > self._n_requested:
+            self._request(loop, n_epochs)
+        self._receive(loop)
+
+    def _request(self, loop: EpochLoop, n_epochs: int) -> None:
+        """Request the losses of the epochs since the last request."""
+        epochs = range(self._n_requested + 1, n_epochs + 1)
+        self._pending.append((epochs, loop.records.request(epochs)))
+        self._n_requested = n_epochs
+
+    def _receive(self, loop: EpochLoop, *, everything: bool = True, tell: bool = True) -> int:
+        """Record and report what was requested, all of it or all but the last; return how many models go on."""
+        while len(self._pending) > (0 if everything else 1):
+            epochs, wait = self._pending.pop(0)
+            numbers = wait()
+            before = self._trained
+            after = self._record(numbers, before.nonzero()[0].tolist(), validated=loop.validation is not None)
+            self._trained = after[-1]
+            if not tell:
+                continue
+            # All epochs are recorded by now: the weights are those after the last one, even if a callback stops
+            # training at the first.
+            for epoch, trained, own in zip(epochs, [before, *after[:-1]], numbers, strict=True):
+                if self.hooks and trained.any() and any(self._report(epoch, trained, own, loop)):
+                    self._told_to_stop = True
+                    loop.stopping.active.fill_(False)
+        return 0 if self._told_to_stop else int(self._trained.sum())
+
+    def _record(self, numbers: NDArray[Any], trained: list[int], *, validated: bool) -> NDArray[np.bool_]:
+        """Add numbers (epochs, what, M) to the histories; return which models go on after each epoch, (epochs, M)."""
+        goes_on: NDArray[np.bool_] = np.zeros((len(numbers), numbers.shape[2]), dtype=bool)
+        goes_on[:, trained] = np.logical_and.accumulate(numbers[:, 2, trained] != 0)
+        n_epochs = (1 + goes_on[:-1].sum(axis=0)).tolist()  # the last one of a model is that in which it ends
+        by_model = numbers.transpose(2, 1, 0).tolist()  # plain lists: operations on short arrays cost more
+        for i in trained:
+            train_loss, val_loss, _, *metric = by_model[i]
+            history, n = self.histories[self.alive[i]], n_epochs[i]
+            history.train_loss += train_loss[:n]
+            if validated:
+                history.val_loss += val_loss[:n]
+            for values in metric:
+                history.val_metric += values[:n]
+        return goes_on
+
+    def _report(self, epoch: int, trained: NDArray[np.bool_], own: NDArray[Any], loop: EpochLoop) -> list[bool | None]:
+        """Tell callbacks about an epoch; return their answers."""
+        train_loss, val_loss, _, *metric = own[:, trained].tolist()
+        report = EpochReport(
+            epoch,
+            [self.alive[i] for i in trained.nonzero()[0].tolist()],
+            train_loss,
+            val_loss if loop.validation is not None else [],
+            metric[0] if metric else [],
+        )
+        return [hook.on_epoch_end(report) for hook in self.hooks]
+
+    def _drop_finished(self, loop: EpochLoop) -> None:
+        """Put away the models that are done, and go on with the others."""
+        self._put_away(loop, (~self._trained).nonzero()[0].tolist())
+        keep = self._trained.nonzero()[0]
+        loop.select(torch.from_numpy(keep))
+        self.alive = [self.alive[i] for i in keep.tolist()]
+        self._trained = np.ones(len(keep), dtype=bool)
+
+    def _put_away(self, loop: EpochLoop, rows: list[int]) -> None:
+        weights, stopping = loop.final_weights(rows), loop.stopping
+        best, diverged, active = (getattr(stopping, n).tolist() for n in ("best_epoch", "diverged", "active"))
+        for own_weights, row in zip(weights, rows, strict=True):
+            position = self.alive[row]
+            history = self.histories[position]
+            history.best_epoch = best[row]
+            if diverged[row]:
+                history.status = "diverged"
+                _log.warning("model %d diverged in epoch %d: its loss is no longer finite", position, history.n_epochs)
+            elif history.n_epochs < self.settings.max_epochs:
+                history.status = "interrupted" if active[row] else "stopped_early"
+            self.done[position] = own_weights, history
+            for hook in self.hooks:
+                hook.on_model_end(position, history.n_epochs, history.status)
+
+    def _snapshot(self, loop: EpochLoop, n_epochs: int) -> Snapshot:
+        state = {name: getattr(loop, name) for name in _LOOP_TENSORS}
+        state |= {name: getattr(loop.stopping, name) for name in STATE}
+        state |= {name: getattr(loop.adam, name) for name in _MOMENTS}
+        return Snapshot(self.done, self.alive, n_epochs, [self.histories[i] for i in self.alive], state)
+
+    def _resume(self, loop: EpochLoop, snapshot: Snapshot) -> int:
+        restore(loop, _LOOP_TENSORS, snapshot.state)
+        restore(loop.stopping, STATE, snapshot.state)
+        restore(loop.adam, _MOMENTS, snapshot.state)
+        self.histories = dict(zip(snapshot.alive, snapshot.histories, strict=True))
+        self._trained = loop.stopping.active.cpu().numpy().copy()  # some may have stopped already
+        self._n_requested = snapshot.n_epochs
+        return snapshot.n_epochs
+
+
+def _math_threads(loop: EpochLoop) -> AbstractContextManager[None]:
+    """Threads of torch and NumPy for the steps of a loop on a CPU."""
+    n_threads = loop.step.n_math_threads
+    return single_threaded_math() if n_threads == 1 else torch_threads(n_threads)

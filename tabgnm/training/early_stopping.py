@@ -1,0 +1,84 @@
+"""The best weights of each model so far, and when a model is done: the one place that decides this."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tabgnm.training.kernels import epoch_kernels
+from tabgnm.training.settings import FleetSettings
+
+# What a checkpoint keeps.
+STATE = ("best_flat", "best_loss", "best_epoch", "waited", "active", "diverged")
+
+
+class EarlyStopping:
+    """Bookkeeping of M models on their device; the host asks for it only when it has to.
+
+    Attributes
+    ----------
+    best_flat : Tensor
+        Weights of each model's best epoch, (M, P).
+    best_loss, best_epoch, waited : Tensor
+        Its validation loss, its number (0: the first weights), and the epochs since, (M,).
+    active, diverged : Tensor
+        Whether a model goes on, and whether it stopped because a loss was not finite, (M,).
+    """
+
+    def __init__(self, flat: Tensor, settings: FleetSettings, *, validated: bool) -> None:
+        n, device = len(flat), flat.device
+        self._settings, self._validated = settings, validated
+        self.best_flat = flat.clone()
+        self.best_loss = torch.full((n,), torch.inf, dtype=flat.dtype, device=device)
+        self.best_epoch = torch.zeros(n, dtype=torch.int64, device=device)
+        self.waited = torch.zeros(n, dtype=torch.int64, device=device)
+        self.active = torch.ones(n, dtype=torch.bool, device=device)
+        self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only; `keep` is on their device."""
+        for name in STATE:
+            setattr(self, name, getattr(self, name)[keep])
+
+    def update(self, epoch: Tensor, flat: Tensor, train_loss: Tensor, val_loss: Tensor) -> None:
+        """Look at the losses of an epoch: keep what is best, and see which models are done."""
+        patience = self._settings.patience if self._validated else None
+        kernels = epoch_kernels(flat.device) if flat.dtype == torch.float32 else None
+        if kernels is not None:
+            kernels.keep_best(
+                train_loss,
+                val_loss if self._validated else None,
+                epoch,
+                self.active,
+                self.diverged,
+                self.best_loss,
+                self.best_epoch,
+                self.waited,
+                flat,
+                self.best_flat,
+                self._settings.min_delta,
+                patience,
+            )
+            return
+        finite = torch.isfinite(train_loss)
+        if self._validated:
+            finite &= torch.isfinite(val_loss)
+        self.diverged |= self.active & ~finite
+        self.active &= finite
+        if self._validated:
+            better = self.active & (val_loss < self.best_loss - self._settings.min_delta)
+            torch.where(better, val_loss, self.best_loss, out=self.best_loss)
+        else:
+            better = self.active.clone()
+        torch.where(better, epoch, self.best_epoch, out=self.best_epoch)
+        self._keep(better, flat)
+        self.waited.add_(1).masked_fill_(better, 0)
+        if patience is not None:
+            self.active &= self.waited < patience
+
+    def _keep(self, better: Tensor, flat: Tensor) -> None:
+        if flat.device.type == "cpu":  # where asking costs nothing, and most epochs of most models are not the best
+            for model in better.nonzero()[:, 0].tolist():
+                self.best_flat[model].copy_(flat[model])
+        else:
+            torch.where(better.unsqueeze(1), flat, self.best_flat, out=self.best_flat)

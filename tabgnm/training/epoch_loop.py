@@ -1,0 +1,165 @@
+"""An epoch of M models on one device: shuffle, take the steps, validate, keep what is best.
+
+Everything an epoch touches lies in buffers that never move, and it reads nothing from the host but the tables copied
+in before it, so that on a GPU a whole epoch can be captured as one CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tabgnm.nn.shapes import Shape
+from tabgnm.training import counter_random
+from tabgnm.training.adam import Adam
+from tabgnm.training.dropout import Dropout
+from tabgnm.training.early_stopping import EarlyStopping
+from tabgnm.training.epoch_records import EpochRecords
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.gates import Gates
+from tabgnm.training.model_state import ModelState
+from tabgnm.training.prefetch import Prefetch
+from tabgnm.training.row_batches import ALIGN, Block, BlockRows, RowBatches, RowSet
+from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.steps import TrainingStep, choose_step
+from tabgnm.training.validation import Validation
+
+BLOCK_STEPS = 32  # steps whose rows are gathered together
+
+
+class EpochLoop:
+    """Weights, rows and bookkeeping of M models that take every step together.
+
+    Parameters
+    ----------
+    shape : Shape
+    members : sequence of Member
+        Ordered by their number of training rows, most first.
+    settings : FleetSettings
+    train : RowSet
+    val : RowSet or None
+        None if no model has validation rows.
+    """
+
+    def __init__(
+        self, shape: Shape, members: Sequence[Member], settings: FleetSettings, train: RowSet, val: RowSet | None
+    ) -> None:
+        self.shape, self.settings, self.members = shape, settings, list(members)
+        device, dtype = train.ids.device, settings.dtype
+        gates = any(member.l0 for member in members)
+        # Gates are drawn by their place in the buffer, so with gates there is nothing between the places.
+        self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
+        seeds, starts = [member.seed for member in members], [member.start for member in members]
+        scales = [member.frequency_scale for member in members]
+        self.flat = self.layout.first_weights(seeds, device, dtype, starts, scales)
+        self.grad = torch.zeros_like(self.flat)
+        self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
+        self.gates = Gates(self.layout, members, self.flat) if gates else None
+        self.stopping = EarlyStopping(self.flat, settings, validated=val is not None)
+        self.epoch = torch.zeros((), dtype=torch.int64, device=device)
+        self.train_loss = torch.zeros(len(members), dtype=dtype, device=device)
+        self.validation = None if val is None else Validation(val, settings, self.flat)
+        self._set_models(train)
+
+    def _set_models(self, train: RowSet) -> None:
+        """(Re)build what depends on which models there are."""
+        device, n = self.flat.device, len(self.members)
+        self._seeds = counter_random.seed_array([member.seed for member in self.members])
+        self.batches = RowBatches(train, self.settings.batch_size, BLOCK_STEPS, self.flat.dtype)
+        self.dropout = Dropout(self.shape, self.members, self.batches.batch_size, self.flat)
+        n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
+        self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
+        self._next_keys = Prefetch(self._keys)
+        self.adam.allocate_rates(self.batches.n_steps)
+        metric = None if self.validation is None else self.validation.metric
+        self.val_loss = torch.zeros_like(self.train_loss) if self.validation is None else self.validation.loss
+        self._recorded = [self.train_loss, self.val_loss, self.stopping.active, *([] if metric is None else [metric])]
+        self.records = EpochRecords(len(self._recorded), self.flat)
+        state = ModelState(
+            shape=self.shape,
+            settings=self.settings,
+            members=self.members,
+            layout=self.layout,
+            flat=self.flat,
+            grad=self.grad,
+            adam=self.adam,
+            dropout=self.dropout,
+            gates=self.gates,
+            batch_size=self.batches.batch_size,
+            n_threads=self.settings.thread_count(),
+        )
+        self.step: TrainingStep = choose_step(state)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only; the others cost nothing from now on."""
+        self.step.close()
+        on_device = keep.to(self.flat.device)
+        self.members = [self.members[i] for i in keep.tolist()]
+        self.flat, self.grad, self.train_loss = (t[on_device] for t in (self.flat, self.grad, self.train_loss))
+        self.adam.select(keep, self.flat, self.grad)
+        self.stopping.select(on_device)
+        if self.gates is not None:
+            self.gates.select(keep)
+        if self.validation is not None:
+            self.validation.select(keep)
+        train = self.batches.rows
+        train.select(keep)
+        self._set_models(train)
+
+    # An epoch, in the order of its parts. Only `load_epoch` speaks to the host.
+
+    def load_epoch(self, epoch: int) -> None:
+        """Prepare what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
+        self._next_keys.load(epoch, self._keys_of)
+        self.adam.load_epoch(epoch)
+
+    def _keys_of(self, epochs: range) -> NDArray[np.int64]:
+        """Keys of the random numbers of epochs, (epochs, streams, M)."""
+        purposes: list[tuple[int | range, ...]] = [(counter_random.SHUFFLE, epochs)]
+        purposes += [(counter_random.DROPOUT, epochs, layer) for layer in range(self.dropout.n_streams)]
+        if self.gates is not None:
+            purposes.append((counter_random.GATES, epochs))
+        return np.stack([counter_random.keys(self._seeds, *purpose) for purpose in purposes], axis=1)
+
+    def begin_epoch(self) -> None:
+        """Shuffle, and start the random streams."""
+        self._next_keys.pick(self.epoch)
+        self.adam.begin_epoch(self.epoch)
+        self.train_loss.zero_()
+        self.batches.shuffle(self._keys[0])
+        self.dropout.start(list(self._keys[1 : 1 + self.dropout.n_streams]))
+        if self.gates is not None:
+            self.gates.streams.start(self._keys[-1])
+
+    def load_block(self, block: Block) -> BlockRows:
+        """Gather what the steps of a block read."""
+        return self.batches.gather(block, self.adam.rates)
+
+    def end_epoch(self) -> None:
+        """Validate, keep what is best so far, see which models are done, and record it."""
+        self.epoch += 1
+        if self.validation is not None:
+            self.validation.begin()
+            self.step.validate(self.validation)
+        self.stopping.update(self.epoch, self.flat, self.train_loss, self.val_loss)
+        self.records.write(self.epoch, self._recorded)
+
+    def run_epoch(self) -> None:
+        """Run everything of an epoch after `load_epoch`."""
+        self.begin_epoch()
+        for block in self.batches.blocks:
+            self.step.train_block(block, self.load_block(block), self.train_loss)
+        self.end_epoch()
+
+    def final_weights(self, rows: Sequence[int]) -> Tensor:
+        """Best weights of these models with their gates applied, on the CPU: (rows, P)."""
+        best = self.stopping.best_flat
+        if self.gates is not None:
+            best = self.gates.fixed(best, slice(0, len(best)))
+        if len(rows) < len(best):
+            best = best[torch.tensor(rows, dtype=torch.int64, device=best.device)]
+        return self.layout.compact(best)

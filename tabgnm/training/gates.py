@@ -1,0 +1,56 @@
+"""Hard-concrete gates on the flat buffers of stacked models: effective weights, and gradients through the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn import hard_concrete
+from tabgnm.training import counter_random
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.settings import Member
+
+
+class Gates:
+    """The gates of M models with an l0 penalty; the parameters stand behind the weights in each row."""
+
+    def __init__(self, layout: FlatLayout, members: Sequence[Member], flat: Tensor) -> None:
+        self.layout = layout
+        self.penalty = flat.new_tensor([member.l0 for member in members]).unsqueeze(1)
+        self.streams = counter_random.Streams(len(members), (layout.n_edges,), flat.device)
+        self.effective = torch.empty_like(flat)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only."""
+        on_device = keep.to(self.penalty.device)
+        self.penalty, self.effective = self.penalty[on_device], self.effective[on_device]
+        self.streams.states = self.streams.states[on_device]
+
+    def open_randomly(self, flat: Tensor, models: slice) -> Tensor:
+        """Fill the weights for a training step of some models, whose rows `flat` has; returns the numbers drawn."""
+        uniform = self.streams.to_uniform(self.streams.advance(models), flat.dtype)
+        self._apply(flat, hard_concrete.random_gate(flat[:, self.layout.gate_places], uniform), models)
+        return uniform
+
+    def fixed(self, flat: Tensor, models: slice) -> Tensor:
+        """Weights for evaluation, exact zeros included."""
+        return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.gate_places]), models)
+
+    def _apply(self, flat: Tensor, gate: Tensor, models: slice) -> Tensor:
+        effective = self.effective[models]
+        effective.copy_(flat)
+        effective[:, : self.layout.n_edges].mul_(gate)
+        return effective
+
+    def backward(self, flat: Tensor, grad: Tensor, models: slice, uniform: Tensor) -> None:
+        """Turn the gradient by the effective weights into those by weights and gates, and add the penalty's."""
+        layout = self.layout
+        log_alpha, by_log_alpha = flat[:, layout.gate_places], grad[:, layout.gate_places]
+        by_effective = grad[:, : layout.n_edges]
+        by_gate = by_effective * flat[:, : layout.n_edges]
+        probability = hard_concrete.open_probability(log_alpha)
+        by_log_alpha.copy_(by_gate * hard_concrete.random_gate_gradient(log_alpha, uniform))
+        by_log_alpha.addcmul_(probability * (1 - probability), self.penalty[models])
+        by_effective.mul_(hard_concrete.random_gate(log_alpha, uniform))

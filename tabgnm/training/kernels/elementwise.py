@@ -1,0 +1,210 @@
+"""GPU kernels that work number by number: the optimizer's step and gathering rows; and parts of other kernels.
+
+Small networks take so little time per operation that the number of kernels and of passes over memory decides. Each
+kernel here does what two to six operations of torch do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.language.extra import libdevice
+
+from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
+
+_BLOCK = 1024
+_STREAM_FACTOR, _STREAM_STEP = tl.constexpr(STREAM_FACTOR), tl.constexpr(STREAM_STEP)
+
+
+class OptimizerBuffers(NamedTuple):
+    """What `adam` reads and writes besides gradients and rates, in the order of its arguments."""
+
+    flat: Tensor  # weights and their moments, (M, P)
+    moment: Tensor
+    square: Tensor
+    factors: Tensor | None  # of the learning rate, (P,)
+    l2: Tensor | None  # penalties, (M, 1)
+    l1: Tensor | None
+    decay: Tensor | None
+    threshold: Tensor | None
+
+
+@triton.jit
+def adam(
+    grad, columns, inside, model, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
+    l2_ptr, l1_ptr, decay_ptr, threshold_ptr, flat_model, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+):  # fmt: skip
+    """Step the weights at `columns` of a model's row with their gradient; penalties and factors may be None.
+
+    Quotient and root may be off by a unit in the last place. Exact ones take as long as reading the memory.
+    """
+    places = model * flat_model + columns
+    weight = tl.load(flat_ptr + places, mask=inside, other=0.0)
+    moment = tl.load(moment_ptr + places, mask=inside, other=0.0)
+    square = tl.load(square_ptr + places, mask=inside, other=0.0)
+    if l2_ptr is not None:
+        grad += tl.load(l2_ptr + model) * weight
+    if l1_ptr is not None:
+        l1 = tl.load(l1_ptr + model)
+        grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
+    moment += (1 - BETA_1) * (grad - moment)
+    square = square * BETA_2 + (1 - BETA_2) * grad * grad
+    scale, offset = tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model)
+    rate = tl.load(rates_ptr + 2 * rates_stride + model)
+    change = moment / (tl.sqrt(square) * scale + offset)
+    if factor_ptr is not None:
+        factor = tl.load(factor_ptr + columns, mask=inside, other=1.0)
+        change *= factor
+        rate *= factor
+    if decay_ptr is not None:
+        weight *= 1 - rate * tl.load(decay_ptr + model)
+    weight -= change
+    if threshold_ptr is not None:
+        limit = rate * tl.load(threshold_ptr + model)
+        weight -= tl.maximum(tl.minimum(weight, limit), -limit)
+    tl.store(flat_ptr + places, weight, mask=inside)
+    tl.store(moment_ptr + places, moment, mask=inside)
+    tl.store(square_ptr + places, square, mask=inside)
+
+
+@triton.jit(do_not_specialize=["first", "last", "rates_stride"], do_not_specialize_on_alignment=["rates_ptr"])
+def _adam_kernel(
+    grad_ptr, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+    first, last, flat_model, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(1).to(tl.int64)
+    columns = first + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < last
+    grad = tl.load(grad_ptr + model * flat_model + columns, mask=inside, other=0.0)
+    adam(
+        grad, columns, inside, model, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
+        l2_ptr, l1_ptr, decay_ptr, threshold_ptr, flat_model, rates_stride, BETA_1, BETA_2,
+    )  # fmt: skip
+
+
+def adam_step(
+    flat: Tensor,
+    grad: Tensor,
+    moment: Tensor,
+    square: Tensor,
+    rates: Tensor,
+    betas: tuple[float, float],
+    n_edges: int,
+    *,
+    l2: Tensor | None = None,
+    l1: Tensor | None = None,
+    decay: Tensor | None = None,
+    threshold: Tensor | None = None,
+    factors: Tensor | None = None,
+) -> None:
+    """Step the first models, as many as `flat` (n, P) has; `rates` (3, M, 1) are those of the step."""
+    n_models, n_columns = flat.shape
+    # Penalties act on edges only, which come first; most networks have nothing else.
+    for first, last, penalties in (
+        (0, n_edges, (l2, l1, decay, threshold)),
+        (n_edges, n_columns, (None, None, None, None)),
+    ):
+        if first < last:
+            _adam_kernel[(triton.cdiv(last - first, _BLOCK), n_models)](
+                grad, rates, flat, moment, square, factors, *penalties, first, last, flat.stride(0), rates.stride(0),
+                BETA_1=betas[0], BETA_2=betas[1], BLOCK=_BLOCK,
+            )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["n_rows"])
+def _gather_kernel(table_ptr, ids_ptr, out_ptr, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (rows < n_rows)[:, None] & (columns < width)[None, :]
+    ids = tl.load(ids_ptr + rows, mask=rows < n_rows, other=0)
+    values = tl.load(table_ptr + ids[:, None] * width + columns[None, :], mask=inside, other=0.0)
+    tl.store(out_ptr + rows[:, None] * width + columns[None, :], values, mask=inside)
+
+
+def gather_rows(table: Tensor, ids: Tensor) -> Tensor:
+    """Return table[ids] for a table (N, w): torch's kernel takes a block of threads for each short row."""
+    out = torch.empty(len(ids), table.shape[1], dtype=table.dtype, device=table.device)
+    columns = min(64, triton.next_power_of_2(table.shape[1]))
+    rows = 2048 // columns
+    _gather_kernel[(triton.cdiv(len(ids), rows), triton.cdiv(table.shape[1], columns))](
+        table, ids, out, len(ids), table.shape[1], ROWS=rows, COLUMNS=columns
+    )
+    return out
+
+
+@triton.jit
+def stream_numbers(places, inside):
+    """Advance the random streams behind the pointers, as `counter_random.Streams` does, and return their states."""
+    numbers = tl.load(places, mask=inside, other=0) * _STREAM_FACTOR + _STREAM_STEP
+    tl.store(places, numbers, mask=inside)
+    return numbers
+
+
+@triton.jit
+def activate(z, ACTIVATION: tl.constexpr):
+    """Return f(z) and f'(z). A model that diverges has to be noticed, so NaN stays NaN."""
+    if ACTIVATION == "relu":
+        return tl.maximum(z, 0.0, propagate_nan=tl.PropagateNan.ALL), tl.where(z > 0, 1.0, 0.0)
+    elif ACTIVATION == "leaky_relu":
+        slope = tl.where(z > 0, 1.0, 0.01)
+        return z * slope, slope
+    elif ACTIVATION == "silu":
+        gate = tl.sigmoid(z)
+        return z * gate, gate * (1 + z * (1 - gate))
+    elif ACTIVATION == "gelu":
+        below = 0.5 + 0.5 * tl.erf(z * 0.7071067811865476)  # the normal distribution function
+        density = 0.3989422804014327 * tl.exp(-0.5 * z * z)
+        return z * below, below + z * density
+    elif ACTIVATION == "tanh":
+        state = libdevice.tanh(z)
+        return state, 1 - state * state
+    else:  # identity
+        return z, tl.full(z.shape, 1.0, tl.float32)
+
+
+@triton.jit
+def loss_slope(
+    output, target_ptr, target_row, weight_ptr, setting, rows, columns, n_rows, n_outputs, KIND: tl.constexpr
+):  # fmt: skip
+    """Return the weighted gradient of the loss by outputs (rows, columns); 0 where there is no row or output."""
+    row_inside, column_inside = rows < n_rows, columns < n_outputs
+    inside = row_inside[:, None] & column_inside[None, :]
+    if KIND == 0:
+        target = tl.load(target_ptr + rows * target_row, mask=row_inside, other=0)
+        shifted = tl.where(column_inside[None, :], output, float("-inf"))
+        shifted -= tl.max(shifted, axis=1)[:, None]
+        powers = tl.exp(shifted)
+        gradient = powers / tl.sum(powers, axis=1)[:, None]
+        hit = columns[None, :] == target[:, None]
+        gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
+    else:
+        target = tl.load(target_ptr + rows[:, None] * target_row + columns[None, :], mask=inside, other=0.0)
+        gradient = output - target
+        if KIND == 1:
+            gradient = 2 * gradient
+        elif KIND == 2:
+            gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
+        elif KIND == 3:
+            sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
+            gradient = sign + (0.5 - setting)
+        else:
+            gradient = tl.sigmoid(output) - target
+    weight = tl.load(weight_ptr + rows, mask=row_inside, other=0.0)
+    return tl.where(inside, gradient * weight[:, None], 0.0)
+
+
+def self_check(device: torch.device) -> None:
+    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    flat, rates = torch.ones(2, 8, device=device), torch.ones(3, 2, 1, device=device)
+    moment, square = torch.zeros_like(flat), torch.zeros_like(flat)
+    # With all rates 1: m = 0.5, v = 0.75, w = 1 - m / (sqrt(v) + 1).
+    adam_step(flat, torch.ones_like(flat), moment, square, rates, (0.5, 0.25), 8)
+    if not torch.allclose(flat, torch.full_like(flat, 1 - 0.5 / (0.75**0.5 + 1))):
+        raise RuntimeError("the optimizer's step is wrong")
+    table, ids = torch.arange(12.0, device=device).view(3, 4), torch.tensor([2, 0], device=device)
+    if not torch.equal(gather_rows(table, ids), table[ids]):
+        raise RuntimeError("gathered rows are wrong")

@@ -1,0 +1,197 @@
+"""GPU kernels for what happens once in an epoch: random numbers, losses, and keeping the best weights.
+
+With torch's operations these are about seventy kernels of a microsecond or two each, as much as a dozen steps.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tabgnm.training.kernels import LOSS_KINDS
+
+_BLOCK = 1024
+# As in `counter_random`; multiplication wraps around, so signed integers do.
+_GOLDEN = tl.constexpr(0x9E3779B97F4A7C15 - 2**64)
+_MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9 - 2**64)
+_MIX_2 = tl.constexpr(0x94D049BB133111EB - 2**64)
+
+
+@triton.jit
+def _shift(values, BITS: tl.constexpr):
+    """Shift right without copying the sign."""
+    return (values >> BITS) & ((1 << (64 - BITS)) - 1)
+
+
+@triton.jit
+def _hash_kernel(key_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    model = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(key_ptr + model) + (columns + 1) * _GOLDEN
+    values = (values ^ _shift(values, 30)) * _MIX_1
+    values = (values ^ _shift(values, 27)) * _MIX_2
+    values = values ^ _shift(values, 31)
+    tl.store(out_ptr + model * n + columns, values, mask=columns < n)
+
+
+def hashes(keys: Tensor, n: int) -> Tensor:
+    """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
+    out = torch.empty(len(keys), n, dtype=torch.int64, device=keys.device)
+    _hash_kernel[(triton.cdiv(n, _BLOCK), len(keys))](keys, out, n, BLOCK=_BLOCK)
+    return out
+
+
+@triton.jit(
+    do_not_specialize=["n_rows", "n_outputs", "setting", "output_model", "target_model", "weight_model"],
+    do_not_specialize_on_alignment=["target_ptr", "weight_ptr"],
+)
+def _loss_kernel(
+    output_ptr, target_ptr, weight_ptr, total_ptr, setting, n_rows, n_outputs,
+    output_model, output_row, target_model, target_row, weight_model,
+    KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, COLUMNS)
+    is_output = (columns < n_outputs)[None, :]
+    output_ptr += model * output_model + columns[None, :]
+    target_ptr += model * target_model
+    sums = tl.zeros((ROWS,), dtype=tl.float32)
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        row_inside = rows < n_rows
+        inside = row_inside[:, None] & is_output
+        output = tl.load(output_ptr + rows[:, None] * output_row, mask=inside, other=0.0)
+        if KIND == 0:
+            target = tl.load(target_ptr + rows * target_row, mask=row_inside, other=0)
+            largest = tl.max(tl.where(is_output, output, float("-inf")), axis=1)
+            shifted = output - largest[:, None]
+            log_sum = tl.log(tl.sum(tl.where(is_output, tl.exp(shifted), 0.0), axis=1))
+            hit = columns[None, :] == target[:, None]
+            loss = log_sum - tl.sum(tl.where(hit, shifted, 0.0), axis=1)
+            mean = log_sum - tl.sum(tl.where(is_output, shifted, 0.0), axis=1) / n_outputs
+            loss += setting * (mean - loss)
+        else:
+            target = tl.load(target_ptr + rows[:, None] * target_row + columns[None, :], mask=inside, other=0.0)
+            if KIND == 1:
+                part = (output - target) * (output - target)
+            elif KIND == 2:
+                distance = tl.abs(output - target)
+                near = tl.minimum(distance, setting)
+                part = near * (distance - 0.5 * near)
+            elif KIND == 3:
+                under = target - output
+                part = tl.maximum(setting * under, (setting - 1) * under)
+            else:
+                part = tl.maximum(output, 0.0) - output * target + tl.log(1 + tl.exp(-tl.abs(output)))
+            # A maximum or minimum may have dropped NaN, and a model that diverges has to be noticed.
+            part += output - output
+            loss = tl.sum(tl.where(inside, part, 0.0), axis=1)
+        weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
+        # 0 x infinity is NaN: rows without weight must not be looked at.
+        sums += tl.where(weight > 0, loss * weight, 0.0)
+    tl.store(total_ptr + model, tl.load(total_ptr + model) + tl.sum(sums, axis=0))
+
+
+def add_losses(kind: str, setting: float, outputs: Tensor, targets: Tensor, weights: Tensor, total: Tensor) -> None:
+    """Add the weighted losses of the rows of each model, outputs (n, L, c), to `total` (n,)."""
+    n_models, n_rows, n_outputs = outputs.shape
+    columns = triton.next_power_of_2(n_outputs)
+    rows = max(1, min(triton.next_power_of_2(n_rows), 4096 // columns))
+    _loss_kernel[(n_models,)](
+        outputs, targets, weights, total, setting, n_rows, n_outputs,
+        outputs.stride(0), outputs.stride(1), targets.stride(0), targets.stride(1), weights.stride(0),
+        KIND=LOSS_KINDS[kind], ROWS=rows, COLUMNS=columns,
+    )  # fmt: skip
+
+
+@triton.jit
+def _is_finite(values):
+    return tl.abs(values) < float("inf")
+
+
+@triton.jit(do_not_specialize=["n_models", "min_delta", "patience"])
+def _judge_kernel(
+    train_ptr, val_ptr, epoch_ptr, active_ptr, diverged_ptr, better_ptr, best_loss_ptr, best_epoch_ptr, waited_ptr,
+    n_models, min_delta, patience, VALIDATE: tl.constexpr, PATIENCE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    models = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = models < n_models
+    active = tl.load(active_ptr + models, mask=inside, other=0) != 0
+    diverged = tl.load(diverged_ptr + models, mask=inside, other=0) != 0
+    finite = _is_finite(tl.load(train_ptr + models, mask=inside, other=0.0))
+    if VALIDATE:
+        val = tl.load(val_ptr + models, mask=inside, other=0.0)
+        finite = finite & _is_finite(val)
+    diverged = diverged | (active & (finite == 0))
+    active = active & finite
+    better = active
+    if VALIDATE:
+        best = tl.load(best_loss_ptr + models, mask=inside, other=0.0)
+        better = active & (val < best - min_delta)
+        tl.store(best_loss_ptr + models, tl.where(better, val, best), mask=inside)
+    best_epoch = tl.load(best_epoch_ptr + models, mask=inside, other=0)
+    tl.store(best_epoch_ptr + models, tl.where(better, tl.load(epoch_ptr), best_epoch), mask=inside)
+    waited = tl.load(waited_ptr + models, mask=inside, other=0)
+    waited = tl.where(better, 0, waited + 1)
+    tl.store(waited_ptr + models, waited, mask=inside)
+    if PATIENCE:
+        active = active & (waited < patience)
+    tl.store(active_ptr + models, active.to(tl.uint8), mask=inside)
+    tl.store(diverged_ptr + models, diverged.to(tl.uint8), mask=inside)
+    tl.store(better_ptr + models, better.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def _keep_kernel(better_ptr, flat_ptr, best_ptr, n_columns, BLOCK: tl.constexpr):
+    model = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (columns < n_columns) & (tl.load(better_ptr + model) != 0)
+    places = model * n_columns + columns
+    tl.store(best_ptr + places, tl.load(flat_ptr + places, mask=inside), mask=inside)
+
+
+def keep_best(
+    train_loss: Tensor,
+    val_loss: Tensor | None,
+    epoch: Tensor,
+    active: Tensor,
+    diverged: Tensor,
+    best_loss: Tensor,
+    best_epoch: Tensor,
+    waited: Tensor,
+    flat: Tensor,
+    best_flat: Tensor,
+    min_delta: float,
+    patience: int | None,
+) -> None:
+    """Do what `EarlyStopping.update` does once the losses are known, for M models; `flat` is (M, P)."""
+    n_models, n_columns = flat.shape
+    better = torch.empty(n_models, dtype=torch.uint8, device=flat.device)
+    block = min(_BLOCK, triton.next_power_of_2(n_models))
+    _judge_kernel[(triton.cdiv(n_models, block),)](
+        train_loss, train_loss if val_loss is None else val_loss, epoch, active.view(torch.uint8),
+        diverged.view(torch.uint8), better, best_loss, best_epoch, waited, n_models, min_delta, patience or 0,
+        VALIDATE=val_loss is not None, PATIENCE=patience is not None and val_loss is not None, BLOCK=block,
+    )  # fmt: skip
+    _keep_kernel[(triton.cdiv(n_columns, _BLOCK), n_models)](better, flat, best_flat, n_columns, BLOCK=_BLOCK)
+
+
+def self_check(device: torch.device) -> None:
+    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    # The first two numbers of splitmix64 with seed 0.
+    expected = torch.tensor([[0xE220A8397B1DCDAF - 2**64, 0x6E789E6AA1B965F4]], device=device)
+    if not torch.equal(hashes(torch.zeros(1, dtype=torch.int64, device=device), 2), expected):
+        raise RuntimeError("random numbers are wrong")
+    total = torch.ones(1, device=device)
+    outputs, targets = torch.zeros(1, 3, 4, device=device), torch.zeros(1, 3, dtype=torch.int64, device=device)
+    add_losses("cross_entropy", 0.0, outputs, targets, torch.ones(1, 3, device=device), total)
+    if not torch.allclose(total, 1 + 3 * torch.log(torch.full_like(total, 4.0))):
+        raise RuntimeError("losses are wrong")
+    losses, counts = torch.ones(2, device=device), torch.zeros(2, dtype=torch.int64, device=device)
+    flags, best = torch.ones(2, dtype=torch.bool, device=device), torch.tensor([2.0, 0.5], device=device)
+    flat, best_flat = torch.ones(2, 3, device=device), torch.zeros(2, 3, device=device)
+    keep_best(losses, losses, counts[0].clone(), flags, ~flags, best, counts.clone(), counts, flat, best_flat, 0.0, 1)
+    if flags.tolist() != [True, False] or best_flat[:, 0].tolist() != [1, 0]:
+        raise RuntimeError("the best weights are wrong")

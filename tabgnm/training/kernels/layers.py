@@ -1,0 +1,389 @@
+"""GPU kernels that do all the work of a layer at once: its product, what stands around it, and the optimizer's step.
+
+- `forward_layer`: product, bias, activation and dropout;
+- `output_layer`: product and bias of the last layer, gradient of the loss;
+- `backward_layer`: product, backward through dropout and activation;
+- `Update`: gradients of all weights and biases, and the optimizer's step.
+
+No gradient of a weight ever goes to memory. A step of K layers takes 2K kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tabgnm.training.kernels import LOSS_KINDS
+from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, loss_slope, stream_numbers
+
+# Into how many bfloat16 numbers `product` splits a number, by precision. Two hold more bits than TF32 does.
+PARTS = {"float32": 3, "tf32": 2, "bf16": 1}
+_FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # below, most multiprocessors of a GPU are idle, or some
+_FEW_UPDATES = 192  # the same for the optimizer's step, which waits for memory
+
+
+@triton.jit
+def _split(x, PARTS: tl.constexpr):
+    """Return bfloat16 numbers that add up to x: three hold all its 24 significant bits, two hold 17."""
+    # Cutting bits off takes fewer instructions than rounding, and three parts are exact either way.
+    high = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    rest = x - high
+    middle = (rest.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True) if PARTS == 3 else rest
+    return high.to(tl.bfloat16), middle.to(tl.bfloat16), (rest - middle).to(tl.bfloat16)
+
+
+@triton.jit
+def product(left, right, total, PARTS: tl.constexpr):
+    """Return left @ right + total. With three parts it is as accurate as float32 arithmetic, but on tensor cores."""
+    if PARTS == 1:
+        return tl.dot(left.to(tl.bfloat16), right.to(tl.bfloat16), total)
+    else:
+        left_1, left_2, left_3 = _split(left.to(tl.float32), PARTS)
+        right_1, right_2, right_3 = _split(right.to(tl.float32), PARTS)
+        # Smallest first. What the two smallest parts of both would add is below the last bit of the result.
+        if PARTS == 3:
+            small = tl.dot(left_2, right_2)
+            small = tl.dot(left_3, right_1, small)
+            small = tl.dot(left_1, right_3, small)
+            small = tl.dot(left_2, right_1, small)
+        else:
+            small = tl.dot(left_2, right_1)
+        small = tl.dot(left_1, right_2, small)
+        # Tensor cores cut off what does not fit when they add, so the long sum is rounded here.
+        return total + tl.dot(left_1, right_1, small)
+
+
+@triton.jit
+def _times_weights(
+    source_ptr, weight_ptr, row_inside, target_inside, n_sources, n_targets,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
+    """Return the product of rows (ROWS, 1) of sources with columns (1, TARGETS) of weights, both as pointers."""
+    total = tl.zeros((ROWS, TARGETS), dtype=tl.float32)
+    for start in range(0, n_sources, SOURCES):
+        sources = start + tl.arange(0, SOURCES)
+        inside = sources < n_sources
+        source = tl.load(source_ptr + sources[None, :], mask=row_inside & inside[None, :], other=0.0)
+        weight = tl.load(weight_ptr + sources[:, None] * n_targets, mask=target_inside & inside[:, None], other=0.0)
+        total = product(source, weight, total, PARTS)
+    return total
+
+
+@triton.jit(do_not_specialize=["n_rows", "n_nodes", "stream_model"])
+def _forward_kernel(
+    source_ptr, weight_ptr, bias_ptr, state_ptr, slope_ptr, stream_ptr, threshold_ptr, scale_ptr,
+    n_rows, n_sources, n_targets, n_nodes, source_model, source_row, flat_model, state_model, state_row, stream_model,
+    PARTS: tl.constexpr, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    targets = tl.program_id(0) * TARGETS + tl.arange(0, TARGETS)
+    row_inside, target_inside = (rows < n_rows)[:, None], (targets < n_targets)[None, :]
+    total = _times_weights(
+        source_ptr + model * source_model + rows[:, None] * source_row,
+        weight_ptr + model * flat_model + targets[None, :],
+        row_inside, target_inside, n_sources, n_targets, PARTS, ROWS, SOURCES, TARGETS,
+    )  # fmt: skip
+    bias = tl.load(bias_ptr + model * flat_model + targets, mask=targets < n_targets, other=0.0)
+    state, slope = activate(total + bias[None, :], ACTIVATION)
+    if stream_ptr is not None:
+        places = stream_ptr + model * stream_model + rows[:, None] * n_nodes + targets[None, :]
+        numbers = stream_numbers(places, row_inside & (targets < n_nodes)[None, :])
+        factor = tl.where(numbers >= tl.load(threshold_ptr + model), tl.load(scale_ptr + model), 0.0)
+        state *= factor
+        slope *= factor
+    places = model * state_model + rows[:, None] * state_row + targets[None, :]
+    tl.store(state_ptr + places, state, mask=row_inside & target_inside)
+    if slope_ptr is not None:
+        tl.store(slope_ptr + places, slope, mask=row_inside & target_inside)
+
+
+@triton.jit(
+    do_not_specialize=["n_rows", "n_outputs", "setting", "kept_model", "kept_row", "target_model", "share_model"],
+    do_not_specialize_on_alignment=["target_ptr", "share_ptr", "kept_ptr"],
+)
+def _output_kernel(
+    source_ptr, weight_ptr, bias_ptr, target_ptr, share_ptr, kept_ptr, grad_ptr, setting,
+    n_rows, n_sources, n_targets, n_outputs, source_model, source_row, flat_model, target_model, target_row,
+    share_model, kept_model, kept_row, grad_model, grad_row,
+    PARTS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(1).to(tl.int64)
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    targets = tl.arange(0, TARGETS)
+    row_inside, target_inside = (rows < n_rows)[:, None], (targets < n_targets)[None, :]
+    output = _times_weights(
+        source_ptr + model * source_model + rows[:, None] * source_row,
+        weight_ptr + model * flat_model + targets[None, :],
+        row_inside, target_inside, n_sources, n_targets, PARTS, ROWS, SOURCES, TARGETS,
+    )  # fmt: skip
+    output += tl.load(bias_ptr + model * flat_model + targets, mask=targets < n_targets, other=0.0)[None, :]
+    kept_ptr += model * kept_model + rows[:, None] * kept_row + targets[None, :]
+    tl.store(kept_ptr, output, mask=row_inside & (targets < n_outputs)[None, :])
+    grad = loss_slope(
+        output, target_ptr + model * target_model, target_row, share_ptr + model * share_model, setting,
+        rows, targets, n_rows, n_outputs, KIND,
+    )  # fmt: skip
+    grad_ptr += model * grad_model + rows[:, None] * grad_row + targets[None, :]
+    tl.store(grad_ptr, grad, mask=row_inside & target_inside)
+
+
+@triton.jit(do_not_specialize=["n_rows"])
+def _backward_kernel(
+    weight_ptr, grad_ptr, grad_source_ptr, state_ptr, slope_ptr, scale_ptr,
+    n_rows, n_sources, n_targets, flat_model, grad_model, grad_row, state_model, state_row,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(2).to(tl.int64)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    sources = tl.program_id(0) * SOURCES + tl.arange(0, SOURCES)
+    row_inside, source_inside = (rows < n_rows)[:, None], sources < n_sources
+    grad_ptr += model * grad_model + rows[:, None] * grad_row
+    weight_ptr += model * flat_model + sources[:, None] * n_targets
+    total = tl.zeros((ROWS, SOURCES), dtype=tl.float32)
+    for start in range(0, n_targets, TARGETS):
+        targets = start + tl.arange(0, TARGETS)
+        target_inside = (targets < n_targets)[None, :]
+        grad = tl.load(grad_ptr + targets[None, :], mask=row_inside & target_inside, other=0.0)
+        weight = tl.load(weight_ptr + targets[None, :], mask=source_inside[:, None] & target_inside, other=0.0)
+        total = product(grad, tl.trans(weight), total, PARTS)
+    inside = row_inside & source_inside[None, :]
+    places = model * state_model + rows[:, None] * state_row + sources[None, :]
+    if state_ptr is not None:  # ReLU: what was not dropped is positive exactly where the slope is 1
+        state = tl.load(state_ptr + places, mask=inside, other=0.0)
+        if scale_ptr is not None:
+            total *= tl.load(scale_ptr + model)
+        total = tl.where(state > 0, total, 0.0)
+    if slope_ptr is not None:
+        total *= tl.load(slope_ptr + places, mask=inside, other=0.0)
+    # Gradients of all layers lie side by side, so this one's are found as those read are.
+    grad_source_ptr += model * grad_model + rows[:, None] * grad_row + sources[None, :]
+    tl.store(grad_source_ptr, total, mask=inside)
+
+
+@triton.jit
+def _fetch_to_cache(places):
+    """Ask for memory that will be read soon; unlike a load it holds no registers meanwhile."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [places.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit(do_not_specialize=["n_rows", "rates_stride"], do_not_specialize_on_alignment=["rates_ptr"])
+def _update_kernel(
+    tile_ptr, x_ptr, state_ptr, grad_ptr, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
+    l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+    n_rows, x_model, x_row, state_model, state_row, grad_model, grad_row, flat_model, rates_stride,
+    PARTS: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+    ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
+    """Step one tile of the weights of one layer, and the biases of its targets if the tile is the first for them."""
+    model = tl.program_id(1).to(tl.int64)
+    tile_ptr += tl.program_id(0) * 8
+    is_first_layer = tl.load(tile_ptr) != 0
+    first_source = tl.multiple_of(tl.load(tile_ptr + 1), 16)
+    first_target = tl.multiple_of(tl.load(tile_ptr + 2), 16)
+    n_sources = tl.multiple_of(tl.load(tile_ptr + 3), 16)
+    n_targets = tl.multiple_of(tl.load(tile_ptr + 4), 16)
+    source_column = tl.multiple_of(tl.load(tile_ptr + 5), 16)
+    grad_column = tl.multiple_of(tl.load(tile_ptr + 6), 16)
+    weight_column = tl.multiple_of(tl.load(tile_ptr + 7), 16)
+    sources, targets = first_source + tl.arange(0, SOURCES), first_target + tl.arange(0, TARGETS)
+    source_inside, target_inside = (sources < n_sources)[None, :], (targets < n_targets)[None, :]
+    # The two ends of each row of the tile: a row is at most a line of the cache long, but may lie in two.
+    ends = tl.minimum(first_target + tl.arange(0, 2) * (TARGETS - 1), n_targets - 1)
+    ends = weight_column + tl.minimum(sources, n_sources - 1)[:, None] * n_targets + ends[None, :]
+    _fetch_to_cache(flat_ptr + model * flat_model + ends)
+    _fetch_to_cache(moment_ptr + model * flat_model + ends)
+    _fetch_to_cache(square_ptr + model * flat_model + ends)
+
+    source_ptr, source_row = state_ptr + model * state_model + source_column, state_row
+    if is_first_layer:
+        source_ptr, source_row = x_ptr + model * x_model, x_row
+    source_ptr, source_row = tl.multiple_of(source_ptr, 16), tl.multiple_of(source_row, 16)
+    slope = tl.zeros((SOURCES, TARGETS), dtype=tl.float32)
+    bias_slope = tl.zeros((TARGETS,), dtype=tl.float32)
+    for start in range(0, n_rows, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        row_inside = (rows < n_rows)[:, None]
+        source_places = source_ptr + rows[:, None] * source_row + sources[None, :]
+        source = tl.load(source_places, mask=row_inside & source_inside, other=0.0)
+        grad_places = grad_ptr + model * grad_model + rows[:, None] * grad_row + grad_column + targets[None, :]
+        grad = tl.load(grad_places, mask=row_inside & target_inside, other=0.0)
+        slope = product(tl.trans(source), grad, slope, PARTS)
+        bias_slope += tl.sum(grad, axis=0)
+
+    # Weights and moments are read only now: before the product they would take registers, and with them half of the
+    # programs that run at once.
+    columns = weight_column + sources[:, None] * n_targets + targets[None, :]
+    adam(
+        slope, columns, (sources < n_sources)[:, None] & target_inside, model,
+        rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+        flat_model, rates_stride, BETA_1, BETA_2,
+    )  # fmt: skip
+    if first_source == 0:
+        bias_columns = weight_column + n_sources * n_targets + targets  # a bias follows its weights
+        adam(
+            bias_slope, bias_columns, targets < n_targets, model,
+            rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+            flat_model, rates_stride, BETA_1, BETA_2,
+        )  # fmt: skip
+
+
+def tile_side(n: int) -> int:
+    """Return the power of 2 that holds `n`, at least 16 as a product of tensor cores needs."""
+    return max(16, triton.next_power_of_2(n))
+
+
+def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int]:
+    """Rows and columns that a program computes, and how many numbers it adds up at once.
+
+    Large tiles save work, small ones keep more multiprocessors busy.
+    """
+    n_programs = n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64)
+    if n_programs < _FEW_PROGRAMS:
+        return 16, 32, 64
+    return 64, min(tile_side(n_columns), 32 if n_programs < _SOME_PROGRAMS else 64), 32
+
+
+Dropout = tuple[Tensor, Tensor, Tensor]  # stream states (M, B, nodes), thresholds and scales (M, 1, 1)
+
+
+def forward_layer(
+    source: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    state: Tensor,
+    n_parts: int,
+    activation: str,
+    slope: Tensor | None = None,
+    dropout: Dropout | None = None,
+) -> None:
+    """Compute states (n, B, t) of a layer from those before it (n, B, s), and slopes like them where asked for.
+
+    A slope is the derivative of a state by its message, dropout included. `weight` has at least s rows; those beyond,
+    and the columns beyond the nodes of dropout, were added to align it.
+    """
+    n_models, n_rows, n_targets = state.shape
+    n_sources = source.shape[2]
+    streams, thresholds, scales = (None, None, None) if dropout is None else dropout
+    n_nodes, stream_model = (0, 0) if streams is None else (streams.shape[2], streams.stride(0))
+    rows, targets, sources = _tile(n_models, n_rows, n_targets)
+    _forward_kernel[(triton.cdiv(n_targets, targets), triton.cdiv(n_rows, rows), n_models)](
+        source, weight, bias, state, slope, streams, thresholds, scales,
+        n_rows, n_sources, n_targets, n_nodes, source.stride(0), source.stride(1), weight.stride(0),
+        state.stride(0), state.stride(1), stream_model,
+        PARTS=n_parts, ACTIVATION=activation, ROWS=rows, SOURCES=min(sources, tile_side(n_sources)), TARGETS=targets,
+        num_warps=4, num_stages=3,
+    )  # fmt: skip
+
+
+def output_layer(
+    kind: str,
+    setting: float,
+    source: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    shares: Tensor,
+    kept: Tensor,
+    grad: Tensor,
+    n_parts: int,
+) -> None:
+    """Compute outputs (n, B, c) into `kept`, and the gradient by them (n, B, aligned c) into `grad`.
+
+    `targets` are (n, B) or (n, B, c); `shares` (n, B) are the weights of the rows.
+    """
+    n_models, n_rows, n_outputs = kept.shape
+    n_sources, n_targets = source.shape[2], weight.shape[2]
+    rows = min(64, tile_side(n_rows))
+    _output_kernel[(triton.cdiv(n_rows, rows), n_models)](
+        source, weight, bias, targets, shares, kept, grad, setting,
+        n_rows, n_sources, n_targets, n_outputs, source.stride(0), source.stride(1), weight.stride(0),
+        targets.stride(0), targets.stride(1), shares.stride(0), kept.stride(0), kept.stride(1),
+        grad.stride(0), grad.stride(1),
+        PARTS=n_parts, KIND=LOSS_KINDS[kind], ROWS=rows, SOURCES=min(64, tile_side(n_sources)), TARGETS=tile_side(n_targets),
+        num_warps=4, num_stages=3,
+    )  # fmt: skip
+
+
+def backward_layer(
+    weight: Tensor,
+    grad: Tensor,
+    grad_source: Tensor,
+    n_parts: int,
+    state: Tensor | None = None,
+    slope: Tensor | None = None,
+    scales: Tensor | None = None,
+) -> None:
+    """Write the gradient by the messages of the layer before, (n, B, s), into `grad_source`; by x if it is the first.
+
+    `grad` (n, B, t) is the gradient by the messages of the layer; both gradients are parts of one buffer. The layer
+    before is known by its states, if its activation is ReLU, and the scales of dropout, or else by its slopes.
+    """
+    n_models, n_rows, n_targets = grad.shape
+    n_sources = weight.shape[1]
+    rows, sources, targets = _tile(n_models, n_rows, n_sources)
+    known = state if slope is None else slope
+    strides = (0, 0) if known is None else known.stride()[:2]
+    _backward_kernel[(triton.cdiv(n_sources, sources), triton.cdiv(n_rows, rows), n_models)](
+        weight, grad, grad_source, state, slope, scales,
+        n_rows, n_sources, n_targets, weight.stride(0), grad.stride(0), grad.stride(1), *strides,
+        PARTS=n_parts, ROWS=rows, SOURCES=sources, TARGETS=min(targets, tile_side(n_targets)),
+        num_warps=4, num_stages=3 if sources < 64 else 2,
+    )  # fmt: skip
+
+
+class Update:
+    """The optimizer's step of all weights and biases of M models.
+
+    Parameters
+    ----------
+    widths : sequence of (int, int)
+        Sources and targets of each layer.
+    buffers : OptimizerBuffers
+        Weights and biases of each layer stand one after the other, from the first column on.
+    """
+
+    def __init__(
+        self, widths: Sequence[tuple[int, int]], buffers: OptimizerBuffers, betas: tuple[float, float]
+    ) -> None:
+        flat = buffers.flat
+        self._buffers, self._betas = buffers, betas
+        # With this many registers per thread five programs fit on a multiprocessor instead of four.
+        self._sources, self._targets, self._options = 64, 32, {"maxnreg": 96}
+        if len(flat) * len(self._cut(widths)) < _FEW_UPDATES:
+            self._sources, self._options = 16, {}
+        self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
+
+    def _cut(self, widths: Sequence[tuple[int, int]]) -> list[list[int]]:
+        """Return what `_update_kernel` reads about each tile, in its order."""
+        tiles, source_column, grad_column, weight_column = [], 0, 0, 0
+        for layer, (n_sources, n_targets) in enumerate(widths):
+            for source in range(0, n_sources, self._sources):
+                for target in range(0, n_targets, self._targets):
+                    columns = [source_column, grad_column, weight_column]
+                    tiles.append([int(layer == 0), source, target, n_sources, n_targets, *columns])
+            source_column += n_sources if layer else 0  # states begin with those that the second layer reads
+            grad_column += n_targets
+            weight_column += (n_sources + 1) * n_targets
+        return tiles
+
+    def __call__(self, x: Tensor, states: Tensor, grads: Tensor, rates: Tensor, n_parts: int) -> None:
+        """Step the first models, as many as `x` (n, B, aligned m) has.
+
+        `states` and `grads` (M, B, widths of the layers side by side) are the states of all layers but the last, of
+        the type of `x`, and the gradients by the messages of all layers.
+        """
+        n_models, n_rows, _ = x.shape
+        _update_kernel[(len(self._tiles), n_models)](
+            self._tiles, x, states, grads, rates, *self._buffers,
+            n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
+            self._buffers.flat.stride(0), rates.stride(0),
+            PARTS=n_parts, BETA_1=self._betas[0], BETA_2=self._betas[1],
+            ROWS=32, SOURCES=self._sources, TARGETS=self._targets, num_warps=4, num_stages=1, **self._options,
+        )  # fmt: skip

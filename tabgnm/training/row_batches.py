@@ -1,0 +1,193 @@
+"""The training rows of every model in a fleet: shuffled, cut into batches, and gathered block by block.
+
+Models may have different numbers of rows. They are ordered by them, most first, so that the models which still have a
+batch in a step are the first ones: later steps of an epoch work on fewer models. Where the last batches of models have
+different sizes, rows beyond a model's own end have weight 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tabgnm.training import counter_random
+from tabgnm.training.data import Table
+from tabgnm.training.kernels import elementwise_kernels
+
+ALIGN = 16  # On a GPU, the sides of matrices are multiples of this.
+
+
+class DeviceTables:
+    """All tables of a fleet, one below the other, on the device."""
+
+    def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
+        x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
+        self.n_columns = x.shape[1]
+        # The kernels of a GPU read aligned rows; see FlatLayout.
+        self.x = F.pad(x, (0, -self.n_columns % ALIGN)) if device.type == "cuda" else x
+        y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
+        self.y = torch.cat(y)
+        lengths = [len(table.x) for table in tables]
+        self.first_row = [sum(lengths[:i]) for i in range(len(lengths))]
+
+
+class RowSet:
+    """Row numbers of M models, (M, most rows), and the weights of the rows."""
+
+    def __init__(
+        self,
+        tables: DeviceTables,
+        sources: Sequence[int],
+        rows: Sequence[Tensor],
+        weights: Sequence[Tensor | None],
+        dtype: torch.dtype,
+    ) -> None:
+        device = tables.x.device
+        self.tables = tables
+        self.sizes = [len(own) for own in rows]
+        largest = max(self.sizes)
+        self.ids = torch.zeros(len(rows), largest, dtype=torch.int64)
+        for i, (source, own) in enumerate(zip(sources, rows, strict=True)):
+            self.ids[i, : len(own)] = own + tables.first_row[source]
+            # Rows beyond the end have weight 0. They are the model's own: 0 times another one's infinity would be NaN.
+            self.ids[i, len(own) :] = self.ids[i, 0]
+        self.ids = self.ids.to(device)
+        self.weights: Tensor | None = None
+        if any(own is not None for own in weights):
+            table = torch.zeros(len(rows), largest, dtype=dtype)
+            for i, (given, size) in enumerate(zip(weights, self.sizes, strict=True)):
+                table[i, :size] = 1.0 if given is None else given
+            self.weights = table.to(device)
+
+    def select(self, keep: Tensor) -> None:
+        """Keep these models only."""
+        self.sizes = [self.sizes[i] for i in keep.tolist()]
+        keep, largest = keep.to(self.ids.device), max(self.sizes)
+        self.ids = self.ids[keep, :largest].contiguous()
+        if self.weights is not None:
+            self.weights = self.weights[keep, :largest].contiguous()
+
+    @property
+    def ragged(self) -> bool:
+        """Whether models have different numbers of rows."""
+        return min(self.sizes) < max(self.sizes)
+
+    def shares(self, dtype: torch.dtype) -> Tensor:
+        """Return 1 / size for a model's own rows and 0 beyond, (M, most rows)."""
+        sizes = torch.tensor(self.sizes, device=self.ids.device).unsqueeze(1)
+        own = torch.arange(self.ids.shape[1], device=self.ids.device) < sizes
+        return own.to(dtype) / sizes.to(dtype)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step of an epoch: positions of its rows within the block, and how many of the first models take part."""
+
+    index: int  # of the step in the epoch
+    start: int
+    n_rows: int
+    n_models: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps whose rows are gathered together."""
+
+    first_position: int
+    n_positions: int
+    n_models: int
+    batches: tuple[Batch, ...]
+
+    @property
+    def pattern(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what has to be equal for two blocks to run the same computation."""
+        return tuple((batch.start, batch.n_rows, batch.n_models) for batch in self.batches)
+
+
+class BlockRows(NamedTuple):
+    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates."""
+
+    x: Tensor  # (M, L, m)
+    y: Tensor  # (M, L, ...)
+    weights: Tensor  # (M, L)
+    shares: Tensor  # (M, L)
+    rates: Tensor  # (steps, 3, M, 1), see Adam
+
+
+class RowBatches:
+    """Shuffles and gathers the training rows of M models, epoch by epoch, into buffers that stay where they are."""
+
+    def __init__(self, rows: RowSet, batch_size: int, block_steps: int, dtype: torch.dtype) -> None:
+        self.rows = rows
+        self.batch_size = min(batch_size, max(rows.sizes))
+        self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
+        if sorted(rows.sizes, reverse=True) != rows.sizes:
+            raise ValueError("models have to be ordered by their number of rows, most first")
+        device, n_models = rows.ids.device, len(rows.sizes)
+        self.blocks = self._cut(block_steps)
+        n_positions = max(block.n_positions for block in self.blocks)
+        x, y = rows.tables.x, rows.tables.y
+        self._x = torch.empty(n_models * n_positions, *x.shape[1:], dtype=x.dtype, device=device)
+        self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
+        self.ids = torch.zeros_like(rows.ids)
+        self._sizes = torch.tensor(rows.sizes, device=device) if rows.ragged else None
+        # What each position counts in its step, and in the mean loss of the epoch.
+        self._base_step_weights = self._step_shares(dtype)
+        self._base_epoch_weights = rows.shares(dtype)
+        self.step_weights, self.epoch_weights = self._base_step_weights.clone(), self._base_epoch_weights.clone()
+
+    def _step_shares(self, dtype: torch.dtype) -> Tensor:
+        sizes = torch.tensor(self.rows.sizes).unsqueeze(1)
+        position = torch.arange(self.rows.ids.shape[1]).unsqueeze(0)
+        start = position // self.batch_size * self.batch_size
+        in_batch = (sizes - start).clamp(max=self.batch_size).clamp(min=1)
+        shares = torch.where(position < sizes, 1.0 / in_batch.to(torch.float64), 0.0)
+        return shares.to(device=self.rows.ids.device, dtype=dtype)
+
+    def _cut(self, block_steps: int) -> list[Block]:
+        sizes, n_steps = self.rows.sizes, self.n_steps[0]
+        blocks = []
+        for first in range(0, n_steps, block_steps):
+            batches = []
+            for index in range(first, min(first + block_steps, n_steps)):
+                position = index * self.batch_size
+                n_rows = min(self.batch_size, sizes[0] - position)
+                n_models = sum(size > position for size in sizes)
+                batches.append(Batch(index, (index - first) * self.batch_size, n_rows, n_models))
+            n_positions = batches[-1].start + batches[-1].n_rows
+            blocks.append(Block(first * self.batch_size, n_positions, batches[0].n_models, tuple(batches)))
+        return blocks
+
+    def shuffle(self, keys: Sequence[int] | Tensor) -> None:
+        """Draw the order of an epoch from a key per model."""
+        order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
+        torch.gather(self.rows.ids, 1, order, out=self.ids)
+        if self.rows.weights is not None:
+            weights = self.rows.weights.gather(1, order)
+            torch.mul(self._base_step_weights, weights, out=self.step_weights)
+            torch.mul(self._base_epoch_weights, weights, out=self.epoch_weights)
+
+    def gather(self, block: Block, rates: Tensor) -> BlockRows:
+        """Fetch the rows of a block; `rates` are those of the epoch. The buffers are used again for the next block."""
+        n, first, last = block.n_models, block.first_position, block.first_position + block.n_positions
+        ids = self.ids[:n, first:last].reshape(-1)
+        tables = self.rows.tables
+        kernels = elementwise_kernels(ids.device)
+        if kernels is not None:
+            x, y = kernels.gather_rows(tables.x, ids), tables.y[ids]
+        else:
+            x = torch.index_select(tables.x, 0, ids, out=self._x[: len(ids)])
+            y = torch.index_select(tables.y, 0, ids, out=self._y[: len(ids)])
+        first_step = block.batches[0].index
+        return BlockRows(
+            x.view(n, block.n_positions, -1),
+            y.view(n, block.n_positions, *y.shape[1:]),
+            self.step_weights[:n, first:last],
+            self.epoch_weights[:n, first:last],
+            rates[first_step : first_step + len(block.batches)],
+        )

@@ -1,0 +1,96 @@
+"""The training step by torch's operations: for every network, device, precision and loss."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn.message_passing import backward, forward
+from tabgnm.training.model_state import ModelState
+from tabgnm.training.row_batches import Batch, Block, BlockRows
+from tabgnm.training.validation import Validation, add_losses
+
+# Multiply-adds of a step, forward, up to which a second thread hardly pays; it costs several times as much as it gains
+# if another program uses its core.
+_ONE_THREAD_WORK = 12_000_000
+
+
+class TorchStep:
+    """Steps by `message_passing.forward` and `backward` on stacked weights.
+
+    Chosen where the faster steps cannot be: message-passing variants, gates of the l0 penalty, clipped gradients on a
+    GPU, more than 128 outputs there, float64 on a GPU, losses of the user's own on a GPU.
+    """
+
+    def __init__(self, state: ModelState) -> None:
+        self._state = state
+        work = len(state.flat) * state.batch_size * state.shape.n_effective_parameters()
+        self.n_math_threads = state.n_threads if work > _ONE_THREAD_WORK else 1
+        state.dropout.allocate(rows_last=False)
+        n, dtype, device = len(state.flat), state.flat.dtype, state.flat.device
+        self._outputs = torch.empty(n, 0, state.shape.n_outputs, dtype=dtype, device=device)
+        # With bf16, the weights of the body and their gradients are rounded to these for every product.
+        low = torch.bfloat16 if state.settings.precision == "bf16" else None
+        self._low = None if low is None else (state.flat.to(low), torch.zeros_like(state.flat, dtype=low))
+        self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
+
+    def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
+        """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
+        n = block.n_models
+        if self._outputs.shape[1] < block.n_positions:
+            self._outputs = self._outputs.new_empty(len(self._outputs), block.n_positions, self._outputs.shape[2])
+        outputs = self._outputs[:n, : block.n_positions]
+        for batch, rates in zip(block.batches, rows.rates, strict=True):
+            self._step(batch, rows, rates, outputs)
+        add_losses(self._state.settings.loss, outputs, rows.y, rows.shares, train_loss[:n])
+
+    def _step(self, batch: Batch, rows: BlockRows, rates: Tensor, outputs: Tensor) -> None:
+        state, shape, loss = self._state, self._state.shape, self._state.settings.loss
+        models, places = slice(0, batch.n_models), slice(batch.start, batch.start + batch.n_rows)
+        parameters, gradients = self._views_of(batch.n_models)
+        flat, grad = state.flat[models], state.grad[models]
+        uniform = None if state.gates is None else state.gates.open_randomly(flat, models)
+        if self._low is not None:
+            self._low[0][models].copy_(flat if state.gates is None else state.gates.effective[models])
+        x = rows.x[models, places, : shape.n_inputs]
+        trace = forward(shape, parameters, x, state.dropout.factors(models, batch.n_rows), keep=True)
+        output = trace.output.to(flat.dtype)
+        outputs[models, places] = output
+        grad_output = loss.gradient(output, rows.y[models, places]).mul_(rows.weights[models, places].unsqueeze(-1))
+        backward(shape, parameters, trace, grad_output.to(trace.output.dtype), gradients)
+        if self._low is not None:
+            body = slice(0, state.layout.n_body)  # Embeddings have their gradients in place.
+            grad[:, body].copy_(self._low[1][models, body])
+        if state.gates is not None:
+            assert uniform is not None
+            state.gates.backward(flat, grad, models, uniform)
+        state.adam.step(models, batch.index, rates)
+
+    def _views_of(self, n_models: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Parameters and gradients of the first models by name."""
+        if n_models not in self._views:
+            state, models = self._state, slice(0, n_models)
+            flat = state.flat if state.gates is None else state.gates.effective
+            low, grad_low = (None, None) if self._low is None else (half[models] for half in self._low)
+            self._views[n_models] = self._by_name(flat[models], low), self._by_name(state.grad[models], grad_low)
+        return self._views[n_models]
+
+    def _by_name(self, flat: Tensor, low: Tensor | None) -> dict[str, Tensor]:
+        """Views of `low`, if there is one, but for embeddings, which are always computed as exactly as `flat` is."""
+        layout, embedding = self._state.layout, self._state.shape.embedding
+        views = layout.views(flat if low is None else low)
+        if low is not None and embedding is not None:
+            exact = layout.views(flat)
+            views |= {name: exact[name] for name in embedding.parameter_shapes()}
+        return views
+
+    def validate(self, validation: Validation) -> None:
+        """Add the outputs for all pieces of the validation rows to `validation`."""
+        state, models = self._state, slice(0, len(self._state.flat))
+        flat = state.flat if state.gates is None else state.gates.fixed(state.flat, models)
+        parameters = self._by_name(flat, None if self._low is None else flat.to(self._low[0].dtype))
+        for piece in validation.pieces(models):
+            validation.add(piece, forward(state.shape, parameters, piece.x).output.to(flat.dtype))
+
+    def close(self) -> None:
+        """Nothing to give back."""

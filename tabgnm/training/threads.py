@@ -1,0 +1,95 @@
+"""How many threads a fit or a prediction uses on a CPU, and the thread counts of torch and NumPy while it runs."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from threadpoolctl import ThreadpoolController
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Return the number of threads meant by `n_jobs`: None is torch's own number, -1 all cores of this process."""
+    if n_jobs is None:
+        return _torch_threads.outside()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or (n_jobs < 1 and n_jobs != -1):
+        raise ValueError(f"n_jobs must be None, -1 or a positive integer; got {n_jobs!r}.")
+    if n_jobs > 0:
+        return int(n_jobs)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _TorchThreads:
+    """torch's thread count, changed by several Python threads at once and put back when the last one is done.
+
+    torch keeps one number for each Python thread and one that new threads start with. So every thread puts its own
+    number back, to what it was before the first of them changed it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_users = 0
+        self._before = 1
+
+    def outside(self) -> int:
+        """Return the thread count of the program, whoever has changed it for now."""
+        with self._lock:
+            return self._before if self._n_users else torch.get_num_threads()
+
+    @contextmanager
+    def use(self, n_threads: int) -> Iterator[None]:
+        with self._lock:
+            if self._n_users == 0:
+                self._before = torch.get_num_threads()
+            self._n_users += 1
+            within = torch.get_num_threads()
+            torch.set_num_threads(n_threads)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_users -= 1
+                torch.set_num_threads(within if self._n_users else self._before)
+
+
+class _BlasThreads:
+    """One thread for NumPy's matrix products, which is a setting of the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_users = 0
+
+    @contextmanager
+    def use_one(self) -> Iterator[None]:
+        with self._lock:
+            self._n_users += 1
+            if self._n_users == 1:
+                self._limits = ThreadpoolController().select(user_api="blas").limit(limits=1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_users -= 1
+                if self._n_users == 0:
+                    self._limits.restore_original_limits()
+
+
+_torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
+
+
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """Within this, in this Python thread, torch uses `n_threads` threads; afterwards as many as before."""
+    with _torch_threads.use(n_threads):
+        yield
+
+
+@contextmanager
+def single_threaded_math() -> Iterator[None]:
+    """Within this, products of NumPy and torch use one thread each, for code that has threads of its own."""
+    with _blas_threads.use_one(), _torch_threads.use(1):
+        yield

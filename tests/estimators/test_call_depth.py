@@ -1,0 +1,80 @@
+"""Public methods reach the computation in few calls, which keeps tracebacks short and the code easy to follow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tabgnm
+from tabgnm import GNMClassifier, GNMRegressor
+from tabgnm.training import Fleet
+from tests.estimators.examples import frame, numbers
+
+PACKAGE = str(Path(tabgnm.__file__).parent)
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "matmul"}
+_, Y, T = numbers()
+F = frame()
+
+
+def package_frames() -> list[str]:
+    """Names of the functions of tabgnm on the stack, outermost first; generators and comprehensions count."""
+    names = []
+    here = sys._getframe()
+    while here is not None:
+        if here.f_code.co_filename.startswith(PACKAGE):
+            names.append(here.f_code.co_qualname if sys.version_info >= (3, 11) else here.f_code.co_name)
+        here = here.f_back
+    return names[::-1]
+
+
+class FirstProduct(TorchDispatchMode):
+    """Records the stack of the first matrix product of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self.frames and func.overloadpacket.__name__ in PRODUCTS:
+            self.frames = package_frames()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    """Estimators with default networks, which embed their inputs."""
+    quick: dict[str, Any] = {"max_epochs": 1, "device": "cpu", "random_state": 0}
+    return {"classifier": GNMClassifier(**quick).fit(F, Y), "regressor": GNMRegressor(**quick).fit(F, T)}
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [("classifier", "predict_proba"), ("classifier", "predict"), ("regressor", "predict")],
+)
+def test_a_prediction_reaches_its_first_matrix_product_in_six_calls(
+    model: str, method: str, models: dict[str, Any]
+) -> None:
+    with FirstProduct() as first:
+        getattr(models[model], method)(F)
+    assert first.frames[0].endswith(method)
+    assert len(first.frames) <= 6, first.frames
+    assert first.frames.index("forward") <= 3, first.frames
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_fitting_reaches_the_fleet_in_five_calls(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[str]] = []
+    fit = Fleet.fit
+
+    def watched(*arguments: Any, **more: Any) -> Any:
+        found.append(package_frames())
+        return fit(*arguments, **more)
+
+    monkeypatch.setattr(Fleet, "fit", watched)
+    getattr(GNMRegressor(n_members=1, max_epochs=1), method)(F, T)
+    [frames] = found
+    assert len(frames) <= 4, frames  # Fleet.fit is the next

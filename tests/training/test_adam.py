@@ -1,0 +1,268 @@
+"""Training is the plain PyTorch loop: the same batches, the same optimisers, the same weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import Tensor
+
+from tabgnm.nn import GNMShape
+from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.message_passing import forward
+from tabgnm.nn.shapes import Shape
+from tabgnm.training import FleetSettings, Member, Table, counter_random
+from tabgnm.training.adam import Adam
+from tabgnm.training.flat_weights import FlatLayout
+from tests.training.examples import (
+    BASE,
+    CPU,
+    EVERYTHING,
+    LOSSES,
+    PERCEPTRON,
+    PERIODIC,
+    SHAPES,
+    settings_for,
+    table_for,
+    train,
+    weights_of,
+)
+
+TRAIN, VAL = torch.arange(0, 130), torch.arange(130, 200)
+
+
+def learning_rate_factor(settings: FleetSettings, done: float) -> float:
+    factor = {"constant": 1.0, "cosine": 0.5 * (1 + math.cos(math.pi * done))}[settings.schedule]
+    return factor * min(1.0, done / settings.warmup) if settings.warmup else factor
+
+
+def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Table) -> dict[str, Tensor]:
+    """What anybody would write with torch.optim, autograd and a loop over batches."""
+    assert member.train is not None
+    first = FlatLayout(shape).first_weights([member.seed], CPU, torch.float64)[0]
+    parameters = {name: value.clone().requires_grad_() for name, value in FlatLayout(shape).views(first).items()}
+    edges = [parameters[name] for name in shape.edge_parameters()]
+    groups: list[dict[str, Any]] = []
+    for name, parameter in parameters.items():
+        fitting = [start for start in settings.rate_factors if name.startswith(start)]
+        factor = settings.rate_factors[max(fitting, key=len)] if fitting else 1.0
+        decay = member.weight_decay if name in shape.edge_parameters() else 0.0
+        groups.append({"params": [parameter], "weight_decay": decay, "factor": factor})
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimiser]
+    optimiser = make(groups, betas=settings.betas, eps=settings.eps)
+
+    n_steps = -(-len(member.train) // settings.batch_size)
+    done = 0
+    for epoch in range(settings.max_epochs):
+        key = counter_random.key(member.seed, counter_random.SHUFFLE, epoch)
+        order = counter_random.shuffled([key], len(member.train), None, CPU)[0]
+        for rows in member.train[order].split(settings.batch_size):
+            optimiser.zero_grad()
+            loss = settings.loss.per_row(forward(shape, parameters, table.x[rows]).output, table.y[rows]).mean()
+            loss = loss + member.l1 * sum(edge.abs().sum() for edge in edges)
+            loss = loss + member.l2 * sum(edge.square().sum() for edge in edges)
+            loss.backward()  # type: ignore[no-untyped-call]
+            if settings.clip_norm is not None:
+                # as torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm
+                gradients = [p.grad for p in parameters.values() if p.grad is not None]
+                norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+                for gradient in gradients:
+                    gradient.mul_(min(1.0, settings.clip_norm / norm.item()))
+            rate = member.learning_rate * learning_rate_factor(settings, done / (n_steps * settings.max_epochs))
+            for group in optimiser.param_groups:
+                group["lr"] = rate * group["factor"]
+            optimiser.step()
+            done += 1
+    return {name: parameter.detach() for name, parameter in parameters.items()}
+
+
+def assert_trains_as_the_plain_loop(
+    shape: Shape, member: Member, settings: FleetSettings, beside: list[Member] | None = None
+) -> None:
+    table = table_for(settings.loss)
+    expected = plain_loop(shape, member, settings, table)
+    model = train(shape, [member, *(beside or [])], settings, table)[0]
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            model.parameters[name], value, rtol=1e-10, atol=1e-10, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "adam": ({}, {}),
+    "other betas and eps": ({"betas": (0.5, 0.9), "eps": 1e-3}, {}),
+    "adam with l2 decay": ({}, {"weight_decay": 0.1}),
+    "adamw": ({"optimiser": "adamw"}, {"weight_decay": 0.1}),
+    "l1": ({}, {"l1": 1e-2}),
+    "l2": ({}, {"l2": 1e-2}),
+    "adamw with l1 and l2": ({"optimiser": "adamw"}, {"weight_decay": 0.1, "l1": 1e-3, "l2": 1e-3}),
+    "clipping": ({"clip_norm": 0.05}, {"l1": 1e-3}),
+    "clipping that never happens": ({"clip_norm": 1e6}, {}),
+    "cosine": ({"schedule": "cosine"}, {}),
+    "warm-up": ({"warmup": 0.4}, {}),
+    "cosine with warm-up": ({"schedule": "cosine", "warmup": 0.25, "optimiser": "adamw"}, {"weight_decay": 0.1}),
+    "rate factors": ({"rate_factors": {"bias": 0.1, "weight": 0.5, "weight_1": 2.0}}, {"l2": 1e-2}),
+    "adamw with rate factors": (
+        {"rate_factors": {"bias": 0.1, "weight_1": 2.0}, "optimiser": "adamw"},
+        {"weight_decay": 0.1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a fleet"])
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_the_plain_torch_loop(case: str, alone: bool) -> None:
+    shared, own = CASES[case]
+    member = Member(train=TRAIN, seed=3, learning_rate=0.01, **own)
+    beside = [] if alone else [Member(train=TRAIN[:70], seed=9), Member(seed=10, learning_rate=0.1)]
+    assert_trains_as_the_plain_loop(BASE, member, settings_for(**shared), beside)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_so_it_is_for_every_shape_and_loss(shape: Shape, loss: Loss) -> None:
+    member = Member(train=TRAIN, seed=3, learning_rate=0.01, weight_decay=0.01)
+    assert_trains_as_the_plain_loop(shape, member, settings_for(loss, max_epochs=3, optimiser="adamw"))
+
+
+@pytest.mark.parametrize("batch_size", [1, 13, 64, 130, 1000])
+def test_so_it_is_for_every_batch_size(batch_size: int) -> None:
+    member = Member(train=TRAIN, seed=3, learning_rate=0.01)
+    assert_trains_as_the_plain_loop(BASE, member, settings_for(max_epochs=2, batch_size=batch_size))
+
+
+def test_torchs_own_clipping_agrees() -> None:
+    # Adam hides the length of gradients unless eps is large.
+    member = Member(train=TRAIN, learning_rate=0.01)
+    settings = settings_for(clip_norm=0.05, eps=1.0)
+
+    def clip(parameters: dict[str, Tensor], table: Table) -> Tensor:
+        loss = CrossEntropy().per_row(forward(PERCEPTRON, parameters, table.x[TRAIN]).output, table.y[TRAIN]).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return torch.nn.utils.clip_grad_norm_(parameters.values(), 0.05)
+
+    table = table_for(CrossEntropy())
+    first = FlatLayout(PERCEPTRON).first_weights([0], CPU, torch.float64)[0]
+    parameters = {n: value.clone().requires_grad_() for n, value in FlatLayout(PERCEPTRON).views(first).items()}
+    assert clip(parameters, table) > 0.05
+    optimiser = torch.optim.Adam(parameters.values(), lr=0.01, eps=1.0)
+    optimiser.step()
+    model = train(PERCEPTRON, [member], replace(settings, max_epochs=1, batch_size=1000), table)[0]
+    for name, value in parameters.items():
+        torch.testing.assert_close(model.parameters[name], value.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_clipping_with_gates_gives_gradients_of_that_length() -> None:
+    lengths, adam_step = [], Adam.step
+
+    def step(self: Adam, *rest: Any) -> None:
+        adam_step(self, *rest)
+        views = self.layout.views(self.exp_avg[0]).values()
+        gates = self.exp_avg[0, self.layout.gate_places]
+        parts = [*views, *(view for view in FlatLayout(shape).views(gates).values())]
+        lengths.append(torch.cat([part.flatten() for part in parts]).norm().item())
+
+    shape, table = GNMShape(1, 1, n_nodes=3, n_layers=1), table_for(SquaredError(), n_inputs=1, n_outputs=1)
+    settings = settings_for(SquaredError(), clip_norm=0.01, betas=(0.0, 0.999), max_epochs=1)
+    with patch.object(Adam, "step", step):
+        train(shape, [Member(l0=1.0)], settings, table)
+    assert lengths == pytest.approx([0.01] * 4, rel=1e-10)
+
+
+def test_proximal_adam_gives_exact_zeros_and_adam_does_not() -> None:
+    member = Member(learning_rate=0.01, l1=0.1)
+    zeros = {}
+    for optimiser in ("adam", "adamw", "proximal_adam"):
+        model = train(BASE, [member], settings_for(max_epochs=30, optimiser=optimiser))[0]
+        zeros[optimiser] = int((weights_of(model) == 0).sum())
+    assert zeros["adam"] == zeros["adamw"] == 0
+    assert zeros["proximal_adam"] > 10
+
+
+def test_the_proximal_step_is_a_soft_threshold_after_adams() -> None:
+    how = settings_for(max_epochs=1, batch_size=1000)
+    member = Member(learning_rate=0.01, l1=2.0)
+    before = weights_of(train(BASE, [replace(member, l1=0.0)], how)[0])
+    after = weights_of(train(BASE, [member], replace(how, optimiser="proximal_adam"))[0])
+    shrunk = before.sign() * (before.abs() - 0.01 * 2.0).clamp(min=0)
+    torch.testing.assert_close(after, shrunk, rtol=1e-12, atol=1e-12)
+
+
+def test_without_penalties_the_three_optimisers_are_one() -> None:
+    models = [
+        train(BASE, [Member(learning_rate=0.01)], settings_for(optimiser=optimiser))[0]
+        for optimiser in ("adam", "adamw", "proximal_adam")
+    ]
+    for model in models[1:]:
+        torch.testing.assert_close(weights_of(model), weights_of(models[0]), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adamw", "proximal_adam"])
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a fleet"])
+def test_a_rate_factor_of_zero_freezes_parameters(optimiser: str, alone: bool) -> None:
+    member = Member(learning_rate=0.01, weight_decay=0.1, l1=0.01, l2=0.01)
+    members = [member] if alone else [member, Member(seed=1), Member(seed=2)]
+    settings = settings_for(optimiser=optimiser, rate_factors={"weight_2": 0.0, "bias": 0.0})
+    model = train(BASE, members, settings)[0]
+    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
+    for name, value in model.parameters.items():
+        frozen = name == "weight_2" or name.startswith("bias")
+        assert torch.equal(value, first[name]) is frozen, name
+
+
+def test_the_longest_name_that_fits_decides_the_factor() -> None:
+    settings = settings_for(max_epochs=1, rate_factors={"weight": 0.0, "weight_2": 1.0})
+    model = train(BASE, [Member(learning_rate=0.01)], settings)[0]
+    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
+    assert torch.equal(model.parameters["weight_1"], first["weight_1"])
+    assert not torch.isclose(model.parameters["weight_2"], first["weight_2"]).all()
+
+
+def test_rate_factors_of_unknown_parameters_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"rate_factors name \['wieght'\], but the parameters are \['bias_1'"):
+        train(BASE, [Member()], settings_for(rate_factors={"bias": 1.0, "wieght": 2.0}))
+
+
+def test_factors_of_one_change_nothing() -> None:
+    member = Member(learning_rate=0.01, l1=1e-3)
+    plain = train(BASE, [member], settings_for(optimiser="proximal_adam"))[0]
+    ones = train(BASE, [member], settings_for(optimiser="proximal_adam", rate_factors={"weight": 1.0}))[0]
+    torch.testing.assert_close(weights_of(ones), weights_of(plain), rtol=1e-12, atol=1e-12)
+
+
+def test_decay_and_penalties_leave_alone_what_is_no_edge() -> None:
+    settings = settings_for(max_epochs=2, optimiser="proximal_adam", rate_factors={"gate": 0.0, "initial": 0.0})
+    member = Member(learning_rate=0.01, weight_decay=1.0, l1=1.0, l2=1.0)
+    model = train(EVERYTHING, [member], settings)[0]
+    first = FlatLayout(EVERYTHING).views(FlatLayout(EVERYTHING).first_weights([0], CPU, torch.float64)[0])
+    for name, value in model.parameters.items():
+        if name not in EVERYTHING.edge_parameters():
+            assert torch.equal(value, first[name]), name
+
+
+def test_a_learning_rate_of_zero_changes_nothing() -> None:
+    for alone in (True, False):
+        members = [Member(learning_rate=0.0, weight_decay=0.1, l1=0.1), *([] if alone else [Member(), Member()])]
+        for optimiser in ("adam", "adamw", "proximal_adam"):
+            model = train(BASE, members, settings_for(max_epochs=2, optimiser=optimiser))[0]
+            first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
+            for name, value in model.parameters.items():
+                assert torch.equal(value, first[name]), (optimiser, name)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adamw"])
+def test_without_torchs_fused_kernels_the_steps_are_the_same(optimiser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [Member(learning_rate=10.0**-i, weight_decay=0.1 * (i % 2), seed=i) for i in range(1, 5)]
+    for shape in (BASE, PERIODIC):  # weight decay is for edges only, and embeddings are not edges
+        settings, table = settings_for(optimiser=optimiser, schedule="cosine"), table_for(CrossEntropy(), shape=shape)
+        fused = train(shape, members, settings, table)
+        with monkeypatch.context() as patched:
+            for name in ("_fused_adam", "_fused_adamw"):
+                patched.setattr(f"tabgnm.training.adam.{name}", None)
+            single = train(shape, members, settings, table)
+        for one, other in zip(single, fused, strict=True):
+            torch.testing.assert_close(weights_of(one), weights_of(other), rtol=1e-10, atol=1e-10)

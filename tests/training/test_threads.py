@@ -1,0 +1,83 @@
+"""Thread counts: what `n_jobs` means, and that a fit leaves the program's counts as they were, whoever else fits."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from tabgnm.training import Callback, EpochReport
+from tabgnm.training.threads import single_threaded_math, thread_count, torch_threads
+from tests.training.examples import BASE, EVERYTHING, different_members, settings_for, train
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_none_is_torchs_number_and_minus_one_all_cores() -> None:
+    assert thread_count(None) == torch.get_num_threads()
+    assert thread_count(-1) == len(os.sched_getaffinity(0))
+    assert thread_count(3) == thread_count(np.int64(3)) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [0, -2, 1.5, "2", True])
+def test_other_values_are_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match=r"n_jobs must be None, -1 or a positive integer; got"):
+        thread_count(wrong)  # type: ignore[arg-type]
+
+
+def test_none_means_the_programs_number_also_within_a_fit() -> None:
+    before = torch.get_num_threads()
+    with torch_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+        assert thread_count(None) == before
+    assert torch.get_num_threads() == before
+
+
+def test_math_has_one_thread_within_and_as_many_as_before_afterwards() -> None:
+    before = torch.get_num_threads(), blas_threads()
+    with single_threaded_math(), single_threaded_math():
+        assert torch.get_num_threads() == 1 and set(blas_threads()) <= {1}
+    assert (torch.get_num_threads(), blas_threads()) == before
+
+
+@pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["numpy", "torch"])
+def test_fits_in_several_threads_leave_the_counts_as_they_were(shape: object) -> None:
+    before, blas_before = torch.get_num_threads(), blas_threads()
+    torch.set_num_threads(2)
+    failures: list[BaseException] = []
+
+    def fit(n_epochs: int) -> None:
+        try:
+            train(shape, different_members(3), settings_for(max_epochs=n_epochs))  # type: ignore[arg-type]
+            assert torch.get_num_threads() == 2
+        except BaseException as error:  # reported below: an assertion in a thread is lost otherwise
+            failures.append(error)
+
+    threads = [threading.Thread(target=fit, args=(n_epochs,)) for n_epochs in (1, 5, 12, 3)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert torch.get_num_threads() == 2 and blas_threads() == blas_before
+    finally:
+        torch.set_num_threads(before)
+    assert not failures
+
+
+def test_a_callback_that_fails_leaves_the_counts_as_they_were() -> None:
+    class Fail(Callback):
+        def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
+            raise RuntimeError("stop")
+
+    before = torch.get_num_threads(), blas_threads()
+    with pytest.raises(RuntimeError, match="stop"):
+        train(BASE, different_members(3), settings_for(), callbacks=[Fail()])
+    assert (torch.get_num_threads(), blas_threads()) == before
+    assert not any(thread.name.startswith("tabgnm") for thread in threading.enumerate())
