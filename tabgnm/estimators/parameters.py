@@ -180,7 +180,8 @@ class TrainingParameters:
         "cpu", "cuda", or "auto" for a GPU if there is one.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use. Not stored in model files.
+        respects OMP_NUM_THREADS), -1 all cores this process may use. Results with different numbers of threads are
+        equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
         parameters may change between calls; the network, the members and the encoding of the columns may not.

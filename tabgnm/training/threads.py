@@ -26,14 +26,15 @@ def thread_count(n_jobs: int | None) -> int:
 class _TorchThreads:
     """torch's thread count, changed by several Python threads at once and put back when the last one is done.
 
-    torch keeps one number for each Python thread and one that new threads start with. So every thread puts its own
-    number back, to what it was before the first of them changed it.
+    torch keeps one number for each Python thread and one that new threads start with, which may be one that another
+    thread has set for now. So every thread puts its own number back, to what it was before the first of them changed it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_users = 0
         self._before = 1
+        self._of_thread = threading.local()
 
     def outside(self) -> int:
         """Return the thread count of the program, whoever has changed it for now."""
@@ -46,14 +47,16 @@ class _TorchThreads:
             if self._n_users == 0:
                 self._before = torch.get_num_threads()
             self._n_users += 1
-            within = torch.get_num_threads()
+            outer = getattr(self._of_thread, "n_threads", None)
+            self._of_thread.n_threads = n_threads
             torch.set_num_threads(n_threads)
         try:
             yield
         finally:
             with self._lock:
                 self._n_users -= 1
-                torch.set_num_threads(within if self._n_users else self._before)
+                self._of_thread.n_threads = outer
+                torch.set_num_threads(self._before if outer is None else outer)
 
 
 class _BlasThreads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,22 +12,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor
-from tabgnm.training import Fleet
+from tabgnm.training.steps import NumpyStep, TorchStep
 from tests.estimators.examples import frame, numbers
 
-PACKAGE = str(Path(tabgnm.__file__).parent)
+PACKAGE = Path(tabgnm.__file__).parent
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "matmul"}
 _, Y, T = numbers()
 F = frame()
 
 
 def package_frames() -> list[str]:
-    """Names of the functions of tabgnm on the stack, outermost first; generators and comprehensions count."""
+    """Functions of tabgnm on the stack as "file:name", outermost first; generators and comprehensions count."""
     names = []
-    here = sys._getframe()
+    here: FrameType | None = sys._getframe()
     while here is not None:
-        if here.f_code.co_filename.startswith(PACKAGE):
-            names.append(here.f_code.co_qualname if sys.version_info >= (3, 11) else here.f_code.co_name)
+        path = Path(here.f_code.co_filename)
+        if path.is_relative_to(PACKAGE):
+            names.append(f"{path.relative_to(PACKAGE).as_posix()}:{here.f_code.co_name}")
         here = here.f_back
     return names[::-1]
 
@@ -60,21 +62,24 @@ def test_a_prediction_reaches_its_first_matrix_product_in_six_calls(
 ) -> None:
     with FirstProduct() as first:
         getattr(models[model], method)(F)
-    assert first.frames[0].endswith(method)
+    assert first.frames[0] == f"estimators/{model}.py:{method}"
     assert len(first.frames) <= 6, first.frames
-    assert first.frames.index("forward") <= 3, first.frames
+    assert first.frames.index("nn/message_passing.py:forward") <= 3, first.frames
 
 
+@pytest.mark.parametrize(("step", "network"), [(NumpyStep, {}), (TorchStep, {"combine": "residual"})])
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_fitting_reaches_the_fleet_in_five_calls(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fitting_reaches_the_fleet_in_five_calls_and_the_training_step_in_twelve(
+    method: str, step: Any, network: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[list[str]] = []
-    fit = Fleet.fit
+    train_block = step.train_block
 
-    def watched(*arguments: Any, **more: Any) -> Any:
-        found.append(package_frames())
-        return fit(*arguments, **more)
+    def watched(*arguments: Any) -> None:
+        found.append([*package_frames(), "train_block"])
+        train_block(*arguments)
 
-    monkeypatch.setattr(Fleet, "fit", watched)
-    getattr(GNMRegressor(n_members=1, max_epochs=1), method)(F, T)
-    [frames] = found
-    assert len(frames) <= 4, frames  # Fleet.fit is the next
+    monkeypatch.setattr(step, "train_block", watched)
+    getattr(GNMRegressor(n_members=1, max_epochs=1, device="cpu", **network), method)(F, T)
+    assert found[0].index("training/fleet.py:fit") <= 4, found[0]
+    assert len(found[0]) <= 12, found[0]

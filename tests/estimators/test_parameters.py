@@ -148,7 +148,7 @@ def test_an_option_is_never_ignored_in_silence() -> None:
     ):  # fmt: skip
         found = gnm(**({"n_nodes": 40} | changed)).fit(X, Y).predict_proba(X)
         assert abs(found - plain).max() > 1e-9, changed
-    plain = mlp(max_epochs=20, learning_rate=0.1).fit(F, Y).predict_proba(F)
+    plain = mlp(max_epochs=20, learning_rate=0.01).fit(F, Y).predict_proba(F)
     for changed in (
         {"max_one_hot": 0},
         {"level_dim": 2},
@@ -157,7 +157,7 @@ def test_an_option_is_never_ignored_in_silence() -> None:
         {"max_epochs": 2},
         {"hidden": (8, 8)},
     ):
-        found = mlp(**({"max_epochs": 20, "learning_rate": 0.1} | changed)).fit(F, Y).predict_proba(F)
+        found = mlp(**({"max_epochs": 20, "learning_rate": 0.01} | changed)).fit(F, Y).predict_proba(F)
         assert abs(found - plain).max() > 1e-9, changed
 
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from tabgnm import MLPClassifier
-from tabgnm.modelfile.estimator_file import from_bytes, to_bytes
+from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.table import RawTable, TableError, match_columns, read_table
 from tests.table.examples import fitted
 

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from tabgnm.nn import EmbeddedShape, GNMShape, InputEmbedding, MLPShape
-from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import JointCrossEntropy, Loss
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member, counter_random
 from tabgnm.training.adam import Adam
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.gates import Gates
 from tabgnm.training.model_state import ModelState
-from tabgnm.training.row_batches import Batch, Block, BlockRows, DeviceTables, RowBatches, RowSet
+from tabgnm.training.row_batches import Batch, BlockRows, DeviceTables, RowBatches, RowSet
 from tabgnm.training.steps import numpy_step
 from tabgnm.training.steps.numpy_step import NumpyStep
-from tabgnm.training.thread_pool import ThreadPool, Work
 from tabgnm.training.validation import Validation
 from tests.nn.strategies import activations, embeddings, seeds
 from tests.training.examples import CPU, LOSSES, settings_for, table_for
@@ -57,7 +52,9 @@ class Models:
         how = settings_for(loss, precision="float64" if dtype == torch.float64 else "float32", batch_size=batch_size)
         layout = FlatLayout(shape)
         flat = layout.first_weights(own_seeds, CPU, dtype)
-        flat += 0.3 * torch.rand(flat.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+        flat += 0.3 * torch.rand(flat.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(
+            dtype
+        )
         grad = torch.full_like(flat, torch.nan)
         self.adam = Adam(layout, members, how, flat, grad)
         tables = DeviceTables([table_for(loss, 40, shape=shape, seed=seed)], CPU, dtype, dtype)
@@ -71,9 +68,7 @@ class Models:
         self.adam.allocate_rates(self.batches.n_steps)
         size = self.batches.batch_size
         self.dropout = Dropout(shape, members, size, flat)
-        self.state = ModelState(
-            shape, how, members, layout, flat, grad, self.adam, self.dropout, None, size, n_threads
-        )
+        self.state = ModelState(shape, how, members, layout, flat, grad, self.adam, self.dropout, None, size, n_threads)
         self.train_loss = torch.zeros(len(n_rows), dtype=dtype)
         self._seeds = counter_random.seed_array(own_seeds)
 
@@ -82,7 +77,9 @@ class Models:
         self.adam.begin_epoch(torch.tensor(epoch))
         self.train_loss.zero_()
         self.batches.shuffle(torch.from_numpy(counter_random.keys(self._seeds, counter_random.SHUFFLE, epoch)))
-        keys = [counter_random.keys(self._seeds, counter_random.DROPOUT, epoch, i) for i in range(self.dropout.n_streams)]
+        keys = [
+            counter_random.keys(self._seeds, counter_random.DROPOUT, epoch, i) for i in range(self.dropout.n_streams)
+        ]
         self.dropout.start([torch.from_numpy(each) for each in keys])
 
     def train(self, n_epochs: int = 2) -> Models:

@@ -25,7 +25,7 @@ _log = logging.getLogger("tabgnm.training")
 # added to align a layer has to stay 0.
 ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
 MOST_OUTPUTS = 128  # A kernel holds all outputs of some rows at once, ...
-MOST_EMBEDDED = 4096  # ... and of embedded numbers the weights of a column.
+MOST_EMBEDDED = 2048  # ... and of an embedded number the weights of its basis.
 LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
 
 

@@ -21,69 +21,66 @@ _STREAM_FACTOR, _STREAM_STEP = tl.constexpr(STREAM_FACTOR), tl.constexpr(STREAM_
 
 
 class OptimizerBuffers(NamedTuple):
-    """What `adam` reads and writes besides gradients and rates, in the order of its arguments."""
+    """What `adam` reads and writes besides gradients and rates; what is not needed is None."""
 
     flat: Tensor  # weights and their moments, (M, P)
     moment: Tensor
     square: Tensor
-    factors: Tensor | None  # of the learning rate, (P,)
-    l2: Tensor | None  # penalties, (M, 1)
-    l1: Tensor | None
-    decay: Tensor | None
-    threshold: Tensor | None
+    factors: Tensor | None = None  # of the learning rate, (P,)
+    l2: Tensor | None = None  # penalties, (M, 1)
+    l1: Tensor | None = None
+    decay: Tensor | None = None
+    threshold: Tensor | None = None
 
 
 @triton.jit
 def adam(
-    grad, columns, inside, model, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
-    l2_ptr, l1_ptr, decay_ptr, threshold_ptr, flat_model, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+    grad, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr,
 ):  # fmt: skip
-    """Step the weights at `columns` of a model's row with their gradient; penalties and factors may be None.
+    """Step the weights at `columns` of a model's row with their gradient.
 
     Quotient and root may be off by a unit in the last place. Exact ones take as long as reading the memory.
     """
     places = model * flat_model + columns
-    weight = tl.load(flat_ptr + places, mask=inside, other=0.0)
-    moment = tl.load(moment_ptr + places, mask=inside, other=0.0)
-    square = tl.load(square_ptr + places, mask=inside, other=0.0)
-    if l2_ptr is not None:
-        grad += tl.load(l2_ptr + model) * weight
-    if l1_ptr is not None:
-        l1 = tl.load(l1_ptr + model)
+    weight = tl.load(buffers.flat + places, mask=inside, other=0.0)
+    moment = tl.load(buffers.moment + places, mask=inside, other=0.0)
+    square = tl.load(buffers.square + places, mask=inside, other=0.0)
+    if buffers.l2 is not None:
+        grad += tl.load(buffers.l2 + model) * weight
+    if buffers.l1 is not None:
+        l1 = tl.load(buffers.l1 + model)
         grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
     moment += (1 - BETA_1) * (grad - moment)
     square = square * BETA_2 + (1 - BETA_2) * grad * grad
     scale, offset = tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model)
     rate = tl.load(rates_ptr + 2 * rates_stride + model)
     change = moment / (tl.sqrt(square) * scale + offset)
-    if factor_ptr is not None:
-        factor = tl.load(factor_ptr + columns, mask=inside, other=1.0)
+    if buffers.factors is not None:
+        factor = tl.load(buffers.factors + columns, mask=inside, other=1.0)
         change *= factor
         rate *= factor
-    if decay_ptr is not None:
-        weight *= 1 - rate * tl.load(decay_ptr + model)
+    if buffers.decay is not None:
+        weight *= 1 - rate * tl.load(buffers.decay + model)
     weight -= change
-    if threshold_ptr is not None:
-        limit = rate * tl.load(threshold_ptr + model)
+    if buffers.threshold is not None:
+        limit = rate * tl.load(buffers.threshold + model)
         weight -= tl.maximum(tl.minimum(weight, limit), -limit)
-    tl.store(flat_ptr + places, weight, mask=inside)
-    tl.store(moment_ptr + places, moment, mask=inside)
-    tl.store(square_ptr + places, square, mask=inside)
+    tl.store(buffers.flat + places, weight, mask=inside)
+    tl.store(buffers.moment + places, moment, mask=inside)
+    tl.store(buffers.square + places, square, mask=inside)
 
 
 @triton.jit(do_not_specialize=["first", "last", "rates_stride"], do_not_specialize_on_alignment=["rates_ptr"])
 def _adam_kernel(
-    grad_ptr, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
-    first, last, flat_model, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr, BLOCK: tl.constexpr,
+    grad_ptr, buffers, rates_ptr, first, last, flat_model, rates_stride,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     model = tl.program_id(1).to(tl.int64)
     columns = first + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < last
     grad = tl.load(grad_ptr + model * flat_model + columns, mask=inside, other=0.0)
-    adam(
-        grad, columns, inside, model, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
-        l2_ptr, l1_ptr, decay_ptr, threshold_ptr, flat_model, rates_stride, BETA_1, BETA_2,
-    )  # fmt: skip
+    adam(grad, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
 
 
 def adam_step(
@@ -103,14 +100,12 @@ def adam_step(
 ) -> None:
     """Step the first models, as many as `flat` (n, P) has; `rates` (3, M, 1) are those of the step."""
     n_models, n_columns = flat.shape
-    # Penalties act on edges only, which come first; most networks have nothing else.
-    for first, last, penalties in (
-        (0, n_edges, (l2, l1, decay, threshold)),
-        (n_edges, n_columns, (None, None, None, None)),
-    ):
+    edges = OptimizerBuffers(flat, moment, square, factors, l2, l1, decay, threshold)
+    others = OptimizerBuffers(flat, moment, square, factors)  # penalties act on edges only, which come first
+    for first, last, buffers in ((0, n_edges, edges), (n_edges, n_columns, others)):
         if first < last:
             _adam_kernel[(triton.cdiv(last - first, _BLOCK), n_models)](
-                grad, rates, flat, moment, square, factors, *penalties, first, last, flat.stride(0), rates.stride(0),
+                grad, buffers, rates, first, last, flat.stride(0), rates.stride(0),
                 BETA_1=betas[0], BETA_2=betas[1], BLOCK=_BLOCK,
             )  # fmt: skip
 

@@ -10,6 +10,7 @@ No gradient of a weight ever goes to memory. A step of K layers takes 2K kernels
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from tabgnm.nn.losses import Loss
 from tabgnm.training.kernels import LOSS_KINDS
 from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, loss_slope, stream_numbers
 
@@ -175,8 +177,7 @@ def _fetch_to_cache(places):
 
 @triton.jit(do_not_specialize=["n_rows", "rates_stride"], do_not_specialize_on_alignment=["rates_ptr"])
 def _update_kernel(
-    tile_ptr, x_ptr, state_ptr, grad_ptr, rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr,
-    l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
+    tile_ptr, x_ptr, state_ptr, grad_ptr, buffers, rates_ptr,
     n_rows, x_model, x_row, state_model, state_row, grad_model, grad_row, flat_model, rates_stride,
     PARTS: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
     ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
@@ -197,9 +198,9 @@ def _update_kernel(
     # The two ends of each row of the tile: a row is at most a line of the cache long, but may lie in two.
     ends = tl.minimum(first_target + tl.arange(0, 2) * (TARGETS - 1), n_targets - 1)
     ends = weight_column + tl.minimum(sources, n_sources - 1)[:, None] * n_targets + ends[None, :]
-    _fetch_to_cache(flat_ptr + model * flat_model + ends)
-    _fetch_to_cache(moment_ptr + model * flat_model + ends)
-    _fetch_to_cache(square_ptr + model * flat_model + ends)
+    _fetch_to_cache(buffers.flat + model * flat_model + ends)
+    _fetch_to_cache(buffers.moment + model * flat_model + ends)
+    _fetch_to_cache(buffers.square + model * flat_model + ends)
 
     source_ptr, source_row = state_ptr + model * state_model + source_column, state_row
     if is_first_layer:
@@ -220,23 +221,17 @@ def _update_kernel(
     # Weights and moments are read only now: before the product they would take registers, and with them half of the
     # programs that run at once.
     columns = weight_column + sources[:, None] * n_targets + targets[None, :]
-    adam(
-        slope, columns, (sources < n_sources)[:, None] & target_inside, model,
-        rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
-        flat_model, rates_stride, BETA_1, BETA_2,
-    )  # fmt: skip
+    inside = (sources < n_sources)[:, None] & target_inside
+    adam(slope, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
     if first_source == 0:
         bias_columns = weight_column + n_sources * n_targets + targets  # a bias follows its weights
-        adam(
-            bias_slope, bias_columns, targets < n_targets, model,
-            rates_ptr, flat_ptr, moment_ptr, square_ptr, factor_ptr, l2_ptr, l1_ptr, decay_ptr, threshold_ptr,
-            flat_model, rates_stride, BETA_1, BETA_2,
-        )  # fmt: skip
+        bias_inside = targets < n_targets
+        adam(bias_slope, bias_columns, bias_inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
 
 
 def tile_side(n: int) -> int:
     """Return the power of 2 that holds `n`, at least 16 as a product of tensor cores needs."""
-    return max(16, triton.next_power_of_2(n))
+    return max(16, int(triton.next_power_of_2(n)))
 
 
 def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int]:
@@ -283,8 +278,7 @@ def forward_layer(
 
 
 def output_layer(
-    kind: str,
-    setting: float,
+    loss: Loss,
     source: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -302,12 +296,12 @@ def output_layer(
     n_sources, n_targets = source.shape[2], weight.shape[2]
     rows = min(64, tile_side(n_rows))
     _output_kernel[(triton.cdiv(n_rows, rows), n_models)](
-        source, weight, bias, targets, shares, kept, grad, setting,
+        source, weight, bias, targets, shares, kept, grad, loss.setting,
         n_rows, n_sources, n_targets, n_outputs, source.stride(0), source.stride(1), weight.stride(0),
         targets.stride(0), targets.stride(1), shares.stride(0), kept.stride(0), kept.stride(1),
         grad.stride(0), grad.stride(1),
-        PARTS=n_parts, KIND=LOSS_KINDS[kind], ROWS=rows, SOURCES=min(64, tile_side(n_sources)), TARGETS=tile_side(n_targets),
-        num_warps=4, num_stages=3,
+        PARTS=n_parts, KIND=LOSS_KINDS[loss.name], ROWS=rows, SOURCES=min(64, tile_side(n_sources)),
+        TARGETS=tile_side(n_targets), num_warps=4, num_stages=3,
     )  # fmt: skip
 
 
@@ -343,15 +337,13 @@ class Update:
 
     Parameters
     ----------
-    widths : sequence of (int, int)
-        Sources and targets of each layer.
+    widths : sequence of int
+        Inputs, and targets of each layer.
     buffers : OptimizerBuffers
         Weights and biases of each layer stand one after the other, from the first column on.
     """
 
-    def __init__(
-        self, widths: Sequence[tuple[int, int]], buffers: OptimizerBuffers, betas: tuple[float, float]
-    ) -> None:
+    def __init__(self, widths: Sequence[int], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:
         flat = buffers.flat
         self._buffers, self._betas = buffers, betas
         # With this many registers per thread five programs fit on a multiprocessor instead of four.
@@ -360,10 +352,10 @@ class Update:
             self._sources, self._options = 16, {}
         self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
 
-    def _cut(self, widths: Sequence[tuple[int, int]]) -> list[list[int]]:
+    def _cut(self, widths: Sequence[int]) -> list[list[int]]:
         """Return what `_update_kernel` reads about each tile, in its order."""
         tiles, source_column, grad_column, weight_column = [], 0, 0, 0
-        for layer, (n_sources, n_targets) in enumerate(widths):
+        for layer, (n_sources, n_targets) in enumerate(itertools.pairwise(widths)):
             for source in range(0, n_sources, self._sources):
                 for target in range(0, n_targets, self._targets):
                     columns = [source_column, grad_column, weight_column]
@@ -381,9 +373,25 @@ class Update:
         """
         n_models, n_rows, _ = x.shape
         _update_kernel[(len(self._tiles), n_models)](
-            self._tiles, x, states, grads, rates, *self._buffers,
+            self._tiles, x, states, grads, self._buffers, rates,
             n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
             self._buffers.flat.stride(0), rates.stride(0),
             PARTS=n_parts, BETA_1=self._betas[0], BETA_2=self._betas[1],
             ROWS=32, SOURCES=self._sources, TARGETS=self._targets, num_warps=4, num_stages=1, **self._options,
         )  # fmt: skip
+
+
+def self_check(device: torch.device) -> None:
+    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    ones, bias, n_parts = torch.ones(1, 16, 16, device=device), torch.zeros(1, 16, device=device), PARTS["float32"]
+    state = torch.empty_like(ones)
+    forward_layer(ones, ones / 3, bias, state, n_parts, "relu")  # 1 / 3 needs all parts
+    if not torch.allclose(state, 16 * ones / 3, rtol=1e-6):
+        raise RuntimeError("a product is wrong")
+    # Enough models for the larger tiles of the optimizer's step, and gradients that are 16 everywhere.
+    flat = torch.zeros(_FEW_UPDATES, 17 * 16, device=device)
+    moment, square, ones = flat.clone(), flat.clone(), ones.repeat(_FEW_UPDATES, 1, 1)
+    update = Update([16, 16], OptimizerBuffers(flat, moment, square), (0.5, 0.5))
+    update(ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts)
+    if not bool((moment == 8).all()):
+        raise RuntimeError("a gradient is wrong")

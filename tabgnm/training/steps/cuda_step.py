@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,15 +11,7 @@ from torch import Tensor
 from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, Pinball, SquaredError
 from tabgnm.nn.shapes import EmbeddedShape
-from tabgnm.training.kernels import (
-    ACTIVATIONS,
-    LOSS_KINDS,
-    MOST_EMBEDDED,
-    MOST_OUTPUTS,
-    embedding_kernels,
-    epoch_kernels,
-    layer_kernels,
-)
+from tabgnm.training import kernels
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.validation import Validation, add_losses
@@ -26,147 +19,111 @@ from tabgnm.training.validation import Validation, add_losses
 _LOSSES = (BinaryCrossEntropy, CrossEntropy, Huber, Pinball, SquaredError)
 
 
-def _power_of_2(n: int) -> int:
-    return 1 << (n - 1).bit_length()
-
-
 class CudaStep:
     """Steps of networks without message-passing variants, a layer at a time.
 
-    Chosen for float32 weights on a GPU, without gates, clipped gradients or losses of the user's own; `TorchStep` does
-    the rest. States and gradients of all layers lie side by side in one buffer each, which every step uses again.
+    States and gradients of all layers lie side by side in one buffer each, which every step uses again. A gradient of a
+    weight is never stored: the kernel that computes it takes the optimizer's step.
     """
 
     def __init__(self, state: ModelState) -> None:
         adam, shape, precision = state.adam, state.shape, state.settings.precision
-        n_models, device = len(state.flat), state.flat.device
         body = shape.body if isinstance(shape, EmbeddedShape) else shape
+        device = state.flat.device
+        layers = kernels.layer_kernels(device)
+        assert layers is not None
+        self._layers, self._n_parts, self._activation = layers, layers.PARTS[precision], body.activation
         self._flat, self._loss, self._n_outputs = state.flat, state.settings.loss, shape.n_outputs
-        self._activation, self._kernels = body.activation, layer_kernels(device)
-        assert self._kernels is not None
-        self._n_parts: int = self._kernels.PARTS[precision]
         self.n_math_threads = state.n_threads
 
         parameters = state.layout.padded_views(state.flat)
-        self._weights = [parameters[weight] for weight, _ in body.layer_names]
-        self._biases = [parameters[bias] for _, bias in body.layer_names]
-        widths = [weight.shape[2] for weight in self._weights]
-        n_inputs = self._weights[0].shape[1]
-        buffers = self._kernels.OptimizerBuffers(
-            adam.flat,
-            adam.exp_avg,
-            adam.exp_avg_sq,
-            adam.factors,
-            adam.l2,
-            adam.l1_gradient,
-            adam.decay,
-            adam.l1_threshold,
-        )
-        self._update = self._kernels.Update([n_inputs, *widths], buffers, adam.settings.betas)
+        self._weights = [(parameters[weight], parameters[bias]) for weight, bias in body.layer_names]
+        n_inputs, widths = self._weights[0][0].shape[1], [weight.shape[2] for weight, _ in self._weights]
+        penalties = adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold
+        buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, adam.factors, *penalties)
+        self._update = layers.Update([n_inputs, *widths], buffers, adam.settings.betas)
+        self._embedding: Any = None  # of a module that may not be there
+        if shape.embedding is not None:
+            embeddings = kernels.embedding_kernels(device)
+            assert embeddings is not None
+            self._embedding = embeddings.Embedding(shape.embedding, buffers, adam.settings.betas, state.layout.offsets)
 
-        # The gradient by embedded inputs stands behind those of the layers. A single layer has no states.
-        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32  # that of x
-        size = n_models, state.batch_size
-        self._states = torch.zeros(*size, max(16, sum(widths[:-1])), dtype=self._dtype, device=device)
-        self._slopes = None if body.activation == "relu" else torch.zeros_like(self._states)
-        self._grads = torch.zeros(*size, sum(widths) + n_inputs * (shape.embedding is not None), device=device)
         ends = list(itertools.accumulate(widths))
         self._columns = [slice(end - width, end) for width, end in zip(widths, ends, strict=True)]
-
-        self._embedding, self._inputs = None, torch.empty(0)
-        if shape.embedding is not None:
-            kernels = embedding_kernels(device)
-            assert kernels is not None
-            self._embedding = kernels.Embedding(shape.embedding, buffers, adam.settings.betas, state.layout.offsets)
-            self._inputs = torch.zeros(*size, n_inputs, dtype=self._dtype, device=device)
-        state.dropout.allocate(rows_last=False)
-        self._dropout = state.dropout
+        # The gradient by embedded inputs stands behind those of the layers. A single layer has no states.
+        size, n_embedded = (len(state.flat), state.batch_size), 0 if self._embedding is None else n_inputs
+        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._inputs = torch.zeros(*size, n_embedded, dtype=self._dtype, device=device)
+        self._states = torch.zeros(*size, max(16, sum(widths[:-1])), dtype=self._dtype, device=device)
+        self._slopes = None if body.activation == "relu" else torch.zeros_like(self._states)
+        self._grads = torch.zeros(*size, sum(widths) + n_embedded, device=device)
+        dropout = state.dropout
+        dropout.allocate(rows_last=False)
+        self._scales = dropout.scales if dropout.needed else None
+        self._dropout = [(stream.states, dropout.thresholds, dropout.scales) for stream in dropout.streams]
 
     @staticmethod
     def supports(state: ModelState) -> bool:
         """Whether there are kernels for these models."""
         shape, settings, device = state.shape, state.settings, state.flat.device
         body = shape.body if isinstance(shape, EmbeddedShape) else shape
-        # Numbers of a model in a buffer are counted in 32 bits.
-        widest = sum(max(size) for size in shape.parameter_shapes().values())
         return (
             device.type == "cuda"
             and state.flat.dtype == torch.float32
             and state.gates is None
             and settings.clip_norm is None
             and type(settings.loss) in _LOSSES
-            and settings.loss.name in LOSS_KINDS
+            and settings.loss.name in kernels.LOSS_KINDS
+            and shape.n_outputs <= kernels.MOST_OUTPUTS
             and body.has_no_variant
-            and body.activation in ACTIVATIONS
-            and shape.n_outputs <= MOST_OUTPUTS
-            and state.batch_size * widest < 2**31
+            and body.activation in kernels.ACTIVATIONS
+            and state.batch_size * 2 * shape.activations_per_row < 2**31  # places are 32-bit integers
+            and kernels.layer_kernels(device) is not None
+            and kernels.epoch_kernels(device) is not None
             and (shape.embedding is None or CudaStep._supports_embedding(shape.embedding, device))
-            and layer_kernels(device) is not None
-            and epoch_kernels(device) is not None
         )
 
     @staticmethod
     def _supports_embedding(embedding: InputEmbedding, device: torch.device) -> bool:
-        held = _power_of_2(embedding.n_basis) * _power_of_2(embedding.numeric_dim)
-        fits = held <= MOST_EMBEDDED and embedding.level_dim <= MOST_OUTPUTS
-        return fits and embedding_kernels(device) is not None
+        largest = max(embedding.n_basis, embedding.numeric_dim, embedding.level_dim)
+        n_weights = embedding.n_basis * embedding.numeric_dim
+        fits = largest <= kernels.MOST_OUTPUTS and n_weights <= kernels.MOST_EMBEDDED
+        return fits and kernels.embedding_kernels(device) is not None
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
-        n = block.n_models
-        outputs = torch.empty(n, block.n_positions, self._n_outputs, device=self._flat.device)
+        outputs = torch.empty(block.n_models, block.n_positions, self._n_outputs, device=self._flat.device)
         for batch, rates in zip(block.batches, rows.rates, strict=True):
             self._step(batch, rows, rates, outputs)
-        add_losses(self._loss, outputs, rows.y, rows.shares, train_loss[:n])
+        add_losses(self._loss, outputs, rows.y, rows.shares, train_loss[: block.n_models])
 
     def _step(self, batch: Batch, rows: BlockRows, rates: Tensor, outputs: Tensor) -> None:
-        kernels, parts, last = self._kernels, self._n_parts, len(self._weights) - 1
+        layers, parts, last = self._layers, self._n_parts, len(self._weights) - 1
         models, places = slice(0, batch.n_models), slice(batch.start, batch.start + batch.n_rows)
         own = models, slice(0, batch.n_rows)  # in buffers of a batch
-        x = rows.x[models, places]
-        inputs = x
+        x = inputs = rows.x[models, places]
         if self._embedding is not None:
             inputs = self._inputs[own]
             self._embedding.forward(self._flat, x, inputs)
-        states = [inputs, *(self._states[(*own, columns)] for columns in self._columns[:last])]
-        grads = [self._grads[(*own, columns)] for columns in self._columns]
-        slopes = [None if self._slopes is None else self._slopes[(*own, columns)] for columns in self._columns[:last]]
-        dropout = self._dropout
+        states = [inputs, *(self._states[own][..., columns] for columns in self._columns[:-1])]
+        slopes = [None if self._slopes is None else self._slopes[own][..., columns] for columns in self._columns[:-1]]
+        grads = [self._grads[own][..., columns] for columns in self._columns]
+
         for layer in range(last):
-            streams = (dropout.streams[layer].states, dropout.thresholds, dropout.scales) if dropout.needed else None
-            kernels.forward_layer(
-                states[layer],
-                self._weights[layer],
-                self._biases[layer],
-                states[layer + 1],
-                parts,
-                self._activation,
-                slopes[layer],
-                streams,
-            )
-        kernels.output_layer(
-            self._loss.name,
-            self._loss.setting,
-            states[last],
-            self._weights[last],
-            self._biases[last],
-            rows.y[models, places],
-            rows.weights[models, places],
-            outputs[models, places],
-            grads[last],
-            parts,
+            target, dropout = states[layer + 1], self._dropout[layer] if self._dropout else None
+            source, weights = states[layer], self._weights[layer]
+            layers.forward_layer(source, *weights, target, parts, self._activation, slopes[layer], dropout)
+        read = rows.y[models, places], rows.weights[models, places]
+        layers.output_layer(
+            self._loss, states[last], *self._weights[last], *read, outputs[models, places], grads[last], parts
         )
-        scales = dropout.scales if dropout.needed else None
         for layer in range(last, 0, -1):
-            weight, grad, before = self._weights[layer], grads[layer], grads[layer - 1]
-            if self._slopes is None:
-                kernels.backward_layer(weight, grad, before, parts, state=states[layer], scales=scales)
-            else:
-                kernels.backward_layer(weight, grad, before, parts, slope=slopes[layer - 1])
+            weight, state = self._weights[layer][0], states[layer] if self._slopes is None else None
+            layers.backward_layer(weight, grads[layer], grads[layer - 1], parts, state, slopes[layer - 1], self._scales)
         if self._embedding is not None:
-            grad_inputs = self._grads[(*own, slice(self._columns[-1].stop, None))]
-            kernels.backward_layer(self._weights[0], grads[0], grad_inputs, parts)
-            self._embedding.step(x, grad_inputs, rates)
+            by_inputs = self._grads[own][..., self._columns[-1].stop :]
+            layers.backward_layer(self._weights[0][0], grads[0], by_inputs, parts)
+            self._embedding.step(x, by_inputs, rates)
         self._update(inputs, self._states, self._grads, rates, parts)
 
     def validate(self, validation: Validation) -> None:
@@ -175,18 +132,16 @@ class CudaStep:
             validation.add(piece, self._outputs(piece.x))
 
     def _outputs(self, x: Tensor) -> Tensor:
-        """Outputs (M, L, c) of all models for rows `x` (M, L, m), without dropout."""
+        """Return the outputs (M, L, c) of all models for rows `x` (M, L, m), without dropout."""
         state, last = x, len(self._weights) - 1
         if self._embedding is not None:
-            # What is added to align the inputs is read, too.
-            state = torch.zeros(*x.shape[:2], self._weights[0].shape[1], dtype=self._dtype, device=x.device)
+            state = x.new_zeros(*x.shape[:2], self._inputs.shape[2], dtype=self._dtype)
             self._embedding.forward(self._flat, x, state)
-        for layer, (weight, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
-            before, is_last = state, layer == last
-            dtype = torch.float32 if is_last else self._dtype
-            state = torch.empty(*x.shape[:2], weight.shape[2], dtype=dtype, device=x.device)
-            activation = "identity" if is_last else self._activation
-            self._kernels.forward_layer(before, weight, bias, state, self._n_parts, activation)
+        for layer, (weight, bias) in enumerate(self._weights):
+            source, dtype = state, self._dtype if layer < last else torch.float32
+            state = x.new_empty(*x.shape[:2], weight.shape[2], dtype=dtype)
+            activation = self._activation if layer < last else "identity"
+            self._layers.forward_layer(source, weight, bias, state, self._n_parts, activation)
         return state[..., : self._n_outputs]
 
     def close(self) -> None:

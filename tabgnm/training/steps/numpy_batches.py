@@ -46,8 +46,8 @@ class BatchRows:
         self._head.gradient(batch, out, out_tensor)
 
     def copy_outputs(self, out: Array) -> None:
-        """Write all outputs, (batches, n, c, rows)."""
-        np.copyto(out, self._outputs)
+        """Write all outputs, (batches, n, rows, c)."""
+        np.copyto(out, self._outputs.swapaxes(2, 3))
 
 
 def _drop_single(array: Array) -> Array:

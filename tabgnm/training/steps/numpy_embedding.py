@@ -92,9 +92,7 @@ class EmbeddingPass:
         np.matmul(parameters["embed_weight"].swapaxes(-2, -1), self._basis, out=out)
         np.add(out, parameters["embed_bias"][..., None], out=out)
 
-    def _numbers_backward(
-        self, parameters: Mapping[str, Array], grad: Array, gradients: Mapping[str, Array]
-    ) -> None:
+    def _numbers_backward(self, parameters: Mapping[str, Array], grad: Array, gradients: Mapping[str, Array]) -> None:
         periodic = self._embedding.numeric == "periodic"
         grad = grad[..., 1:, :] if periodic else grad
         np.matmul(self._basis, grad.swapaxes(-2, -1), out=gradients["embed_weight"])

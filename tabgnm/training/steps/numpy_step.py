@@ -1,9 +1,10 @@
-"""The training step on a CPU, in NumPy: which thread takes which models, or which rows, through the steps of a block."""
+"""The training step on a CPU, in NumPy: which thread takes which models, or rows, through the steps of a block."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkPa
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
-_CACHE_BYTES = 2**20  # what a group of models works on should fit into the second-level cache of a core
+_CACHE_BYTES = 2**22  # of what a group of models works on; larger groups gain little, and divide less evenly
 # Multiply-adds of a forward pass: of a group, below which a thread of its own does not pay; of a model, from which on
 # it pays to split its rows.
 _GROUP_WORK = 1_000_000
@@ -51,74 +52,68 @@ class NumpyStep:
         self._dtype = state.flat.numpy().dtype
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
-        self._buffers = [_Buffers(state) for _ in range(state.n_threads)]  # of each thread, or of each part
+        self._buffers = [_new_buffers(state) for _ in range(state.n_threads)]  # of each thread, or of each part
         # Each part of a batch has a gradient of its own; that of the first part is the one that Adam reads.
         n_more = state.n_threads - 1 if self._split_models else 0
         self._grads = [state.grad, *(torch.empty_like(state.grad) for _ in range(n_more))]
-        self._views: dict[tuple[int, ...], _Views] = {}
+        self._views: dict[tuple[int, ...], tuple[NetworkParameters, NetworkParameters, DropoutStreams | None]] = {}
         widest = max(max(size) for size in state.shape.parameter_shapes().values())
         self._validation_rows = max(state.batch_size, _VALIDATION_NUMBERS // widest)
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
-        arrays = _BlockArrays(block, rows.x.numpy(), rows.y.numpy(), rows.weights.numpy(), rows.rates.unbind())
-
-        def train(group: slice, places: Sequence[int]) -> None:
-            models = slice(group.start, min(group.stop, block.n_models))
-            if models.start < models.stop:
-                outputs = self._train(models, places, arrays)
-                add_losses(self._state.settings.loss, outputs, rows.y[models], rows.shares[models], train_loss[models])
-
+        groups = self._groups
         with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
-            self._pool.run(lambda thread, i: train(self._groups[i], [thread]), len(self._groups))
+            self._pool.run(
+                lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), n_tasks=len(groups)
+            )
             for model in self._split_models:
-                train(model, range(len(self._grads)))
+                self._train(model, range(self._state.n_threads), block, rows, train_loss)
 
-    def _train(self, models: slice, places: Sequence[int], arrays: _BlockArrays) -> Tensor:
-        """Take some models through the steps of a block, and return the outputs (n, L, c).
-
-        With several `places` for work, the rows of each batch are split among the threads.
-        """
-        block, adam = arrays.block, self._state.adam
-        # By class first, as the passes have them. Rows beyond a model's own are not written, and count nothing.
-        outputs = np.zeros((_length(models), self._state.shape.n_outputs, block.n_positions), self._dtype)
+    def _train(self, models: slice, buffers: Sequence[int], block: Block, rows: BlockRows, train_loss: Tensor) -> None:
+        """Take some models through all steps; with several `buffers`, the rows of a batch are split among threads."""
+        models = slice(models.start, min(models.stop, block.n_models))
+        if models.start >= models.stop:
+            return
+        state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
+        # By class first, as passes have them. Rows beyond a model's own are not written, and count nothing.
+        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), self._dtype)
         for own, batches in _runs(block, models):
-            n_parts = max(1, min(len(places), batches[0].n_rows // _PART_ROWS))
-            row_ranges = _ranges(batches[0].n_rows, n_parts)
-            parts = [self._part(places[i], own, batches, row_ranges[i], arrays, i) for i in range(n_parts)]
+            n_parts = max(1, min(len(buffers), batches[0].n_rows // _PART_ROWS))
+            parts = [
+                self._load_part(buffers[i], rows, own, batches, part_rows, i)
+                for i, part_rows in enumerate(_ranges(batches[0].n_rows, n_parts))
+            ]
             grad, *other_grads = (grads[own].numpy() for grads in self._grads[:n_parts])
             for i, batch in enumerate(batches):
                 if n_parts == 1:
                     parts[0].compute_gradient(i)
                 else:
-                    self._pool.run(lambda _, part, i=i, parts=parts: parts[part].compute_gradient(i), n_parts)
+                    self._pool.run(partial(_compute_gradient, parts, i), n_parts)
                     for other in other_grads:
                         np.add(grad, other, out=grad)
-                adam.step(own, batch.index, arrays.rates[batch.index - block.batches[0].index])
-            for part, range_of_rows in zip(parts, row_ranges, strict=True):
-                by_class = _by_batch(outputs.swapaxes(1, 2), slice(0, _length(own)), batches, range_of_rows)
-                part.batches.copy_outputs(by_class.swapaxes(2, 3))
-        return torch.from_numpy(outputs).mT
+                state.adam.step(own, batch.index, rates[batch.index - first_index])
+            for part in parts:
+                part.batches.copy_outputs(_by_batch(outputs.swapaxes(1, 2), slice(0, _length(own)), batches, part.rows))
+        by_row = torch.from_numpy(outputs).mT
+        add_losses(state.settings.loss, by_row, rows.y[models], rows.shares[models], train_loss[models])
 
-    def _part(
-        self, place: int, models: slice, batches: list[Batch], rows: slice, arrays: _BlockArrays, which_grad: int
+    def _load_part(
+        self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, which_grad: int
     ) -> _Part:
-        """Load some rows of each batch, and return what computes the gradients."""
-        buffers, size = self._buffers[place], (_length(models), _length(rows))
-        loaded = buffers.batches(*size, len(batches))
-        loaded.load(*(_by_batch(values, models, batches, rows) for values in (arrays.x, arrays.y, arrays.weights)))
-        return _Part(self._views_of(models, rows, which_grad), buffers.network(*size), loaded)
-
-    def _views_of(self, models: slice, rows: slice, which_grad: int = 0) -> _Views:
-        key = models.start, models.stop, rows.start, rows.stop
+        """Copy the rows `part` of each batch, and return what computes their gradients."""
+        networks, batch_rows = self._buffers[buffers]
+        loaded = batch_rows(_length(models), _length(part), len(batches))
+        loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
+        key = models.start, models.stop, part.start, part.stop
         if key not in self._views:
             state = self._state
-            self._views[key] = _Views(
+            self._views[key] = (
                 NetworkParameters(state.layout, state.flat[models]),
                 NetworkParameters(state.layout, self._grads[which_grad][models]),
-                DropoutStreams(state.dropout, models, rows) if state.dropout.needed else None,
+                DropoutStreams(state.dropout, models, part) if state.dropout.needed else None,
             )
-        return self._views[key]
+        return _Part(part, *self._views[key], networks(_length(models), _length(part)), loaded)
 
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
@@ -130,80 +125,66 @@ class NumpyStep:
 
     def _validate(self, validation: Validation, models: slice, thread: int | None) -> None:
         """Add the outputs of some models, computed in this thread, or if None in all of them."""
-        parameters = self._views_of(models, slice(0, 0)).parameters
+        parameters = NetworkParameters(self._state.layout, self._state.flat[models])
         for piece in validation.pieces(models):
-            n_models, n_rows, _ = piece.x.shape
-            x, outputs = piece.x.numpy(), np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
-            ranges = _ranges(n_rows, -(-n_rows // self._validation_rows))
+            x = piece.x.numpy()
+            outputs = np.empty((len(x), self._state.shape.n_outputs, x.shape[1]), self._dtype)
+            ranges = _ranges(x.shape[1], -(-x.shape[1] // self._validation_rows))
 
-            def compute(place: int, i: int, x: Array = x, outputs: Array = outputs, ranges: list[slice] = ranges) -> None:
-                network = self._buffers[place].network(len(x), _length(ranges[i]))
-                outputs[:, :, ranges[i]] = network.outputs(parameters, x[:, ranges[i]])
-
+            work = partial(self._write_outputs, parameters, x, outputs, ranges)
             if thread is None:
-                self._pool.run(compute, len(ranges))
+                self._pool.run(work, len(ranges))
             else:
                 for i in range(len(ranges)):
-                    compute(thread, i)
+                    work(thread, i)
             validation.add(piece, torch.from_numpy(outputs).mT)
+
+    def _write_outputs(
+        self, parameters: NetworkParameters, x: Array, outputs: Array, ranges: list[slice], buffers: int, i: int
+    ) -> None:
+        network = self._buffers[buffers].network(len(x), _length(ranges[i]))
+        outputs[:, :, ranges[i]] = network.outputs(parameters, x[:, ranges[i]])
 
     def close(self) -> None:
         """End the threads."""
         self._pool.close()
 
 
-class _BlockArrays(NamedTuple):
-    """What the steps of a block read."""
+class _Part(NamedTuple):
+    """Some rows of several batches, and what computes their gradients."""
 
-    block: Block
-    x: Array
-    y: Array
-    weights: Array
-    rates: Sequence[Tensor]
-
-
-class _Views(NamedTuple):
-    """Arrays of some models."""
-
+    rows: slice
     parameters: NetworkParameters
     gradients: NetworkParameters
     dropout: DropoutStreams | None
-
-
-class _Part(NamedTuple):
-    """Some rows of batches of some models, and what computes their gradients."""
-
-    views: _Views
     network: NetworkPass
     batches: BatchRows
 
     def compute_gradient(self, i: int) -> None:
         """Write the gradients of batch `i`."""
-        (parameters, gradients, dropout), network, batches = self
+        _, parameters, gradients, dropout, network, batches = self
         network.forward(parameters, batches.x[i], batches.outputs[i], dropout)
         batches.output_gradient(i, network.output_grad, network.output_grad_tensor)
         network.backward(parameters, gradients)
 
 
-class _Buffers:
-    """Passes and batches by their sizes, made once. One thread uses them at a time."""
+def _compute_gradient(parts: list[_Part], i: int, thread: int, part: int) -> None:  # noqa: ARG001 - see ThreadPool
+    parts[part].compute_gradient(i)
 
-    def __init__(self, state: ModelState) -> None:
-        self._state, self._dtype = state, state.flat.numpy().dtype
-        self._networks: dict[tuple[int, int], NetworkPass] = {}
-        self._batches: dict[tuple[int, int, int], BatchRows] = {}
 
-    def network(self, n_models: int, n_rows: int) -> NetworkPass:
-        key = n_models, n_rows
-        if key not in self._networks:
-            self._networks[key] = NetworkPass(self._state.shape, *key, self._dtype)
-        return self._networks[key]
+class _Buffers(NamedTuple):
+    """Passes and batches by their sizes, made once. They are used by one thread at a time."""
 
-    def batches(self, n_models: int, n_rows: int, n_batches: int) -> BatchRows:
-        key = n_models, n_rows, n_batches
-        if key not in self._batches:
-            self._batches[key] = BatchRows(self._state.shape, self._state.settings.loss, *key, self._dtype)
-        return self._batches[key]
+    network: Callable[[int, int], NetworkPass]
+    batches: Callable[[int, int, int], BatchRows]
+
+
+def _new_buffers(state: ModelState) -> _Buffers:
+    shape, loss, dtype = state.shape, state.settings.loss, state.flat.numpy().dtype
+    return _Buffers(
+        cache(lambda n_models, n_rows: NetworkPass(shape, n_models, n_rows, dtype)),
+        cache(lambda n_models, n_rows, n_batches: BatchRows(shape, loss, n_models, n_rows, n_batches, dtype)),
+    )
 
 
 def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
