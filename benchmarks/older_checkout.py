@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,18 @@ class OlderCheckout:
             stdout=subprocess.PIPE,
             text=True,
         )
-        imported = Path(self._read()["tabgnm"])
-        if not imported.is_relative_to(self.path):
+        try:
+            imported = Path(self._read()["tabgnm"])
+            if not imported.is_relative_to(self.path):
+                raise RuntimeError(f"the subprocess for {self.path} imported {imported}; expected its own tabgnm")
+        except BaseException:
             self.__exit__()
-            raise RuntimeError(f"the subprocess for {self.path} imported {imported}; expected its own tabgnm")
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # it has ended already
+            self._process.stdin.close()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:  # in the middle of an epoch, as after an error here
@@ -80,8 +85,9 @@ class OlderCheckout:
         return lambda: EpochTime(**self._ask({"sample": number}))
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, as reading finds out
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
         return self._read()
 
     def _read(self) -> dict[str, Any]:

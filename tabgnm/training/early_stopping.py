@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tabgnm.training.kernels import epoch_kernels
 from tabgnm.training.settings import FleetSettings
 
 # What a checkpoint keeps.
@@ -43,23 +42,6 @@ class EarlyStopping:
     def update(self, epoch: Tensor, flat: Tensor, train_loss: Tensor, val_loss: Tensor) -> None:
         """Look at the losses of an epoch: keep what is best, and see which models are done."""
         patience = self._settings.patience if self._validated else None
-        kernels = epoch_kernels(flat.device) if flat.dtype == torch.float32 else None
-        if kernels is not None:
-            kernels.keep_best(
-                train_loss,
-                val_loss if self._validated else None,
-                epoch,
-                self.active,
-                self.diverged,
-                self.best_loss,
-                self.best_epoch,
-                self.waited,
-                flat,
-                self.best_flat,
-                self._settings.min_delta,
-                patience,
-            )
-            return
         finite = torch.isfinite(train_loss)
         if self._validated:
             finite &= torch.isfinite(val_loss)

@@ -1,4 +1,4 @@
-"""Threads for work that comes in pieces of a millisecond, used only while they save time."""
+"""A thread pool for tasks of a millisecond, which uses its threads only while they save time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tabgnm.training.threads import torch_threads
 
 Work = Callable[[int, int], None]
 
-_MOST_CREDIT = 10  # calls; how many may be lost at once before the threads are left alone
-_PAUSE = 20  # times what was lost, so that trying again costs at most a twentieth
+_MOST_SAVED = 10  # calls; the savings that count, so that threads are given up soon when the cores become busy
+_PAUSE = 20  # times what was lost, so that trying again costs a twentieth at most
 
 
 class ThreadPool:
-    """A few threads that share work with the thread that hands it out.
+    """Threads that share tasks with the calling thread.
 
-    On a machine with other work to do, a thread may lose its core for milliseconds while others wait for it, or for the
-    interpreter lock it holds. So the pool keeps account: what a call saves is the processor time of its tasks, which
-    is what they take in one thread, minus the time until all were done. When the savings are used up, the calling
-    thread does all the work for a while, and then tries again. The tasks are the same either way.
+    If other programs use the cores, a thread may lose its own for milliseconds while the others wait for it, or for the
+    interpreter lock that it holds. So the pool measures what its threads save: the processor time of the tasks, which
+    is what they would take in one thread, minus the time until all are done. Once the threads have cost more than they
+    have saved, the calling thread does all tasks for a while, and then tries again. Results are the same either way.
 
-    Starting a call takes 20 us; `concurrent.futures` takes 50.
+    A call takes 20 us more than its tasks; with `concurrent.futures` it would be 50.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ThreadPool:
     def __init__(self, n_threads: int) -> None:
         self._n_threads = n_threads
         self._saved = 0.0
-        self._resume = 0.0  # time when to try threads again
+        self._resume = 0.0  # when to try threads again
         self._job: _Job | None = None
         self._closed = False
         self._wake: list[threading.Lock] = []
@@ -46,7 +46,7 @@ class ThreadPool:
     def run(self, work: Work, n_tasks: int) -> None:
         """Call work(thread, task) for every task, each in some thread, and return when all are done.
 
-        The calling thread has number 0. An exception is raised here after all tasks have been tried.
+        The calling thread has number 0. An exception of a task is raised here, when no thread works any more.
         """
         n_helpers = min(self._n_threads, n_tasks) - 1
         start = time.perf_counter()
@@ -54,35 +54,37 @@ class ThreadPool:
             for task in range(n_tasks):
                 work(0, task)
             return
-        self._start_threads(n_helpers)
+        if len(self._threads) < n_helpers:
+            self._start_threads(n_helpers)
         self._job = job = _Job(work, n_tasks)
         for wake in self._wake[:n_helpers]:
-            if wake.locked():  # else the thread has not even noticed the last job
+            if wake.locked():  # else the thread has not noticed the last job yet
                 wake.release()
         job.take_tasks(0)
         job.all_done.acquire()
         self._job = None  # its work may hold large arrays
         if job.errors:
             raise job.errors[0]
-        self._keep_account(sum(job.seconds), time.perf_counter() - start)
+        self._record(sum(job.seconds), time.perf_counter() - start)
 
-    def _keep_account(self, in_one_thread: float, taken: float) -> None:
-        self._saved = min(self._saved + in_one_thread - taken, _MOST_CREDIT * in_one_thread)
+    def _record(self, in_one_thread: float, taken: float) -> None:
+        self._saved = min(self._saved + in_one_thread - taken, _MOST_SAVED * in_one_thread)
         if self._saved < 0:
             self._resume = time.perf_counter() - _PAUSE * self._saved
             self._saved = 0.0
 
     def _start_threads(self, n_helpers: int) -> None:
+        flush = bool(torch.tensor(1e-40).mul(1.0) == 0)
         while len(self._threads) < n_helpers:
             wake, number = threading.Lock(), len(self._threads) + 1
             wake.acquire()
-            thread = threading.Thread(target=self._serve, args=(wake, number), name="tabgnm-step", daemon=True)
+            thread = threading.Thread(target=self._serve, args=(wake, number, flush), name="tabgnm-step", daemon=True)
             self._wake.append(wake)
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, wake: threading.Lock, number: int) -> None:
-        torch.set_flush_denormal(True)  # like the other settings here, a thread's own; the trainer has set its own
+    def _serve(self, wake: threading.Lock, number: int, flush_denormal: bool) -> None:
+        torch.set_flush_denormal(flush_denormal)  # as in the calling thread, or the bits would depend on the thread
         with torch_threads(1), torch.inference_mode(), np.errstate(all="ignore"):
             while True:
                 wake.acquire()
@@ -103,7 +105,7 @@ class ThreadPool:
 
 
 class _Job:
-    """Tasks of one call; each thread takes the next one that nobody has begun."""
+    """The tasks of one call."""
 
     def __init__(self, work: Work, n_tasks: int) -> None:
         self._work, self._n_tasks = work, n_tasks
@@ -114,6 +116,7 @@ class _Job:
         self.all_done.acquire()
 
     def take_tasks(self, thread: int) -> None:
+        """Work on the next task that no thread has begun, until there is none."""
         while (task := next(self._begun)) < self._n_tasks:
             start = time.thread_time()
             try:

@@ -27,7 +27,7 @@ class _TorchThreads:
     """torch's thread count, changed by several Python threads at once and put back when the last one is done.
 
     torch keeps one number for each Python thread and one that new threads start with, which may be one that another
-    thread has set for now. So every thread puts its own number back, to what it was before the first of them changed it.
+    thread has set for now. So every thread puts its own number back, to that from before the first of them changed it.
     """
 
     def __init__(self) -> None:

@@ -180,7 +180,8 @@ def test_steps_with_every_loss(loss: Loss, n_outputs: int) -> None:
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_steps_with_every_embedding(embedding: InputEmbedding, n_layers: int) -> None:
     body = GNMShape(embedding.n_outputs, 3, embedding.n_outputs + 20, n_layers, "silu", "kaiming")
-    state = state_for(EmbeddedShape(embedding, body), members_for(3, weight_decay=0.1), rate_factors={"embed_": 0.5})
+    factors = {"embed_": 0.5} if embedding.parameter_shapes() else {}
+    state = state_for(EmbeddedShape(embedding, body), members_for(3, weight_decay=0.1), rate_factors=factors)
     assert_steps_are_those_of_the_reference(state)
 
 
@@ -202,8 +203,8 @@ def test_steps_of_every_width_and_batch_size(shape: Shape, batch_size: int) -> N
 
 @pytest.mark.parametrize("n_models", [1, 8, 40, 150])
 def test_steps_of_few_and_many_models(n_models: int) -> None:
-    """Each number of models has its tiles."""
-    shape = GNMShape(6, 3, n_nodes=100, n_layers=3)
+    """Each number of models has its tiles. ReLU might turn rounding into another gradient in one of so many states."""
+    shape = GNMShape(6, 3, n_nodes=100, n_layers=3, activation="silu")
     assert_steps_are_those_of_the_reference(state_for(shape, members_for(n_models, dropout=0.2), batch_size=64))
     embedded = EmbeddedShape(MIXED, replace(shape, n_inputs=MIXED.n_outputs, activation="gelu"))
     assert_steps_are_those_of_the_reference(state_for(embedded, members_for(n_models), batch_size=64))
@@ -249,6 +250,7 @@ class Pieces:
         return [self]
 
     def add(self, piece: Any, outputs: Tensor) -> None:
+        assert piece is self
         self.outputs.append(outputs)
 
 

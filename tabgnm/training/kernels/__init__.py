@@ -21,12 +21,12 @@ from tabgnm.training.gpu_sharing import whole_device
 
 _log = logging.getLogger("tabgnm.training")
 
-# The losses that kernels know, with the numbers by which they know them, and the activations. All are 0 at 0: what was
-# added to align a layer has to stay 0.
-ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
-MOST_OUTPUTS = 128  # A kernel holds all outputs of some rows at once, ...
-MOST_EMBEDDED = 2048  # ... and of an embedded number the weights of its basis.
+# What the kernels can do. They know losses by numbers. Activations are 0 at 0: what was added to align a layer has to
+# stay 0.
 LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
+ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
+MOST_OUTPUTS = 128  # A kernel holds all outputs of some rows at once,
+MOST_EMBEDDED = 2048  # and all weights of an embedded number.
 
 
 @functools.cache

@@ -34,14 +34,12 @@ class OptimizerBuffers(NamedTuple):
 
 
 @triton.jit
-def adam(
-    grad, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride,
-    BETA_1: tl.constexpr, BETA_2: tl.constexpr,
-):  # fmt: skip
-    """Step the weights at `columns` of a model's row with their gradient.
+def adam(grad, columns, inside, step):
+    """Step the weights at `columns` of a model's row with their gradient; `step` says which model, where and how far.
 
     Quotient and root may be off by a unit in the last place. Exact ones take as long as reading the memory.
     """
+    model, buffers, flat_model, rates_ptr, rates_stride, beta_1, beta_2 = step
     places = model * flat_model + columns
     weight = tl.load(buffers.flat + places, mask=inside, other=0.0)
     moment = tl.load(buffers.moment + places, mask=inside, other=0.0)
@@ -51,8 +49,8 @@ def adam(
     if buffers.l1 is not None:
         l1 = tl.load(buffers.l1 + model)
         grad += tl.where(weight > 0, l1, tl.where(weight < 0, -l1, 0.0))
-    moment += (1 - BETA_1) * (grad - moment)
-    square = square * BETA_2 + (1 - BETA_2) * grad * grad
+    moment += (1 - beta_1) * (grad - moment)
+    square = square * beta_2 + (1 - beta_2) * grad * grad
     scale, offset = tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model)
     rate = tl.load(rates_ptr + 2 * rates_stride + model)
     change = moment / (tl.sqrt(square) * scale + offset)
@@ -80,7 +78,7 @@ def _adam_kernel(
     columns = first + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < last
     grad = tl.load(grad_ptr + model * flat_model + columns, mask=inside, other=0.0)
-    adam(grad, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
+    adam(grad, columns, inside, (model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2))
 
 
 def adam_step(

@@ -19,7 +19,7 @@ from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.training.kernels.elementwise import OptimizerBuffers, adam
 from tabgnm.training.kernels.layers import product, tile_side
 
-_TWO_PI = tl.constexpr(2 * math.pi)
+_TWO_PI, _TURNS_PER_RADIAN = tl.constexpr(2 * math.pi), tl.constexpr(0.5 / math.pi)
 _COLUMNS = tl.constexpr(32)  # plain columns that a program copies
 _LEVELS, _LEVEL_ROWS = tl.constexpr(32), tl.constexpr(64)  # levels that a program steps, and rows it reads at once
 # A program reads what it works on from its row of a table: what kind it is, the first column in x, the first in the
@@ -51,7 +51,7 @@ def _basis(x, k, n_basis, frequency_ptr, phase_ptr, PERIODIC: tl.constexpr):
     if PERIODIC:
         frequency = tl.load(frequency_ptr + k, mask=k < n_basis, other=0.0)
         phase = tl.load(phase_ptr + k, mask=k < n_basis, other=0.0)
-        return _cos_sin(x[:, None] * frequency[None, :] + (phase / _TWO_PI)[None, :])
+        return _cos_sin(x[:, None] * frequency[None, :] + (phase * _TURNS_PER_RADIAN)[None, :])
     else:
         basis = tl.minimum(tl.maximum(x[:, None] - k[None, :], 0.0), 1.0)
         return basis, basis
@@ -107,8 +107,7 @@ def _forward_kernel(
 
 @triton.jit
 def _step_numbers(
-    x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, n_basis, numeric_dim,
-    model, buffers, flat_model, rates_ptr, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
+    x_ptr, x_row, grad_ptr, grad_row, own_ptr, part_ptr, n_rows, n_basis, numeric_dim, step,
     PERIODIC: tl.constexpr, ROWS: tl.constexpr, BASIS: tl.constexpr, DIM: tl.constexpr,
 ):  # fmt: skip
     k, d = tl.arange(0, BASIS), tl.arange(0, DIM)
@@ -116,7 +115,6 @@ def _step_numbers(
     frequency_at, phase_at, bias_at = tl.load(part_ptr + 3), tl.load(part_ptr + 4), tl.load(part_ptr + 6)
     weight_at = tl.load(part_ptr + 5) + k[None, :] * numeric_dim + d[:, None]
     weight_inside = dim_inside[:, None] & basis_inside[None, :]
-    own_ptr = buffers.flat + model * flat_model
     weight = tl.load(own_ptr + weight_at, mask=weight_inside, other=0.0)
     # Learned numbers come first: Triton gives a thread all of them, so that sums over them are within a thread.
     by_weight, by_bias = tl.zeros((DIM, ROWS, BASIS), tl.float32), tl.zeros((DIM, ROWS), tl.float32)
@@ -134,31 +132,15 @@ def _step_numbers(
             by_angle = -sine * tl.sum(grad[:, :, None] * weight[:, None, :], axis=0)
             by_phase += by_angle
             by_frequency += by_angle * x[:, None]
-    adam(
-        tl.sum(by_weight, axis=1), weight_at, weight_inside, model, buffers, flat_model, rates_ptr, rates_stride,
-        BETA_1, BETA_2,
-    )  # fmt: skip
-    adam(
-        tl.sum(by_bias, axis=1), bias_at + d, dim_inside, model, buffers, flat_model, rates_ptr, rates_stride,
-        BETA_1, BETA_2,
-    )  # fmt: skip
+    adam(tl.sum(by_weight, axis=1), weight_at, weight_inside, step)
+    adam(tl.sum(by_bias, axis=1), bias_at + d, dim_inside, step)
     if PERIODIC:
-        adam(
-            tl.sum(by_phase, axis=0), phase_at + k, basis_inside, model, buffers, flat_model, rates_ptr, rates_stride,
-            BETA_1, BETA_2,
-        )  # fmt: skip
-        adam(
-            tl.sum(by_frequency, axis=0) * _TWO_PI, frequency_at + k, basis_inside, model, buffers, flat_model,
-            rates_ptr, rates_stride, BETA_1, BETA_2,
-        )  # fmt: skip
+        adam(tl.sum(by_phase, axis=0), phase_at + k, basis_inside, step)
+        adam(tl.sum(by_frequency, axis=0) * _TWO_PI, frequency_at + k, basis_inside, step)
 
 
 @triton.jit
-def _step_levels(
-    x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, level_dim,
-    model, buffers, flat_model, rates_ptr, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
-    LEVEL_DIM: tl.constexpr,
-):  # fmt: skip
+def _step_levels(x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, level_dim, step, LEVEL_DIM: tl.constexpr):
     level, d = tl.load(part_ptr + 4) + tl.arange(0, _LEVELS), tl.arange(0, LEVEL_DIM)
     by_level = tl.zeros((_LEVELS, LEVEL_DIM), tl.float32)
     for start in range(0, n_rows, _LEVEL_ROWS):
@@ -170,7 +152,7 @@ def _step_levels(
         by_level = product((level[:, None] == code[None, :]).to(tl.float32), grad, by_level, 3)
     columns = tl.load(part_ptr + 3) + level[:, None] * level_dim + d[None, :]
     inside = (level < tl.load(part_ptr + 5))[:, None] & (d < level_dim)[None, :]
-    adam(by_level, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
+    adam(by_level, columns, inside, step)
 
 
 @triton.jit(
@@ -187,16 +169,15 @@ def _step_kernel(
     model = tl.program_id(1).to(tl.int64)
     x_ptr += model * x_model + tl.load(part_ptr + 1)
     grad_ptr += model * grad_model + tl.load(part_ptr + 2)
+    step = model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2
     if tl.load(part_ptr) == _NUMBERS:
+        own_ptr = buffers.flat + model * flat_model
         _step_numbers(
-            x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, n_basis, numeric_dim,
-            model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2, PERIODIC, ROWS, BASIS, DIM,
+            x_ptr, x_row, grad_ptr, grad_row, own_ptr, part_ptr, n_rows, n_basis, numeric_dim, step,
+            PERIODIC, ROWS, BASIS, DIM,
         )  # fmt: skip
     else:
-        _step_levels(
-            x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, level_dim,
-            model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2, LEVEL_DIM,
-        )  # fmt: skip
+        _step_levels(x_ptr, x_row, grad_ptr, grad_row, part_ptr, n_rows, level_dim, step, LEVEL_DIM)
 
 
 class Embedding:
@@ -212,27 +193,32 @@ class Embedding:
     """
 
     def __init__(
-        self, own: InputEmbedding, buffers: OptimizerBuffers, betas: tuple[float, float], offsets: Mapping[str, int]
+        self,
+        embedding: InputEmbedding,
+        buffers: OptimizerBuffers,
+        betas: tuple[float, float],
+        offsets: Mapping[str, int],
     ) -> None:
-        self._buffers = OptimizerBuffers(*buffers[:4])  # penalties are for the body only
-        self._betas = betas
-        n_plain, n_basis, dim, periodic = own.n_plain, own.n_basis, own.numeric_dim, own.numeric == "periodic"
+        self._buffers, self._betas = OptimizerBuffers(*buffers[:4]), betas  # penalties are for the body only
+        n_plain, n_numeric, width = embedding.n_plain, embedding.n_numeric, embedding.numeric_width
+        n_basis, dim, level_dim = embedding.n_basis, embedding.numeric_dim, embedding.level_dim
+        periodic = embedding.numeric == "periodic"
         lengths = {"embed_frequency": n_basis, "embed_phase": n_basis, "embed_weight": n_basis * dim, "embed_bias": dim}
         numbers = []
-        for i in range(own.n_numeric):
+        for i in range(n_numeric):
             places = [offsets.get(name, 0) + i * length for name, length in lengths.items()]
-            numbers.append([_NUMBERS.value, n_plain + i, n_plain + i * own.numeric_width + periodic, *places])
+            numbers.append([_NUMBERS.value, n_plain + i, n_plain + i * width + periodic, *places])
         categories, levels = [], []
-        place, output = offsets.get("embed_level", 0), n_plain + own.n_numeric * own.numeric_width
-        for i, n_levels in enumerate(own.levels):
-            category = [_CATEGORY.value, own.first_category + i, output + i * own.level_dim, place]
+        place, output = offsets.get("embed_level", 0), n_plain + n_numeric * width
+        for i, n_levels in enumerate(embedding.levels):
+            category = [_CATEGORY.value, embedding.first_category + i, output + i * level_dim, place]
             categories.append(category)
             levels += [[*category, level, n_levels] for level in range(0, n_levels, _LEVELS.value)]
-            place += n_levels * own.level_dim
+            place += n_levels * level_dim
         plain = [[_PLAIN.value, first, first, n_plain - first] for first in range(0, n_plain, _COLUMNS.value)]
         self._forward_parts, self._step_parts = self._table(numbers + categories + plain), self._table(numbers + levels)
-        self._counts = n_basis, dim, own.level_dim
-        self._constants = {"PERIODIC": periodic, "LEVEL_DIM": tile_side(own.level_dim)}
+        self._counts = n_basis, dim, level_dim
+        self._constants = {"PERIODIC": periodic, "LEVEL_DIM": tile_side(level_dim)}
         # How many numbers a program holds at once decides whether they stay in registers.
         basis = tile_side(n_basis)
         self._sizes = {"ROWS": min(128, 4096 // basis), "BASIS": basis, "DIM": tile_side(dim)}
@@ -265,22 +251,16 @@ class Embedding:
 
 def self_check(device: torch.device) -> None:
     """Run the kernels once; raise if this device or this version of Triton computes something else."""
-    own = InputEmbedding(1, 1, n_basis=2, numeric_dim=1, levels=(2,), level_dim=1)
-    offsets, ones = (
-        {"embed_frequency": 0, "embed_phase": 2, "embed_weight": 4, "embed_bias": 6, "embed_level": 7},
-        9 * [1.0],
-    )
-    flat, x = torch.tensor([ones], device=device), torch.tensor([[[3.0, 0.5, 1.0]]], device=device)
-    buffers, out = (
-        OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat)),
-        torch.zeros(1, 1, 16, device=device),
-    )
-    embedding = Embedding(own, buffers, (0.5, 0.5), offsets)
-    embedding.forward(flat, x, out)
+    embedding = InputEmbedding(1, 1, n_basis=2, numeric_dim=1, levels=(2,), level_dim=1)
+    offsets = {"embed_frequency": 0, "embed_phase": 2, "embed_weight": 4, "embed_bias": 6, "embed_level": 7}
+    flat, x = torch.ones(1, 9, device=device), torch.tensor([[[3.0, 0.5, 1.0]]], device=device)
+    buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
+    out, own = torch.zeros(1, 1, 16, device=device), Embedding(embedding, buffers, (0.5, 0.5), offsets)
+    own.forward(flat, x, out)
     cosine, sine = math.cos(math.pi + 1), math.sin(math.pi + 1)
     if not torch.allclose(out[0, 0, :4], torch.tensor([3, 0.5, 2 * cosine + 1, 1], device=device)):
         raise RuntimeError("an embedding is wrong")
-    embedding.step(x, torch.ones_like(out), torch.ones(3, 1, 1, device=device))
+    own.step(x, torch.ones_like(out), torch.ones(3, 1, 1, device=device))
     expected = [-math.pi * sine, -math.pi * sine, -sine, -sine, cosine, cosine, 1, 0, 1]
     if not torch.allclose(buffers.moment[0], 0.5 * torch.tensor(expected, device=device), atol=1e-6):
         raise RuntimeError("a gradient of an embedding is wrong")

@@ -1,6 +1,6 @@
-"""GPU kernels for what happens once in an epoch: random numbers, losses, and keeping the best weights.
+"""GPU kernels for what happens once in an epoch: random numbers and losses.
 
-With torch's operations these are about seventy kernels of a microsecond or two each, as much as a dozen steps.
+With torch's operations these are dozens of kernels of a microsecond or two each, as much as several steps.
 """
 
 from __future__ import annotations
@@ -98,84 +98,12 @@ def add_losses(kind: str, setting: float, outputs: Tensor, targets: Tensor, weig
     """Add the weighted losses of the rows of each model, outputs (n, L, c), to `total` (n,)."""
     n_models, n_rows, n_outputs = outputs.shape
     columns = triton.next_power_of_2(n_outputs)
-    rows = max(1, min(triton.next_power_of_2(n_rows), 4096 // columns))
+    rows = max(1, 4096 // columns)
     _loss_kernel[(n_models,)](
         outputs, targets, weights, total, setting, n_rows, n_outputs,
         outputs.stride(0), outputs.stride(1), targets.stride(0), targets.stride(1), weights.stride(0),
         KIND=LOSS_KINDS[kind], ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
-
-
-@triton.jit
-def _is_finite(values):
-    return tl.abs(values) < float("inf")
-
-
-@triton.jit(do_not_specialize=["n_models", "min_delta", "patience"])
-def _judge_kernel(
-    train_ptr, val_ptr, epoch_ptr, active_ptr, diverged_ptr, better_ptr, best_loss_ptr, best_epoch_ptr, waited_ptr,
-    n_models, min_delta, patience, VALIDATE: tl.constexpr, PATIENCE: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    models = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = models < n_models
-    active = tl.load(active_ptr + models, mask=inside, other=0) != 0
-    diverged = tl.load(diverged_ptr + models, mask=inside, other=0) != 0
-    finite = _is_finite(tl.load(train_ptr + models, mask=inside, other=0.0))
-    if VALIDATE:
-        val = tl.load(val_ptr + models, mask=inside, other=0.0)
-        finite = finite & _is_finite(val)
-    diverged = diverged | (active & (finite == 0))
-    active = active & finite
-    better = active
-    if VALIDATE:
-        best = tl.load(best_loss_ptr + models, mask=inside, other=0.0)
-        better = active & (val < best - min_delta)
-        tl.store(best_loss_ptr + models, tl.where(better, val, best), mask=inside)
-    best_epoch = tl.load(best_epoch_ptr + models, mask=inside, other=0)
-    tl.store(best_epoch_ptr + models, tl.where(better, tl.load(epoch_ptr), best_epoch), mask=inside)
-    waited = tl.load(waited_ptr + models, mask=inside, other=0)
-    waited = tl.where(better, 0, waited + 1)
-    tl.store(waited_ptr + models, waited, mask=inside)
-    if PATIENCE:
-        active = active & (waited < patience)
-    tl.store(active_ptr + models, active.to(tl.uint8), mask=inside)
-    tl.store(diverged_ptr + models, diverged.to(tl.uint8), mask=inside)
-    tl.store(better_ptr + models, better.to(tl.uint8), mask=inside)
-
-
-@triton.jit
-def _keep_kernel(better_ptr, flat_ptr, best_ptr, n_columns, BLOCK: tl.constexpr):
-    model = tl.program_id(1).to(tl.int64)
-    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = (columns < n_columns) & (tl.load(better_ptr + model) != 0)
-    places = model * n_columns + columns
-    tl.store(best_ptr + places, tl.load(flat_ptr + places, mask=inside), mask=inside)
-
-
-def keep_best(
-    train_loss: Tensor,
-    val_loss: Tensor | None,
-    epoch: Tensor,
-    active: Tensor,
-    diverged: Tensor,
-    best_loss: Tensor,
-    best_epoch: Tensor,
-    waited: Tensor,
-    flat: Tensor,
-    best_flat: Tensor,
-    min_delta: float,
-    patience: int | None,
-) -> None:
-    """Do what `EarlyStopping.update` does once the losses are known, for M models; `flat` is (M, P)."""
-    n_models, n_columns = flat.shape
-    better = torch.empty(n_models, dtype=torch.uint8, device=flat.device)
-    block = min(_BLOCK, triton.next_power_of_2(n_models))
-    _judge_kernel[(triton.cdiv(n_models, block),)](
-        train_loss, train_loss if val_loss is None else val_loss, epoch, active.view(torch.uint8),
-        diverged.view(torch.uint8), better, best_loss, best_epoch, waited, n_models, min_delta, patience or 0,
-        VALIDATE=val_loss is not None, PATIENCE=patience is not None and val_loss is not None, BLOCK=block,
-    )  # fmt: skip
-    _keep_kernel[(triton.cdiv(n_columns, _BLOCK), n_models)](better, flat, best_flat, n_columns, BLOCK=_BLOCK)
 
 
 def self_check(device: torch.device) -> None:
@@ -189,9 +117,3 @@ def self_check(device: torch.device) -> None:
     add_losses("cross_entropy", 0.0, outputs, targets, torch.ones(1, 3, device=device), total)
     if not torch.allclose(total, 1 + 3 * torch.log(torch.full_like(total, 4.0))):
         raise RuntimeError("losses are wrong")
-    losses, counts = torch.ones(2, device=device), torch.zeros(2, dtype=torch.int64, device=device)
-    flags, best = torch.ones(2, dtype=torch.bool, device=device), torch.tensor([2.0, 0.5], device=device)
-    flat, best_flat = torch.ones(2, 3, device=device), torch.zeros(2, 3, device=device)
-    keep_best(losses, losses, counts[0].clone(), flags, ~flags, best, counts.clone(), counts, flat, best_flat, 0.0, 1)
-    if flags.tolist() != [True, False] or best_flat[:, 0].tolist() != [1, 0]:
-        raise RuntimeError("the best weights are wrong")

@@ -216,17 +216,16 @@ def _update_kernel(
         grad_places = grad_ptr + model * grad_model + rows[:, None] * grad_row + grad_column + targets[None, :]
         grad = tl.load(grad_places, mask=row_inside & target_inside, other=0.0)
         slope = product(tl.trans(source), grad, slope, PARTS)
-        bias_slope += tl.sum(grad, axis=0)
+        if first_source == 0:
+            bias_slope += tl.sum(grad, axis=0)
 
     # Weights and moments are read only now: before the product they would take registers, and with them half of the
     # programs that run at once.
     columns = weight_column + sources[:, None] * n_targets + targets[None, :]
-    inside = (sources < n_sources)[:, None] & target_inside
-    adam(slope, columns, inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
-    if first_source == 0:
-        bias_columns = weight_column + n_sources * n_targets + targets  # a bias follows its weights
-        bias_inside = targets < n_targets
-        adam(bias_slope, bias_columns, bias_inside, model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2)
+    step = model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2
+    adam(slope, columns, (sources < n_sources)[:, None] & target_inside, step)
+    if first_source == 0:  # a bias follows its weights
+        adam(bias_slope, weight_column + n_sources * n_targets + targets, targets < n_targets, step)
 
 
 def tile_side(n: int) -> int:
@@ -234,15 +233,17 @@ def tile_side(n: int) -> int:
     return max(16, int(triton.next_power_of_2(n)))
 
 
-def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int]:
-    """Rows and columns that a program computes, and how many numbers it adds up at once.
+def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int, dict[str, int]]:
+    """Rows and columns that a program computes, how many numbers it adds up at once, and options of Triton.
 
     Large tiles save work, small ones keep more multiprocessors busy.
     """
     n_programs = n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64)
     if n_programs < _FEW_PROGRAMS:
-        return 16, 32, 64
-    return 64, min(tile_side(n_columns), 32 if n_programs < _SOME_PROGRAMS else 64), 32
+        return 16, 32, 64, {}
+    if n_programs < _SOME_PROGRAMS or n_columns <= 32:
+        return 64, min(32, tile_side(n_columns)), 32, {}
+    return 64, 64, 32, {"maxnreg": 128}  # so that four programs fit on a multiprocessor
 
 
 Dropout = tuple[Tensor, Tensor, Tensor]  # stream states (M, B, nodes), thresholds and scales (M, 1, 1)
@@ -260,20 +261,20 @@ def forward_layer(
 ) -> None:
     """Compute states (n, B, t) of a layer from those before it (n, B, s), and slopes like them where asked for.
 
-    A slope is the derivative of a state by its message, dropout included. `weight` has at least s rows; those beyond,
-    and the columns beyond the nodes of dropout, were added to align it.
+    A slope is the derivative of a state by its message, dropout included. `weight` and `bias` are parts of one buffer.
+    Rows of `weight` beyond s, and columns beyond the nodes of dropout, were added to align it.
     """
     n_models, n_rows, n_targets = state.shape
     n_sources = source.shape[2]
     streams, thresholds, scales = (None, None, None) if dropout is None else dropout
     n_nodes, stream_model = (0, 0) if streams is None else (streams.shape[2], streams.stride(0))
-    rows, targets, sources = _tile(n_models, n_rows, n_targets)
+    rows, targets, sources, options = _tile(n_models, n_rows, n_targets)
     _forward_kernel[(triton.cdiv(n_targets, targets), triton.cdiv(n_rows, rows), n_models)](
         source, weight, bias, state, slope, streams, thresholds, scales,
         n_rows, n_sources, n_targets, n_nodes, source.stride(0), source.stride(1), weight.stride(0),
         state.stride(0), state.stride(1), stream_model,
         PARTS=n_parts, ACTIVATION=activation, ROWS=rows, SOURCES=min(sources, tile_side(n_sources)), TARGETS=targets,
-        num_warps=4, num_stages=3,
+        num_warps=4, num_stages=3, **options,
     )  # fmt: skip
 
 
@@ -294,13 +295,13 @@ def output_layer(
     """
     n_models, n_rows, n_outputs = kept.shape
     n_sources, n_targets = source.shape[2], weight.shape[2]
-    rows = min(64, tile_side(n_rows))
+    rows, sources = min(64, tile_side(n_rows)), 64 if n_targets <= 64 else 32
     _output_kernel[(triton.cdiv(n_rows, rows), n_models)](
         source, weight, bias, targets, shares, kept, grad, loss.setting,
         n_rows, n_sources, n_targets, n_outputs, source.stride(0), source.stride(1), weight.stride(0),
         targets.stride(0), targets.stride(1), shares.stride(0), kept.stride(0), kept.stride(1),
         grad.stride(0), grad.stride(1),
-        PARTS=n_parts, KIND=LOSS_KINDS[loss.name], ROWS=rows, SOURCES=min(64, tile_side(n_sources)),
+        PARTS=n_parts, KIND=LOSS_KINDS[loss.name], ROWS=rows, SOURCES=min(sources, tile_side(n_sources)),
         TARGETS=tile_side(n_targets), num_warps=4, num_stages=3,
     )  # fmt: skip
 
@@ -321,14 +322,14 @@ def backward_layer(
     """
     n_models, n_rows, n_targets = grad.shape
     n_sources = weight.shape[1]
-    rows, sources, targets = _tile(n_models, n_rows, n_sources)
+    rows, sources, targets, options = _tile(n_models, n_rows, n_sources)
     known = state if slope is None else slope
     strides = (0, 0) if known is None else known.stride()[:2]
     _backward_kernel[(triton.cdiv(n_sources, sources), triton.cdiv(n_rows, rows), n_models)](
         weight, grad, grad_source, state, slope, scales,
         n_rows, n_sources, n_targets, weight.stride(0), grad.stride(0), grad.stride(1), *strides,
         PARTS=n_parts, ROWS=rows, SOURCES=sources, TARGETS=min(targets, tile_side(n_targets)),
-        num_warps=4, num_stages=3 if sources < 64 else 2,
+        num_warps=4, num_stages=3 if sources < 64 else 2, **options,
     )  # fmt: skip
 
 
@@ -383,15 +384,13 @@ class Update:
 
 def self_check(device: torch.device) -> None:
     """Run the kernels once; raise if this device or this version of Triton computes something else."""
-    ones, bias, n_parts = torch.ones(1, 16, 16, device=device), torch.zeros(1, 16, device=device), PARTS["float32"]
-    state = torch.empty_like(ones)
-    forward_layer(ones, ones / 3, bias, state, n_parts, "relu")  # 1 / 3 needs all parts
-    if not torch.allclose(state, 16 * ones / 3, rtol=1e-6):
+    # Enough models for the large tiles of all kernels.
+    ones, n_parts = torch.ones(_FEW_UPDATES, 64, 64, device=device), PARTS["float32"]
+    flat, state = torch.full((_FEW_UPDATES, 65 * 64), 1 / 3, device=device), torch.empty_like(ones)  # needs all parts
+    forward_layer(ones, flat[:, : 64 * 64].view(ones.shape), flat[:, 64 * 64 :], state, n_parts, "relu")
+    if not torch.allclose(state, 65 * ones / 3, rtol=1e-6):
         raise RuntimeError("a product is wrong")
-    # Enough models for the larger tiles of the optimizer's step, and gradients that are 16 everywhere.
-    flat = torch.zeros(_FEW_UPDATES, 17 * 16, device=device)
-    moment, square, ones = flat.clone(), flat.clone(), ones.repeat(_FEW_UPDATES, 1, 1)
-    update = Update([16, 16], OptimizerBuffers(flat, moment, square), (0.5, 0.5))
-    update(ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts)
-    if not bool((moment == 8).all()):
+    buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
+    Update([64, 64], buffers, (0.5, 0.5))(ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts)
+    if not bool((buffers.moment == 32).all()):
         raise RuntimeError("a gradient is wrong")

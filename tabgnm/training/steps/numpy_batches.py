@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.nn.losses import CrossEntropy, Loss
+from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
 from tabgnm.nn.shapes import Shape
 
 Array = NDArray[Any]
@@ -21,93 +21,88 @@ class BatchRows:
     Attributes
     ----------
     x, outputs : list of arrays
-        For each batch, the columns of the table and one of ones, (columns + 1, rows), and the outputs, (c, rows).
+        For each batch, the columns of the table and one of ones, (columns + 1, rows), and the outputs, (c, rows); with
+        a first dimension for the models if there are several.
     """
 
     def __init__(
-        self, shape: Shape, loss: Loss, n_models: int, n_rows: int, n_batches: int, dtype: np.dtype[Any]
+        self, shape: Shape, loss: Loss, dtype: np.dtype[Any], n_models: int, n_rows: int, n_batches: int
     ) -> None:
+        self._loss = loss
         self._x = np.ones((n_batches, n_models, shape.n_inputs + 1, n_rows), dtype)
         self._outputs = np.empty((n_batches, n_models, shape.n_outputs, n_rows), dtype)
         self.x, self.outputs = (list(_drop_single(array)) for array in (self._x, self._outputs))
-        self._head: _Head
-        if type(loss) is CrossEntropy:  # not one derived from it, which may compute something else
-            self._head = _CrossEntropyHead(loss, self._outputs)
-        else:
-            self._head = _AnyHead(loss, self._outputs)
+        self._output_tensors = [torch.from_numpy(outputs) for outputs in self.outputs]
 
     def load(self, x: Array, y: Array, weights: Array) -> None:
-        """Copy rows (batches, n, rows, columns), their targets and weights."""
+        """Copy rows (batches, n, rows, columns), their targets, and their weights (batches, n, rows)."""
         np.copyto(self._x[:, :, :-1], x.swapaxes(2, 3))
-        self._head.load(y, weights)
+        self._load_targets(y, weights)
 
-    def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:
-        """Write the weighted gradient of the losses by the outputs of a batch, (c, rows)."""
-        self._head.gradient(batch, out, out_tensor)
+    def _load_targets(self, y: Array, weights: Array) -> None:
+        self._y = torch.from_numpy(_drop_single(y)).unbind()
+        self._weights = _drop_single(weights[:, :, None])
+
+    def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:  # noqa: ARG002 - for other losses
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
+        slopes = self._loss.gradient(self._output_tensors[batch].mT, self._y[batch])
+        np.multiply(slopes.mT.numpy(), self._weights[batch], out=out)
 
     def copy_outputs(self, out: Array) -> None:
         """Write all outputs, (batches, n, rows, c)."""
         np.copyto(out, self._outputs.swapaxes(2, 3))
 
 
-def _drop_single(array: Array) -> Array:
-    """Drop the dimension of the models, the second one, if there is one model only."""
-    return array[:, 0] if array.shape[1] == 1 else array
+class _WeightedRows(BatchRows):
+    """Rows with targets and weights as large as the outputs: broadcasting takes half a microsecond more every time."""
+
+    def __init__(self, shape: Shape, loss: Loss, dtype: np.dtype[Any], *size: int) -> None:
+        super().__init__(shape, loss, dtype, *size)
+        self._targets, self._all_weights = np.empty_like(self._outputs), np.empty_like(self._outputs)
+        self._per_batch = list(zip(_drop_single(self._targets), _drop_single(self._all_weights), strict=True))
 
 
-class _Head(Protocol):
-    """Gradients of the losses of batches."""
+class SquaredErrorRows(_WeightedRows):
+    """Rows of `SquaredError`, whose own gradient would make a step of a small network a quarter longer."""
 
-    def load(self, y: Array, weights: Array) -> None:
-        """Take over the targets (batches, n, rows, ...) and weights (batches, n, rows)."""
-        ...
+    def _load_targets(self, y: Array, weights: Array) -> None:
+        np.copyto(self._targets, y.swapaxes(2, 3))
+        np.multiply(weights[:, :, None], 2, out=self._all_weights)
 
-    def gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:
-        """Write the weighted gradient by the outputs of a batch."""
-        ...
+    def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:  # noqa: ARG002
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
+        targets, weights = self._per_batch[batch]
+        np.subtract(self.outputs[batch], targets, out=out)
+        np.multiply(out, weights, out=out)
 
 
-class _CrossEntropyHead:
-    """`CrossEntropy.gradient` takes 18 us on the small batches of the paper, as long as the rest of a step; this, 2."""
+class CrossEntropyRows(_WeightedRows):
+    """Rows of `CrossEntropy`, whose own gradient would make a step of a small network a third longer."""
 
-    def __init__(self, loss: CrossEntropy, outputs: Array) -> None:
-        self._smoothing = loss.label_smoothing
-        self._classes = np.arange(outputs.shape[2])[:, None]
-        self._targets = np.empty_like(outputs)
-        self._weights = np.empty_like(outputs)  # for each class: half a microsecond less in each step
-        self._per_batch = list(
-            zip(
-                torch.from_numpy(_drop_single(outputs)).unbind(),
-                _drop_single(self._weights),
-                _drop_single(self._targets),
-                strict=True,
-            )
-        )
+    def _load_targets(self, y: Array, weights: Array) -> None:
+        assert isinstance(self._loss, CrossEntropy)
+        smoothing, n_classes = self._loss.label_smoothing, self._targets.shape[2]
+        self._all_weights[...] = weights[:, :, None]
+        is_class = y[:, :, None] == np.arange(n_classes)[:, None]
+        np.multiply(is_class, self._all_weights, out=self._targets)
+        if smoothing:
+            self._targets *= 1 - smoothing
+            self._targets += smoothing / n_classes * self._all_weights
 
-    def load(self, y: Array, weights: Array) -> None:
-        # The one-hot targets, smoothed and weighted.
-        self._weights[...] = weights[:, :, None]
-        np.multiply(y[:, :, None] == self._classes, self._weights, out=self._targets)
-        if self._smoothing:
-            self._targets *= 1 - self._smoothing
-            self._targets += self._smoothing / len(self._classes) * self._weights
-
-    def gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:
-        outputs, weights, targets = self._per_batch[batch]
-        torch.softmax(outputs, -2, out=out_tensor)
+    def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
+        targets, weights = self._per_batch[batch]
+        torch.softmax(self._output_tensors[batch], -2, out=out_tensor)
         np.multiply(out, weights, out=out)
         np.subtract(out, targets, out=out)
 
 
-class _AnyHead:
-    def __init__(self, loss: Loss, outputs: Array) -> None:
-        self._loss = loss
-        self._outputs = torch.from_numpy(_drop_single(outputs)).mT.unbind()
+def batch_rows_class(loss: Loss) -> type[BatchRows]:
+    """Return the class for rows of this loss; losses derived from one of ours may compute something else."""
+    own: dict[type, type[BatchRows]] = {SquaredError: SquaredErrorRows, CrossEntropy: CrossEntropyRows}
+    return own.get(type(loss), BatchRows)
 
-    def load(self, y: Array, weights: Array) -> None:
-        self._y = torch.from_numpy(_drop_single(y)).unbind()
-        self._weights = _drop_single(weights[:, :, None])
 
-    def gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:  # noqa: ARG002 - part of the protocol
-        slopes = self._loss.gradient(self._outputs[batch], self._y[batch])
-        np.multiply(slopes.mT.numpy(), self._weights[batch], out=out)
+def _drop_single(array: Array) -> Array:
+    """Drop the dimension of the models, the second one, if there is one model only."""
+    return array[:, 0] if array.shape[1] == 1 else array

@@ -25,7 +25,7 @@ class EmbeddingPass:
     Arrays have no dimension for the models if there is one model only, here "(n,)".
     """
 
-    def __init__(self, embedding: InputEmbedding, n_models: int, n_rows: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, embedding: InputEmbedding, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         self._embedding = embedding
         n = () if n_models == 1 else (n_models,)
         n_numeric, n_basis, n_categories = embedding.n_numeric, embedding.n_basis, len(embedding.levels)

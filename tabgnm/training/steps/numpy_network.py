@@ -1,12 +1,12 @@
 """Message passing of a few models in NumPy, forward and backward, in buffers that are used again.
 
-Calling an operation of torch costs several microseconds, one of NumPy less than one; a step of a small network is a
-dozen of them. Two things keep them few and short. In the flat buffer the bias of a layer stands right below its
-weights, so that the two are one matrix, and with a node that is always 1 one product serves both, forward and backward.
-And rows are the last dimension, (nodes, rows): loops then run along the rows of a table, which are many, and not along
-the outputs, which are few.
+A step of a small network is a dozen operations of a microsecond each, so that the calls themselves count: those of
+NumPy cost less than those of torch, and two things keep them few. In the flat buffer the bias of a layer follows its
+weights, so that both are one matrix, and with a node that is always 1 one product serves both, forward and backward.
+And rows are the last dimension, (nodes, rows): inner loops run along the rows, which are many, instead of the outputs,
+which are few.
 
-All arrays are (n, nodes, rows) for n models, and (nodes, rows) for a single one: fewer dimensions are faster.
+Arrays are (n, nodes, rows) for n models, and (nodes, rows) for a single one, because fewer dimensions are faster.
 """
 
 from __future__ import annotations
@@ -44,14 +44,8 @@ def drop_single(array: Array) -> Array:
 class NetworkParameters:
     """Views of the parameters of some models, or of their gradients, in rows (n, P) of a flat buffer.
 
-    Attributes
-    ----------
-    matrices : list of arrays
-        Weights of each layer with the bias as the last row, (sources + 1, targets).
-    transposed, without_bias : list of arrays
-        Views of them.
-    embedding : dict from str to array
-        The parameters of the embedding by name.
+    `matrices` are the weights of each layer with the bias as the last row, (sources + 1, targets); `transposed` and
+    `without_bias` are views of them; `embedding` are the parameters of the embedding by name.
     """
 
     def __init__(self, layout: FlatLayout, flat: Tensor) -> None:
@@ -63,9 +57,10 @@ class NetworkParameters:
             self.matrices.append(drop_single(matrix.numpy()))
         self.transposed = [matrix.swapaxes(-2, -1) for matrix in self.matrices]
         self.without_bias = [matrix[..., :-1, :] for matrix in self.matrices]
-        names = {} if layout.shape.embedding is None else layout.shape.embedding.parameter_shapes()
-        views = layout.views(flat)
-        self.embedding = {name: drop_single(views[name].numpy()) for name in names}
+        self.embedding: dict[str, Array] = {}
+        if layout.shape.embedding is not None:
+            views, names = layout.views(flat), layout.shape.embedding.parameter_shapes()
+            self.embedding = {name: drop_single(views[name].numpy()) for name in names}
 
 
 class DropoutStreams:
@@ -89,16 +84,10 @@ class DropoutStreams:
 class NetworkPass:
     """Forward and backward pass of `n_models` models with `n_rows` rows each, and their buffers.
 
-    Parameters
-    ----------
-    shape : Shape
-        With any activation, with or without embedding; `clamp_inputs` is the only variant.
-    n_models, n_rows : int
-    dtype : numpy.dtype
-        That of the parameters.
+    The shape may have any activation and an embedding; `clamp_inputs` is the only variant it may have.
     """
 
-    def __init__(self, shape: Shape, n_models: int, n_rows: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         def empty(n_nodes: int) -> Array:
             return drop_single(np.empty((n_models, n_nodes, n_rows), dtype))
 
@@ -126,7 +115,7 @@ class NetworkPass:
         self._activated = list(self._state_tensors)
         self._embedding: EmbeddingPass | None = None
         if shape.embedding is not None:
-            self._embedding = EmbeddingPass(shape.embedding, n_models, n_rows, dtype)
+            self._embedding = EmbeddingPass(shape.embedding, dtype, n_models, n_rows)
             self._embedded, self._embedded_grad = empty(body.n_inputs + 1), empty(body.n_inputs)
             self._embedded[..., -1, :] = 1
         # For two matrices, the method takes half a microsecond less than `np.matmul`.
@@ -175,7 +164,12 @@ class NetworkPass:
             grad = self._grads[layer - 1]
             if self._dropout is not None:
                 np.multiply(grad, self._factors[layer - 1], out=grad)
-            self._activation_backward(layer - 1)
+            grad_tensor, state = self._grad_tensors[layer - 1], self._state_tensors[layer - 1]
+            if self._is_relu:
+                _relu_backward(grad_tensor, state, 0, grad_input=grad_tensor)  # dropped nodes are 0, too
+            else:
+                message, activated = self._message_tensors[layer - 1], self._activated[layer - 1]
+                grad_tensor.copy_(self._activation.backward(grad_tensor, message, activated))
         product(self._inputs, self._transposed_grads[0], gradients.matrices[0])
         if self._embedding is not None:
             product(parameters.without_bias[0], grad, self._embedded_grad)
@@ -183,10 +177,3 @@ class NetworkPass:
                 for source_grad in self._source_grads:
                     self._embedded_grad += source_grad[..., : self._n_clamped, :]
             self._embedding.backward(parameters.embedding, self._embedded_grad, gradients.embedding)
-
-    def _activation_backward(self, layer: int) -> None:
-        grad = self._grad_tensors[layer]
-        if self._is_relu:
-            _relu_backward(grad, self._state_tensors[layer], 0, grad_input=grad)  # a dropped node is 0, too
-        else:
-            grad.copy_(self._activation.backward(grad, self._message_tensors[layer], self._activated[layer]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -13,28 +13,32 @@ from torch import Tensor
 
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
-from tabgnm.training.steps.numpy_batches import BatchRows
+from tabgnm.training.steps.numpy_batches import BatchRows, batch_rows_class
 from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, body_of
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
-_CACHE_BYTES = 2**22  # of what a group of models works on; larger groups gain little, and divide less evenly
-# Multiply-adds of a forward pass: of a group, below which a thread of its own does not pay; of a model, from which on
-# it pays to split its rows.
+_GROUP_BYTES = 2**22  # memory of a group of models; larger groups are hardly faster, and harder to divide evenly
+# Multiply-adds of a forward pass: fewest of a group that is worth a thread, fewest of a model that is worth splitting.
 _GROUP_WORK = 1_000_000
 _SPLIT_WORK = 4_000_000
-_PART_ROWS = 16  # fewest rows of a part
+_PART_ROWS = 32  # fewest rows of a part
 _VALIDATION_NUMBERS = 2**16  # of the widest layer at a time
+
+_Views = tuple[NetworkParameters, NetworkParameters, DropoutStreams | None]  # parameters, gradients, streams
 
 
 class NumpyStep:
-    """Steps of networks without message-passing variants (but `clamp_inputs`) on a CPU.
+    """Training step for CPUs, chosen for networks without gates and without variants other than `clamp_inputs`.
 
-    It exists because it is several times faster than `TorchStep` for small networks, see `numpy_network`, and uses
-    several cores better for all of them. Each thread takes a group of models through all steps of a block, so that
-    their weights and moments stay in the cache of its core. Models that are left over when all threads have equally
-    many are trained one after the other, with the rows of each batch split among the threads. The division depends on
-    sizes only, not on which thread is faster; so the result is always the same.
+    It is several times faster than `TorchStep` for small networks, see `numpy_network`, and uses several cores:
+
+    - Models are divided into groups. A thread takes a group through all steps of a block before it takes the next one,
+      so that weights and moments stay in the cache of its core.
+    - Models left over when all threads have the same number are trained one after the other, with the rows of each
+      batch split among the threads.
+
+    The division depends on sizes and `n_threads` only, so the same call always gives the same bits.
     """
 
     n_math_threads = 1
@@ -49,49 +53,49 @@ class NumpyStep:
     def __init__(self, state: ModelState) -> None:
         state.dropout.allocate(rows_last=True)
         self._state = state
-        self._dtype = state.flat.numpy().dtype
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
-        self._buffers = [_new_buffers(state) for _ in range(state.n_threads)]  # of each thread, or of each part
-        # Each part of a batch has a gradient of its own; that of the first part is the one that Adam reads.
-        n_more = state.n_threads - 1 if self._split_models else 0
-        self._grads = [state.grad, *(torch.empty_like(state.grad) for _ in range(n_more))]
-        self._views: dict[tuple[int, ...], tuple[NetworkParameters, NetworkParameters, DropoutStreams | None]] = {}
+        # Buffers by their sizes, for each thread, or for each part of the rows.
+        dtype, loss, threads = state.flat.numpy().dtype, state.settings.loss, range(state.n_threads)
+        self._networks = [cache(partial(NetworkPass, state.shape, dtype)) for _ in threads]
+        self._batches = [cache(partial(batch_rows_class(loss), state.shape, loss, dtype)) for _ in threads]
+        # The first part of a split batch writes its gradient where Adam reads it, the others into these.
+        n_more = _n_parts(state.batch_size, state.n_threads) - 1 if self._split_models else 0
+        self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
+        self._views: dict[tuple[int, ...], _Views] = {}
         widest = max(max(size) for size in state.shape.parameter_shapes().values())
         self._validation_rows = max(state.batch_size, _VALIDATION_NUMBERS // widest)
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
-        with np.errstate(all="ignore"):  # a model that diverges is noticed at the end of the epoch
-            self._pool.run(
-                lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), n_tasks=len(groups)
-            )
+        with np.errstate(all="ignore"):  # the trainer notices models that diverge
+            self._pool.run(lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), len(groups))
             for model in self._split_models:
-                self._train(model, range(self._state.n_threads), block, rows, train_loss)
+                self._train(model, range(1 + len(self._part_grads)), block, rows, train_loss)
 
     def _train(self, models: slice, buffers: Sequence[int], block: Block, rows: BlockRows, train_loss: Tensor) -> None:
-        """Take some models through all steps; with several `buffers`, the rows of a batch are split among threads."""
+        """Take some models through all steps; with several `buffers`, the rows of batches are split among threads."""
         models = slice(models.start, min(models.stop, block.n_models))
         if models.start >= models.stop:
             return
         state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
-        # By class first, as passes have them. Rows beyond a model's own are not written, and count nothing.
-        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), self._dtype)
+        # Rows after a model's last batch are not written; their share is 0.
+        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), state.flat.numpy().dtype)
         for own, batches in _runs(block, models):
-            n_parts = max(1, min(len(buffers), batches[0].n_rows // _PART_ROWS))
+            n_parts = _n_parts(batches[0].n_rows, len(buffers))
+            grad, *other_grads = grads = [state.grad[own], *self._part_grads[: n_parts - 1]]
             parts = [
-                self._load_part(buffers[i], rows, own, batches, part_rows, i)
+                self._load_part(buffers[i], rows, own, batches, part_rows, grads[i])
                 for i, part_rows in enumerate(_ranges(batches[0].n_rows, n_parts))
             ]
-            grad, *other_grads = (grads[own].numpy() for grads in self._grads[:n_parts])
             for i, batch in enumerate(batches):
                 if n_parts == 1:
                     parts[0].compute_gradient(i)
                 else:
                     self._pool.run(partial(_compute_gradient, parts, i), n_parts)
                     for other in other_grads:
-                        np.add(grad, other, out=grad)
+                        grad += other
                 state.adam.step(own, batch.index, rates[batch.index - first_index])
             for part in parts:
                 part.batches.copy_outputs(_by_batch(outputs.swapaxes(1, 2), slice(0, _length(own)), batches, part.rows))
@@ -99,51 +103,41 @@ class NumpyStep:
         add_losses(state.settings.loss, by_row, rows.y[models], rows.shares[models], train_loss[models])
 
     def _load_part(
-        self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, which_grad: int
+        self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, grad: Tensor
     ) -> _Part:
         """Copy the rows `part` of each batch, and return what computes their gradients."""
-        networks, batch_rows = self._buffers[buffers]
-        loaded = batch_rows(_length(models), _length(part), len(batches))
+        size = _length(models), _length(part)
+        loaded = self._batches[buffers](*size, len(batches))
         loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
-        key = models.start, models.stop, part.start, part.stop
+        return _Part(part, *self._views_of(models, part, grad), self._networks[buffers](*size), loaded)
+
+    def _views_of(self, models: slice, rows: slice, grad: Tensor) -> _Views:
+        key = models.start, models.stop, rows.start, rows.stop, grad.data_ptr()
         if key not in self._views:
             state = self._state
             self._views[key] = (
                 NetworkParameters(state.layout, state.flat[models]),
-                NetworkParameters(state.layout, self._grads[which_grad][models]),
-                DropoutStreams(state.dropout, models, part) if state.dropout.needed else None,
+                NetworkParameters(state.layout, grad),
+                DropoutStreams(state.dropout, models, rows) if state.dropout.needed else None,
             )
-        return _Part(part, *self._views[key], networks(_length(models), _length(part)), loaded)
+        return self._views[key]
 
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
-        groups = self._groups
-        with np.errstate(all="ignore"):
-            self._pool.run(lambda thread, i: self._validate(validation, groups[i], thread), len(groups))
-            for model in self._split_models:
-                self._validate(validation, model, None)
-
-    def _validate(self, validation: Validation, models: slice, thread: int | None) -> None:
-        """Add the outputs of some models, computed in this thread, or if None in all of them."""
-        parameters = NetworkParameters(self._state.layout, self._state.flat[models])
-        for piece in validation.pieces(models):
-            x = piece.x.numpy()
-            outputs = np.empty((len(x), self._state.shape.n_outputs, x.shape[1]), self._dtype)
-            ranges = _ranges(x.shape[1], -(-x.shape[1] // self._validation_rows))
-
-            work = partial(self._write_outputs, parameters, x, outputs, ranges)
-            if thread is None:
-                self._pool.run(work, len(ranges))
-            else:
-                for i in range(len(ranges)):
-                    work(thread, i)
+        n_models, groups = len(self._state.flat), [*self._groups, *self._split_models]
+        for piece in validation.pieces(slice(0, n_models)):
+            n_rows = piece.x.shape[1]
+            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._state.flat.numpy().dtype)
+            tasks = list(itertools.product(groups, _ranges(n_rows, -(-n_rows // self._validation_rows))))
+            with np.errstate(all="ignore"):
+                self._pool.run(partial(self._write_outputs, piece.x.numpy(), outputs, tasks), len(tasks))
             validation.add(piece, torch.from_numpy(outputs).mT)
 
-    def _write_outputs(
-        self, parameters: NetworkParameters, x: Array, outputs: Array, ranges: list[slice], buffers: int, i: int
-    ) -> None:
-        network = self._buffers[buffers].network(len(x), _length(ranges[i]))
-        outputs[:, :, ranges[i]] = network.outputs(parameters, x[:, ranges[i]])
+    def _write_outputs(self, x: Array, out: Array, tasks: list[tuple[slice, slice]], thread: int, task: int) -> None:
+        models, rows = tasks[task]
+        parameters, *_ = self._views_of(models, slice(0, 0), self._state.grad[models])
+        network = self._networks[thread](_length(models), _length(rows))
+        out[models, :, rows] = network.outputs(parameters, x[models, rows])
 
     def close(self) -> None:
         """End the threads."""
@@ -172,33 +166,18 @@ def _compute_gradient(parts: list[_Part], i: int, thread: int, part: int) -> Non
     parts[part].compute_gradient(i)
 
 
-class _Buffers(NamedTuple):
-    """Passes and batches by their sizes, made once. They are used by one thread at a time."""
-
-    network: Callable[[int, int], NetworkPass]
-    batches: Callable[[int, int, int], BatchRows]
-
-
-def _new_buffers(state: ModelState) -> _Buffers:
-    shape, loss, dtype = state.shape, state.settings.loss, state.flat.numpy().dtype
-    return _Buffers(
-        cache(lambda n_models, n_rows: NetworkPass(shape, n_models, n_rows, dtype)),
-        cache(lambda n_models, n_rows, n_batches: BatchRows(shape, loss, n_models, n_rows, n_batches, dtype)),
-    )
-
-
 def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
     """Return groups of models that a thread trains together, and models whose rows are split among the threads."""
     n_models, n_threads, shape = len(state.flat), state.n_threads, state.shape
     work = state.batch_size * shape.n_effective_parameters()
     n_split = 0
     if n_threads > 1 and work >= _SPLIT_WORK:
-        left_over, n_parts = n_models % n_threads, min(n_threads, state.batch_size // _PART_ROWS)
-        # With n parts a model takes about 4 / (3 n) of its time; all of them have to be faster than one more round.
+        left_over, n_parts = n_models % n_threads, _n_parts(state.batch_size, n_threads)
+        # With n parts a model takes about 4 / (3 n) of its time; together they have to be faster than one more round.
         n_split = left_over if 4 * left_over < 3 * n_parts else 0
     n_grouped = n_models - n_split
     n_numbers = 4 * state.layout.n_flat + 2 * state.batch_size * shape.activations_per_row
-    n_groups = -(-n_grouped // max(1, _CACHE_BYTES // (n_numbers * state.flat.element_size())))
+    n_groups = -(-n_grouped // max(1, _GROUP_BYTES // (n_numbers * state.flat.element_size())))
     n_busy = min(n_threads, n_grouped * work // _GROUP_WORK)
     if n_busy > 1:
         n_groups = -(-n_groups // n_busy) * n_busy  # equally many for each thread
@@ -207,7 +186,7 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
 
 
 def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
-    """Yield consecutive batches with equally many rows and the same of these models, until none takes part."""
+    """Yield runs of batches with the same number of rows and the same of these models taking part."""
 
     def key(batch: Batch) -> tuple[int, int]:
         return batch.n_rows, min(models.stop, batch.n_models)
@@ -215,6 +194,11 @@ def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
     for (_, stop), batches in itertools.groupby(block.batches, key):
         if stop > models.start:
             yield slice(models.start, stop), list(batches)
+
+
+def _n_parts(n_rows: int, n_threads: int) -> int:
+    """Return into how many parts the rows of a batch are split."""
+    return max(1, min(n_threads, n_rows // _PART_ROWS))
 
 
 def _by_batch(values: Array, models: slice, batches: list[Batch], rows: slice) -> Array:
@@ -225,7 +209,7 @@ def _by_batch(values: Array, models: slice, batches: list[Batch], rows: slice) -
 
 
 def _ranges(n: int, n_ranges: int) -> list[slice]:
-    """Cut range(n) into ranges as equal as they can be."""
+    """Divide range(n) into ranges of about the same length."""
     ends = [n * i // n_ranges for i in range(n_ranges + 1)] if n else []
     return [slice(first, end) for first, end in itertools.pairwise(ends)]
 
