@@ -162,7 +162,7 @@ def test_torch_gets_its_share_of_the_cores_in_every_worker(monkeypatch: pytest.M
     monkeypatch.setattr(engines, "run_unit", lambda *_, **__: seen.append(torch.get_num_threads()))
     before = torch.get_num_threads()
     try:
-        engines._worker(small_plan(1).units[0], Engine(n_jobs=8), 0)
+        engines._worker(small_plan(1).units[:1], Engine(n_jobs=8), 0)
     finally:
         torch.set_num_threads(before)
     assert seen == [1]
@@ -172,9 +172,10 @@ def test_workers_take_the_gpus_of_a_machine_in_turn(monkeypatch: pytest.MonkeyPa
     seen = []
     monkeypatch.setattr(engines, "run_unit", lambda *_, device, **__: seen.append(device))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(engines, "torch_device", lambda _: torch.device("cpu"))  # this machine need not have any
     for number in range(3):
-        engines._worker(small_plan(1).units[0], Engine(threads=torch.get_num_threads()), number)
-    engines._worker(small_plan(1).units[0], Engine(device="cpu", threads=torch.get_num_threads()), 0)
+        engines._worker(small_plan(1).units[:1], Engine(threads=torch.get_num_threads()), number)
+    engines._worker(small_plan(1).units[:1], Engine(device="cpu", threads=torch.get_num_threads()), 0)
     assert seen == ["cuda:0", "cuda:1", "cuda:0", "cpu"]
 
 

@@ -145,9 +145,9 @@ class Models:
 def divided(*, split: bool = True) -> Iterator[None]:
     """Let several threads share even the smallest networks: their rows, or groups of models."""
     with (
-        patch.object(numpy_step, "_SPLIT_WORK", 0 if split else 10**12),
+        patch.object(numpy_step, "_SMALLEST_SPLIT", 0 if split else 10**12),
         patch.object(numpy_step, "_PART_ROWS", 2),
-        patch.object(numpy_step, "_GROUP_WORK", 1),
+        patch.object(numpy_step, "_SMALLEST_GROUP", 1),
         patch.object(numpy_step, "_VALIDATION_NUMBERS", 1),
     ):
         yield

@@ -18,10 +18,11 @@ from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkPa
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
-_GROUP_BYTES = 2**22  # memory of a group of models; larger groups are hardly faster, and harder to divide evenly
-# Multiply-adds of a forward pass: fewest of a group that is worth a thread, fewest of a model that is worth splitting.
-_GROUP_WORK = 1_000_000
-_SPLIT_WORK = 4_000_000
+# Multiply-adds of a forward pass: fewest and most of a group, and fewest of a model that is worth splitting. The longer
+# an operation takes, the less the threads wait for the interpreter lock between operations: with 40 networks of 100
+# nodes, groups of 2 make two threads as slow as one. Groups that are too large are harder to divide evenly.
+_SMALLEST_GROUP, _LARGEST_GROUP = 1_000_000, 40_000_000
+_SMALLEST_SPLIT = 4_000_000
 _PART_ROWS = 32  # fewest rows of a part
 _VALIDATION_NUMBERS = 2**16  # of the widest layer at a time
 
@@ -168,17 +169,16 @@ def _compute_gradient(parts: list[_Part], i: int, thread: int, part: int) -> Non
 
 def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
     """Return groups of models that a thread trains together, and models whose rows are split among the threads."""
-    n_models, n_threads, shape = len(state.flat), state.n_threads, state.shape
-    work = state.batch_size * shape.n_effective_parameters()
+    n_models, n_threads = len(state.flat), state.n_threads
+    work = state.batch_size * state.shape.n_effective_parameters()
     n_split = 0
-    if n_threads > 1 and work >= _SPLIT_WORK:
+    if n_threads > 1 and work >= _SMALLEST_SPLIT:
         left_over, n_parts = n_models % n_threads, _n_parts(state.batch_size, n_threads)
         # With n parts a model takes about 4 / (3 n) of its time; together they have to be faster than one more round.
         n_split = left_over if 4 * left_over < 3 * n_parts else 0
     n_grouped = n_models - n_split
-    n_numbers = 4 * state.layout.n_flat + 2 * state.batch_size * shape.activations_per_row
-    n_groups = -(-n_grouped // max(1, _GROUP_BYTES // (n_numbers * state.flat.element_size())))
-    n_busy = min(n_threads, n_grouped * work // _GROUP_WORK)
+    n_groups = -(-n_grouped // max(1, _LARGEST_GROUP // work))
+    n_busy = min(n_threads, n_grouped * work // _SMALLEST_GROUP)
     if n_busy > 1:
         n_groups = -(-n_groups // n_busy) * n_busy  # equally many for each thread
     groups = _ranges(n_grouped, min(n_groups, n_grouped))
