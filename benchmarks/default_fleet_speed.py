@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import ceilings, default_networks, our_fleet
 from benchmarks.default_networks import BATCH_SIZE, DROPOUT, TABLES
-from benchmarks.fleet_speed import JAX, OURS, has_jax, like
+from benchmarks.fleet_speed import JAX, OURS, SHARDED, has_jax, like
 from benchmarks.older_checkout import FleetTask, OlderCheckout
 from benchmarks.timing import EpochTime, Options, duration, epoch_sampler, median_epoch_times, print_table, ratio
 
@@ -52,7 +52,8 @@ def _cell(
     def add_jax(name: str, precision: str, dropout: float = 0.0) -> None:
         from benchmarks.jax_fleet import JaxFleet
 
-        fleet = JaxFleet(shape, data, n_models, device, precision, BATCH_SIZE, dropout=dropout)
+        sharded = name == SHARDED
+        fleet = JaxFleet(shape, data, n_models, device, precision, BATCH_SIZE, dropout=dropout, sharded=sharded)
         samplers[name] = epoch_sampler(fleet.train, options)
         compile_seconds[name] = fleet.compile_seconds
 
@@ -65,7 +66,8 @@ def _cell(
         add_ours(f"ours, {WITH_DROPOUT}", OURS[device]["ours"], DROPOUT)
     if has_jax(device):
         for name, precision in JAX[device].items():
-            add_jax(name, precision)
+            if n_models > 1 or name != SHARDED:
+                add_jax(name, precision)
         if with_dropout:
             add_jax(f"JAX, {WITH_DROPOUT}", JAX[device]["JAX"], DROPOUT)
     if device == "cpu":

@@ -15,7 +15,8 @@ SIZES = ((50, 2), (100, 3), (300, 3))  # (n, K)
 FLEETS = {"cpu": (1, 40), "cuda": (1, 160)}
 # TF32 is what JAX multiplies in by default on a GPU, so there both are measured in it too, and compared like with like.
 OURS = {"cpu": {"ours": "float32"}, "cuda": {"ours": "float32", "ours, tf32": "tf32"}}
-JAX = {"cpu": {"JAX": "highest"}, "cuda": {"JAX": "highest", "JAX, tf32": "default"}}
+SHARDED = "JAX (sharded)"  # a part of the models on each core; for fleets
+JAX = {"cpu": {"JAX": "highest", SHARDED: "highest"}, "cuda": {"JAX": "highest", "JAX, tf32": "default"}}
 OTHERS = {"cpu": ["authors", "scikit-learn"], "cuda": ["authors"]}
 
 
@@ -43,7 +44,9 @@ def _cell(data: Rows, n_models: int, n_nodes: int, n_layers: int, options: Optio
     for name, precision in JAX[device].items() if has_jax(device) else ():
         from benchmarks.jax_fleet import JaxFleet
 
-        fleet = JaxFleet(shape, data, n_models, device, precision)
+        if name == SHARDED and n_models == 1:
+            continue
+        fleet = JaxFleet(shape, data, n_models, device, precision, sharded=name == SHARDED)
         fleets[name] = epoch_sampler(fleet.train, options)
         compile_seconds[name] = fleet.compile_seconds
     singles["authors"] = lambda: seconds_per_epoch(
@@ -81,7 +84,7 @@ def has_jax(device: str) -> bool:
 
 def _print(n_models: int, cells: list[dict[str, Any]], device: str) -> None:
     def line(label: str, name: str, key: str, write: Callable[[float | None], str]) -> list[str]:
-        return [label, *(write(cell[key][name]) if name in cell[key] else "not installed" for cell in cells)]
+        return [label, *(write(cell[key][name]) if name in cell[key] else "-" for cell in cells)]
 
     ours, competitors = list(OURS[device]), [*OTHERS[device], *JAX[device]]
     rows = [line(name, name, "seconds_per_model_and_epoch", duration) for name in ours + competitors]

@@ -2,8 +2,8 @@
 
 Meant as the strongest competitor there is for this work. It has the compact weights of `tabgnm.nn`, so no arithmetic is
 wasted; the state is donated, so the update happens in place; a fleet's epoch is one compiled program, so Python costs
-nothing; and it never waits for a result until the last epoch is under way. On a CPU the models are divided between as
-many JAX devices as there are cores, each of which trains its own without waiting for the others.
+nothing; and it never waits for a result until the last epoch is under way. On a CPU the models can also be divided
+between as many JAX devices as there are cores (`sharded`), each of which trains its own without waiting for the others.
 """
 
 from __future__ import annotations
@@ -78,10 +78,12 @@ class JaxFleet:
         batch_size: int = 64,
         learning_rate: float = 1e-3,
         dropout: float = 0.0,
+        *,
+        sharded: bool = False,
     ) -> None:
         self.shape, self.n_models, self.precision, self.batch_size = shape, n_models, precision, batch_size
         self.dropout = dropout
-        available = jax_devices(device)
+        available = jax_devices(device) if sharded else jax_devices(device)[:1]
         per_device = math.ceil(n_models / len(available))
         devices = available[: math.ceil(n_models / per_device)]
         # Devices get equally many. What is added to 25 models on 2 cores costs nothing: one of them has 13 anyway.

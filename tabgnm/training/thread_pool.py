@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -41,7 +39,6 @@ class ThreadPool:
         self._saved = 0.0
         self._resume = 0.0  # when to try threads again
         self._job: _Job | None = None
-        self._cores: _Cores | None = None
         self._closed = False
         self._wake: list[threading.Lock] = []
         self._threads: list[threading.Thread] = []
@@ -59,15 +56,12 @@ class ThreadPool:
             return
         if len(self._threads) < n_helpers:
             self._start_threads(n_helpers)
-        if self._cores is None:
-            self._cores = _Cores(self._threads)
         self._job = job = _Job(work, n_tasks)
-        with self._cores:
-            for wake in self._wake[:n_helpers]:
-                if wake.locked():  # else the thread has not noticed the last job yet
-                    wake.release()
-            job.take_tasks(0)
-            job.all_done.acquire()
+        for wake in self._wake[:n_helpers]:
+            if wake.locked():  # else the thread has not noticed the last job yet
+                wake.release()
+        job.take_tasks(0)
+        job.all_done.acquire()
         self._job = None  # its work may hold large arrays
         if job.errors:
             raise job.errors[0]
@@ -77,7 +71,7 @@ class ThreadPool:
         self._saved = min(self._saved + in_one_thread - taken, _MOST_SAVED * in_one_thread)
         if self._saved < 0:
             self._resume = time.perf_counter() - _PAUSE * self._saved
-            self._saved, self._cores = 0.0, None
+            self._saved = 0.0
 
     def _start_threads(self, n_helpers: int) -> None:
         flush = bool(torch.tensor(1e-40).mul(1.0) == 0)
@@ -108,35 +102,6 @@ class ThreadPool:
             if wake.locked():
                 wake.release()
             thread.join()
-
-
-class _Cores:
-    """Keeps the calling thread on its core during a call, and the others away from it, where the system allows that.
-
-    Threads that wake each other every few microseconds often end up on one core, and stay there: Linux takes them to be
-    better off close together. A default network is trained a third faster on two cores with this.
-    """
-
-    def __init__(self, threads: list[threading.Thread]) -> None:
-        self._own: set[int] = set()
-        if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) == 1:
-            return
-        try:
-            fields = Path("/proc/thread-self/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return
-        self._all, self._own = os.sched_getaffinity(0), {int(fields[36])}  # field 39 of proc(5), "processor"
-        for thread in threads:
-            assert thread.native_id is not None
-            os.sched_setaffinity(thread.native_id, self._all - self._own)
-
-    def __enter__(self) -> None:
-        if self._own:
-            os.sched_setaffinity(0, self._own)
-
-    def __exit__(self, *error: object) -> None:
-        if self._own:
-            os.sched_setaffinity(0, self._all)
 
 
 class _Job:
