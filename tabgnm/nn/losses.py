@@ -7,7 +7,6 @@ sums the cross-entropy over the rows where this takes the mean), and binary cros
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -179,22 +178,6 @@ class Pinball:
         _check_continuous(self.name, n_outputs, targets)
 
 
-def _short_rows(outputs: Tensor) -> bool:
-    """Whether torch's softmax is slow: on a CPU it works through rows of a few classes one by one."""
-    return outputs.device.type == "cpu" and outputs.shape[-1] <= 8
-
-
-def _powers(outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(o - largest o of the row), and that largest."""
-    largest = outputs.amax(dim=-1, keepdim=True)
-    return torch.exp(outputs - largest), largest
-
-
-def _sum_of_classes(powers: Tensor) -> Tensor:
-    """Sum over a few classes: a column at a time, which is faster than a sum for each row."""
-    return functools.reduce(torch.add, powers.unbind(dim=-1))
-
-
 @dataclass(frozen=True)
 class CrossEntropy:
     """Softmax cross-entropy with class numbers as targets, and optional label smoothing."""
@@ -213,23 +196,15 @@ class CrossEntropy:
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each row."""
-        if not self.label_smoothing and _short_rows(outputs):
-            powers, largest = _powers(outputs)
-            log_sum = torch.log(_sum_of_classes(powers))
-            return log_sum - (outputs.gather(-1, targets.unsqueeze(-1)) - largest).squeeze(-1)
-        log_probabilities = torch.log_softmax(outputs, dim=-1)
-        loss = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        if self.label_smoothing:
-            loss = torch.lerp(loss, -log_probabilities.mean(dim=-1), self.label_smoothing)
-        return loss
+        # Classes before rows: along the last dimension torch's softmax is slow on a CPU, where it has few of them.
+        by_class = outputs.reshape(-1, *outputs.shape[-2:]).mT
+        rows = targets.reshape(-1, targets.shape[-1])
+        loss = F.cross_entropy(by_class, rows, reduction="none", label_smoothing=self.label_smoothing)
+        return loss.reshape(targets.shape)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Derivative of each row's loss by its outputs."""
-        if _short_rows(outputs):
-            gradient, _ = _powers(outputs)
-            gradient.div_(_sum_of_classes(gradient).unsqueeze(-1))
-        else:
-            gradient = torch.softmax(outputs, dim=-1)
+        gradient = torch.softmax(outputs.mT, dim=-2).mT
         smooth = self.label_smoothing
         # softmax minus the (smoothed) one-hot target
         gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
