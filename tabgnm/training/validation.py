@@ -103,10 +103,12 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
     weighted = per_row * weights
-    if weighted.device.type == "cpu":  # where looking costs less than masking
-        sums = weighted.numpy().sum(axis=-1)
-        if np.isfinite(sums).all():
-            total += torch.from_numpy(sums)
-            return
-    # 0 x infinity is NaN: rows without weight must not be looked at.
-    total += torch.where(weights > 0, weighted, 0.0).sum(dim=-1)
+    # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
+    if weighted.device.type != "cpu":
+        total += torch.where(weights > 0, weighted, 0.0).sum(dim=-1)
+        return
+    values = weighted.contiguous().numpy()  # NumPy costs less, and looking at the sum costs less than masking the rows
+    sums = values.sum(axis=-1)
+    if not np.isfinite(sums).all():
+        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # in the same order, so with the same rounding
+    total += torch.from_numpy(sums)

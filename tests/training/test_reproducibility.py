@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from tabgnm.nn.losses import SquaredError
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member
+from tabgnm.training.validation import add_losses
 from tests.training.examples import (
     BASE,
     SHAPES,
@@ -60,3 +62,14 @@ def test_any_integer_is_a_seed(seed: int) -> None:
 def test_numpys_integers_are_seeds_as_pythons_are(kind: type) -> None:
     how = settings_for(max_epochs=1)
     assert_same(train(BASE, [Member(seed=kind(7))], how)[0], train(BASE, [Member(seed=7)], how)[0])
+
+
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -1e30, 7.0])
+def test_what_rows_without_weight_hold_does_not_change_a_loss_by_a_bit(garbage: float) -> None:
+    outputs, y = torch.randn(3, 1000, 1), torch.randn(3, 1000, 1)
+    weights = torch.rand(3, 1000) * (torch.rand(3, 1000) > 0.3)
+    totals = []
+    for value in (0.0, garbage):
+        totals.append(torch.zeros(3))
+        add_losses(SquaredError(), torch.where(weights.unsqueeze(-1) > 0, outputs, value), y, weights, totals[-1])
+    assert torch.equal(*totals)
