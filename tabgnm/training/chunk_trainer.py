@@ -67,7 +67,7 @@ class ChunkTrainer:
         self._n_requested = 0  # epochs whose losses were requested
         self._pending: list[tuple[range, Callable[[], Fetched]]] = []
         self._trained = np.ones(len(self.alive), dtype=bool)  # which models go on, as far as is known
-        self._told_to_stop = False
+        self._told_to_stop = self._interrupted_by_callback = False
 
     def run(self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None]) -> None:
         """Train to the end, or until an interruption is requested.
@@ -78,9 +78,6 @@ class ChunkTrainer:
         with nullcontext() if on_gpu else _math_threads(loop):
             try:
                 self._run_epochs(loop, snapshot, when_set_up, on_gpu=on_gpu)
-            except KeyboardInterrupt:  # raised by a callback, after an epoch that was recorded
-                self._interruption.request()
-                self._receive(loop, tell=False)
             finally:
                 loop.step.close()
         self._put_away(loop, list(range(len(self.alive))))
@@ -109,14 +106,14 @@ class ChunkTrainer:
                 when_set_up()
             n_epochs += 1
             save, is_last = self.saver.wants(n_epochs), n_epochs == self.settings.max_epochs
-            is_due = n_epochs - self._n_requested >= between
-            is_due = is_due or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
+            may_drop = n_epochs % between == 0  # not by the clock: which models are together may change rounding
+            is_due = may_drop or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
             if not (is_due or save or is_last or self._interruption.requested):
                 continue
             last_request = time.monotonic()
             self._request(loop, n_epochs)
             n_active = self._receive(loop, everything=wait_for_each or save or is_last)
-            if 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
+            if may_drop and 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
                 n_active = self._receive(loop)  # What is still pending is about the models that are there now.
                 if n_active:
                     self._drop_finished(loop)
@@ -133,7 +130,7 @@ class ChunkTrainer:
         self._pending.append((epochs, loop.records.request(epochs)))
         self._n_requested = n_epochs
 
-    def _receive(self, loop: EpochLoop, *, everything: bool = True, tell: bool = True) -> int:
+    def _receive(self, loop: EpochLoop, *, everything: bool = True) -> int:
         """Record and report what was requested, all of it or all but the last; return how many models go on."""
         while len(self._pending) > (0 if everything else 1):
             epochs, wait = self._pending.pop(0)
@@ -141,12 +138,18 @@ class ChunkTrainer:
             before = self._trained
             after = self._record(numbers, before.nonzero()[0].tolist(), validated=loop.validation is not None)
             self._trained = after[-1]
-            if not tell:
-                continue
             # All epochs are recorded by now: the weights are those after the last one, even if a callback stops
             # training at the first.
             for epoch, trained, own in zip(epochs, [before, *after[:-1]], numbers, strict=True):
-                if self.hooks and trained.any() and any(self._report(epoch, trained, own, loop)):
+                if self._interrupted_by_callback or not (self.hooks and trained.any()):
+                    continue
+                try:
+                    stop = any(self._report(epoch, trained, own, loop))
+                except KeyboardInterrupt:  # of a callback: ends training as Ctrl-C does, after recorded epochs
+                    self._interrupted_by_callback = True
+                    self._interruption.request()
+                    continue
+                if stop:
                     self._told_to_stop = True
                     loop.stopping.active.fill_(False)
         return 0 if self._told_to_stop else int(self._trained.sum())

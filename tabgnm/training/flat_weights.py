@@ -95,15 +95,16 @@ class FlatLayout:
             view, how, n = views[name], self.shape.draws()[name], math.prod(self.sizes[name])
             keys = torch.from_numpy(counter_random.keys(own_seeds, counter_random.INITIAL_WEIGHTS, position)).to(device)
             if how.kind == "normal":
-                view.copy_(counter_random.normal(keys, n, device).mul_(how.scale).view(view.shape))
+                scales = [how.scale] * len(seeds)
+                if name == "embed_frequency":
+                    scales = [how.scale if scale is None else scale for scale in frequency_scales] or scales
+                drawn = counter_random.normal(keys, n, device)
+                view.copy_(drawn.mul_(drawn.new_tensor(scales).unsqueeze(1)).view(view.shape))
             elif how.kind == "uniform":
                 numbers = counter_random.uniform(keys, n, device).mul_(2 * how.scale).sub_(how.scale)
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)
-        for model, scale in enumerate(frequency_scales):
-            if scale is not None and self.shape.embedding is not None and "embed_frequency" in views:
-                views["embed_frequency"][model].mul_(scale / self.shape.embedding.frequency_scale)
         for model, start in enumerate(starts):
             for name, value in (start or {}).items():
                 views[name][model].copy_(value)

@@ -212,6 +212,11 @@ def test_models_with_different_frequency_scales_share_a_fleet() -> None:
     layout = FlatLayout(PERIODIC)
     first = layout.views(layout.first_weights([7, 7], CPU, torch.float64, (), [None, 0.6]))["embed_frequency"]
     torch.testing.assert_close(first[1], first[0] * 2)  # the shape's own is 0.3
+    own = FlatLayout(with_frequency_scale(PERIODIC, 0.7))
+    for dtype in (torch.float32, torch.float64):  # draws are a model's own to the bit
+        alone = own.views(own.first_weights([7], CPU, dtype))["embed_frequency"]
+        within = layout.views(layout.first_weights([3, 7], CPU, dtype, (), [None, 0.7]))["embed_frequency"]
+        assert torch.equal(within[1], alone[0])
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])

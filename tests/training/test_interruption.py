@@ -11,6 +11,7 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy
 from tabgnm.training import Callback, Fleet, FleetPlan, Job, Member, TrainedModel
+from tabgnm.training.epoch_loop import EpochLoop
 from tests.training.examples import BASE, settings_for, table_for
 
 
@@ -111,3 +112,18 @@ def test_a_callback_need_not_be_derived_from_ours() -> None:
 
     fleet = Fleet(BASE, [Member()], settings_for(max_epochs=2))
     assert fleet.fit(table_for(CrossEntropy()), callbacks=[Duck()]).models[0].history.n_epochs == 2  # type: ignore[list-item]
+
+
+def test_a_second_ctrl_c_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It raises KeyboardInterrupt wherever training is, which must reach the caller."""
+    run_epoch = EpochLoop.run_epoch
+
+    def twice(self: EpochLoop) -> None:
+        run_epoch(self)
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(EpochLoop, "run_epoch", twice)
+    with pytest.raises(KeyboardInterrupt):
+        Fleet(BASE, [Member()], settings_for(max_epochs=50)).fit(table_for(CrossEntropy()))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

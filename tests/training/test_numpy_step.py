@@ -314,7 +314,7 @@ def test_threads_that_save_no_time_are_left_alone_for_a_while() -> None:
 
     def work(thread: int, task: int) -> None:  # noqa: ARG001 - what work takes
         threads.append(thread)
-        time.sleep(0.002)  # takes time, but no processor: as if another program had the core
+        time.sleep(0.05)  # takes time, but no processor: as if another program had the core
 
     pool.run(work, 2)
     assert set(threads) == {0, 1}

@@ -152,7 +152,21 @@ def test_scores_after_long_training_in_float32_have_the_same_distribution() -> N
     for metric in ("train_loss", "val_loss", "val_metric"):
         one, other = (np.array([getattr(m.history, metric)[-1] for m in models]) for models in (together, alone))
         assert ks_2samp(one, other).pvalue > 0.01
-        assert abs(one.mean() - other.mean()) < 3 * one.std() / len(members) ** 0.5
+        assert abs(one.mean() - other.mean()) < 4.5 * one.std() / len(members) ** 0.5
+
+
+def test_when_a_diverged_model_is_dropped_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropping one changes which models are trained together, and so how the others are rounded."""
+    shape = GNMShape(20, 1, n_nodes=200, n_layers=3)  # so large that the rows of one of two models are split
+    members = [Member(seed=i, learning_rate=1e30 if i == 0 else 1e-3) for i in range(3)]
+    table = table_for(SquaredError(), 400, shape=shape)
+    how = settings_for(SquaredError(), max_epochs=12, batch_size=256, precision="float32", n_threads=2)
+    results = []
+    for seconds in (0.0, 1000.0):
+        monkeypatch.setattr("tabgnm.training.chunk_trainer._SECONDS_BETWEEN_REQUESTS", seconds)
+        results.append(train(shape, members, how, table))
+    assert results[0][0].history.status == "diverged"
+    assert_all_same(*results)
 
 
 def test_models_that_stop_early_leave_the_others_as_they_would_be() -> None:

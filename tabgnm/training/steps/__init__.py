@@ -2,8 +2,8 @@
 
 There are three implementations of one small protocol, and `choose_step` is the one place that chooses:
 
-- `NumpyStep` on a CPU, for networks without message-passing variants, with or without embeddings;
-- `CudaStep` on a GPU with Triton, for the same networks;
+- `NumpyStep` on a CPU, for networks without message-passing variants but `clamp_inputs`, with or without embeddings;
+- `CudaStep` on a GPU with Triton, for networks without message-passing variants, with or without embeddings;
 - `TorchStep` for everything else.
 
 All compute what `tabgnm.nn.message_passing.forward` and `backward` define; the tests compare them.
