@@ -66,6 +66,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
+# --no-deps: XGBoost would bring a package for GPUs, and CatBoost two for pictures.
 $(VENV)/.installed-bench: requirements-bench.lock $(VENV)/.installed
-	$(PIP_INSTALL) --constraint requirements.lock -r requirements-bench.lock
+	$(PIP_INSTALL) --no-deps --constraint requirements.lock -r requirements-bench.lock
 	@touch $@

@@ -6,6 +6,8 @@ versions it chose. Two things are changed on the way, so that one file serves ma
 - torch stays at the version below, without the suffix of a build (``+cpu``, ``+cu130``), which would tie
   the file to one index. An installed build of that version satisfies the pin, so pip never swaps it;
 - what torch itself brings for a GPU is left out: torch pins it exactly, and the CPU build does without.
+
+The benchmarks do without what XGBoost brings for a GPU and CatBoost for pictures, so these are left out too.
 """
 
 import json
@@ -17,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
 GPU_PACKAGES = re.compile(r"(nvidia|cuda)-.*|triton")
+CATBOOST_PICTURES = ("graphviz", "plotly")
 
 HEADER = """\
 # {title}
@@ -47,7 +50,7 @@ def main() -> None:
     write(lock, "Everything that `make test` and `make demo` install.", base)
     # The first file constrains the second, so that both can be installed together.
     both = resolved(".[plot,dev,bench]", "--constraint", str(lock))
-    extra = {name: version for name, version in both.items() if name not in base}
+    extra = {name: version for name, version in both.items() if name not in (*base, *CATBOOST_PICTURES)}
     write(ROOT / "requirements-bench.lock", "What `make bench` installs on top of requirements.lock.", extra)
 
 

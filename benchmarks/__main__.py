@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -23,15 +24,21 @@ BENCHMARKS = {
     "estimators": "benchmarks.estimator_speed",
     "neighbour": "benchmarks.busy_neighbour",
     "search": "benchmarks.search_speed",
-    "accuracy": "benchmarks.default_accuracy",
     "paper-grid": "benchmarks.paper_grid",
 }
+# Commands with options of their own, which are not part of a run of all benchmarks.
+COMMANDS = {"accuracy": "benchmarks.accuracy", "standings": "benchmarks.standings"}
 GROUPS = {"fleet": ("fleet-paper", "fleet-default")}
 
 
 def main() -> None:
+    if sys.argv[1:] and sys.argv[1] in COMMANDS:
+        importlib.import_module(COMMANDS[sys.argv[1]]).main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure speed against competitors in the same run."
+        prog="python -m benchmarks",
+        description="Measure speed against competitors in the same run.",
+        epilog=f"{' and '.join(COMMANDS)} have options of their own: python -m benchmarks accuracy --help",
     )
     known = [*GROUPS, *BENCHMARKS]
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all if none is given")
@@ -46,6 +53,8 @@ def main() -> None:
     arguments = parser.parse_args()
     names = arguments.names or list(BENCHMARKS)
     for name in names:
+        if name in COMMANDS:
+            parser.error(f"{name} has options of its own and cannot be combined: python -m benchmarks {name} --help")
         if name not in known:
             parser.error(f"there is no benchmark {name!r}; use {', '.join(known)}")
     if arguments.device == "cuda" and not torch.cuda.is_available():

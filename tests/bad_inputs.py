@@ -107,7 +107,7 @@ def numbers(x: Any = X, y: Any = T, **changed: Any) -> Any:
 
 
 def labels(y: Any, x: Any = X, **changed: Any) -> Any:
-    return mlp(max_epochs=40, learning_rate=0.05, validation_fraction=0, **changed).fit(x, y).predict(x)
+    return mlp(max_epochs=40, learning_rate=0.05, n_folds=0, **changed).fit(x, y).predict(x)
 
 
 @functools.cache
@@ -580,7 +580,7 @@ PREDICTING = [
     Row("a gap that is new in numbers", lambda: fitted_frame().predict_proba(F.assign(size=np.nan)), holds(valid)),
     Row("a gap that is new in dates", lambda: fitted_frame().predict_proba(F.assign(when=pd.NaT)), holds(valid)),
     Row("a gap that is new in booleans", lambda: fitted_frame().predict_proba(F.assign(flag=None)), holds(valid)),
-    Row("return_std of one member", lambda: mlpr(n_members=1).fit(X, T).predict(X, return_std=True), error(ValueError, "return_std=True", "n_members>=2")),
+    Row("return_std of one member", lambda: mlpr(n_candidates=1, n_folds=1).fit(X, T).predict(X, return_std=True), error(ValueError, "return_std=True", "n_members>=2")),
     Row("score with one label for all rows", lambda: fitted().score(X, Y[:1]), error(ValueError, "[48, 1]")),
     Row("score with labels of another type", lambda: fitted().score(X, Y.astype(str)), error(ValueError, "strings such as", "numbers such as", "same type as in fit")),
     Row("importance with labels of another type", lambda: fitted().permutation_importance(X, Y.astype(str)), error(ValueError, "strings such as", "same type as in fit")),
@@ -622,9 +622,9 @@ GOING_ON = [
     Row("warm_start with renamed columns", lambda: mlp(warm_start=True).fit(F, Y).fit(F.rename(columns={"size": "sise"}), Y), error(ValueError, "sise")),
     Row("warm_start with new labels", lambda: mlp(warm_start=True).fit(X, Y).fit(X, Y + 1), error(ValueError, "not there before: 2")),
     Row("warm_start with another width", lambda: mlp(warm_start=True).fit(X, Y).set_params(hidden=(9,)).fit(X, Y), error(ValueError, "hidden=(9,) was (8,)", "warm_start=False")),
-    Row("warm_start with more members", lambda: mlp(warm_start=True).fit(X, Y).set_params(n_members=3).fit(X, Y), error(ValueError, "n_members=3 was 2", "set it back")),
+    Row("warm_start with more members", lambda: mlp(warm_start=True).fit(X, Y).set_params(n_candidates=1, n_folds=3).fit(X, Y), error(ValueError, "n_candidates=1, n_folds=3 was 2", "set it back")),
     Row("warm_start with another scaling", lambda: mlp(warm_start=True).fit(X, Y).set_params(scaling="none").fit(X, Y), error(ValueError, "scaling='none' was 'quantile'")),
-    Row("a new fit may change all that", lambda: mlp().fit(X, 1 - Y).set_params(n_members=2).fit(X, Y).predict_proba(X), same(clean)),
+    Row("a new fit may change all that", lambda: mlp().fit(X, 1 - Y).set_params(n_candidates=1, n_folds=2).fit(X, Y).predict_proba(X), same(clean)),
 ]  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """The competitors that the benchmarks measure compute what they claim to."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,8 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command_line
-from benchmarks import ceilings, default_networks, gnm_vs_mlp, synthetic
+from benchmarks import accuracy, ceilings, default_networks, gnm_vs_mlp, standings, synthetic
+from benchmarks.accuracy_models import OURS, EarlyStopped, ModelSettings
 from benchmarks.authors_loop import AuthorsGNM, authors_mlp, seconds_per_epoch
 from benchmarks.forward_cost import literal_forward
 from benchmarks.older_checkout import FleetTask, OlderCheckout
@@ -153,7 +156,9 @@ def test_the_default_networks_are_those_of_the_estimators(table: str) -> None:
     data = default_networks.rows(table, quick=True)
     frame = {f"number {i}": data.x[:, i].numpy() for i in range(n_numeric)}
     frame |= {f"category {i}": [f"{code:g}" for code in data.x[:, n_numeric + i]] for i in range(len(levels))}
-    model = GNMClassifier(n_members=1, max_epochs=1, random_state=0).fit(pd.DataFrame(frame), data.y.numpy())
+    model = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, random_state=0).fit(
+        pd.DataFrame(frame), data.y.numpy()
+    )
     ours, theirs = default_networks.network(table), model.members_[0].shape
     # With two classes an estimator has one output, and its categories have a level for what is unknown.
     assert replace(theirs.body, n_outputs=2) == ours.body
@@ -222,3 +227,137 @@ def test_another_checkout_is_measured_in_a_process_of_its_own() -> None:
 def test_another_checkout_needs_a_checkout(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no tabgnm/__init__\.py"):
         OlderCheckout(tmp_path)
+
+
+def quick_accuracy(path: Path, models: str, *more: str) -> list[dict[str, Any]]:
+    accuracy.main(["--quick", "--sets", "noisy_moons", "--models", models, "--output", str(path), *more])
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_accuracy_of_every_effort_and_of_a_peer_is_measured(tmp_path: Path) -> None:
+    models = [*OURS, "hist_gradient_boosting"]
+    path = tmp_path / "accuracy.jsonl"
+    accuracy.main(["--quick", "--models", ",".join(models), "--output", str(path)])
+    results = standings.read_results([path])
+    assert set(results) == {(slug, model) for slug in ("noisy_moons", "diabetes") for model in models}
+    for (slug, _), result in results.items():
+        assert result["folds"] == len(result["fold_m1"]) == len(result["seconds"]) == 1
+        assert ("log_loss" in result) == (slug == "noisy_moons")
+
+
+def test_accuracy_continues_what_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fits = tmp_path / "accuracy.jsonl", []
+    fit_fold = accuracy.fit_fold
+
+    def counted(table: Any, model: str, fold: int, options: Any) -> dict[str, float]:
+        fits.append((model, fold))
+        return fit_fold(table, model, fold, options)
+
+    monkeypatch.setattr(accuracy, "fit_fold", counted)
+    (first,) = quick_accuracy(path, "sklearn_mlp", "--folds", "1")
+    longer = quick_accuracy(path, "sklearn_mlp,hist_gradient_boosting", "--folds", "2")
+    assert quick_accuracy(path, "sklearn_mlp", "--folds", "1") == longer
+    assert fits == [
+        ("sklearn_mlp", 0),
+        ("sklearn_mlp", 1),
+        ("hist_gradient_boosting", 0),
+        ("hist_gradient_boosting", 1),
+    ]
+    assert [result["folds"] for result in longer] == [2, 2]
+    assert longer[0]["fold_m1"][0] == first["fold_m1"][0]
+    assert longer[0]["commit"] == first["commit"]
+    with pytest.raises(SystemExit, match="seed=0"):
+        quick_accuracy(path, "sklearn_mlp", "--seed", "1")
+
+
+def test_accuracy_begins_no_fit_after_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    accuracy.main(["--quick", "--models", "sklearn_mlp", "--time-limit", "-1", "--output", str(tmp_path / "a.jsonl")])
+    assert "run again to continue" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_kill_while_results_are_written_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "accuracy.jsonl"
+    old = {"slug": "wine", "model": "tabgnm", "fold_m1": [1.0]}
+    accuracy.store(path, old)
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            accuracy.store(path, old | {"fold_m1": [1.0, 2.0]})
+    assert list(standings.read_results([path]).values()) == [old]
+
+
+def test_a_peer_that_is_not_installed_is_left_out_and_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accuracy, "is_installed", lambda model: model not in ("realmlp", "tabm"))
+    assert accuracy.options_of(["--models", "realmlp,tabm,sklearn_mlp"]).models == ["sklearn_mlp"]
+    assert capsys.readouterr().out == "Left out: realmlp, tabm; to include them, install pytabkit\n"
+
+
+def test_tables_of_a_folder_keep_missing_categories_and_leave_out_excluded_columns(tmp_path: Path) -> None:
+    entry = {
+        "file": "a.csv",
+        "task": "classification",
+        "target": "y",
+        "categorical": ["c"],
+        "exclude_columns": ["leak"],
+    }
+    (tmp_path / "datasets.json").write_text(json.dumps({"a": entry}))
+    (tmp_path / "a.csv").write_text("c,n,leak,y\n1,0.5,1,no\n,1.5,2,yes\n2,,3,no\n")
+    (table,) = accuracy.tables_of_folder(tmp_path, wanted=[])
+    assert list(table.x) == ["c", "n"]
+    assert list(table.x["c"].cat.categories) == ["1", "2"] and table.x["c"].isna().tolist() == [False, True, False]
+    assert table.y.tolist() == [0, 1, 0]
+
+
+def test_boosted_trees_ignore_validation_rows_of_classes_that_they_do_not_train_on() -> None:
+    class Recorded:
+        def fit(self, x: pd.DataFrame, y: np.ndarray, eval_set: list[Any]) -> None:
+            self.y, ((_, self.y_validation),) = y, eval_set
+
+    x, y = pd.DataFrame({"a": range(20)}), np.array([*range(10), *range(10, 20)]) % 19
+    model = EarlyStopped(Recorded(), ModelSettings("classification", seed=0)).fit(x, y)
+    assert set(model.model.y) == set(range(len(model.classes_)))
+    assert set(model.model.y_validation) <= set(model.model.y)
+
+
+def test_standings_are_those_computed_by_hand() -> None:
+    def result(
+        slug: str, model: str, task: str, folds: list[float], log_loss: list[float] | None = None
+    ) -> tuple[tuple[str, str], dict[str, Any]]:
+        return (slug, model), {"slug": slug, "model": model, "task": task, "fold_m1": folds, "log_loss": log_loss}
+
+    results = dict(
+        [
+            result("a", "tabgnm", "classification", [90.0, 80.0], [0.3, 0.5]),
+            result("a", "lightgbm", "classification", [95.0, 85.0, 0.0], [0.2, 0.7, 9.0]),
+            result("a", "tabm", "classification", [80.0, 90.0]),
+            result("b", "tabgnm", "regression", [1.0]),
+            result("b", "lightgbm", "regression", [4.0, 100.0]),
+            result("c", "lightgbm", "regression", [1.0]),  # none of ours
+        ]
+    )
+    found = standings.compare(results)
+    assert found.models == ["tabgnm", "lightgbm", "tabm"]
+    assert found.n_folds == {"a": 2, "b": 1}
+    assert found.errors == {"a": {"tabgnm": 15, "lightgbm": 10, "tabm": 15}, "b": {"tabgnm": 1, "lightgbm": 4}}
+    assert found.ranks == {"tabgnm": [2.5, 1], "lightgbm": [1, 2], "tabm": [2.5]}
+    assert found.gaps["tabgnm"] == pytest.approx([1 / 3, 0]) and found.gaps["lightgbm"] == [0, 0.75]
+    assert {pair: str(wins) for pair, wins in found.wins.items()} == {
+        ("tabgnm", "lightgbm"): "1 of 2",
+        ("tabgnm", "tabm"): "0.5 of 1",
+    }
+    log_loss = standings.compare_log_loss(results, found)
+    assert {pair: str(wins) for pair, wins in log_loss.items()} == {("tabgnm", "lightgbm"): "1 of 1"}
+
+
+def test_standings_name_the_line_that_is_not_a_result(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"slug": "wine", "model": "tabgnm", "fold_m1": [1.0]}\n{"slug": "wi')
+    with pytest.raises(ValueError, match="line 2 is not a result"):
+        standings.read_results([path])

@@ -37,7 +37,7 @@ from tabgnm import MLPRegressor
 from tabgnm.cli import main
 
 try:
-    MLPRegressor(hidden=(4,), n_members=1, max_epochs=2, learning_rate=1e30).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    MLPRegressor(hidden=(4,), n_candidates=1, n_folds=1, max_epochs=2, learning_rate=1e30).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
 except ValueError as error:
     assert "diverged" in str(error)
 sys.argv = ["tabgnm", "--version"]

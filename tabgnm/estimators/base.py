@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import fitting, importance, prediction, preparing
+from tabgnm.estimators import importance, pack, prediction, preparing
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
-from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, PreparedFit
+from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
-from tabgnm.estimators.parameters import AUTO_EMBEDDED_COLUMNS, NETWORK_ONLY, TrainingParameters
+from tabgnm.estimators.pack import TrainedPack
+from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
-from tabgnm.table import RawTable, TableSettings, match_columns, read_table
-from tabgnm.table.settings import NUMERIC_EMBEDDINGS, check_choice, checked_kinds
-from tabgnm.training import Fleet, History, Member, TrainedModel
+from tabgnm.table import RawTable, match_columns, read_table
+from tabgnm.training import History, TrainedModel
 from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
@@ -41,23 +42,27 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    fitted_ : FittedNetworks
-        Encoder, targets and weights: all that predictions need.
+    fitted_ : FittedPack
+        Encoders, targets and weights: all that predictions need.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : array of str
         Names of the columns seen during `fit`. Defined only if the table had names.
     """
 
-    fitted_: FittedNetworks
+    fitted_: FittedPack
     n_features_in_: int
     feature_names_in_: Array
     _n_calls: int  # of fit and partial_fit since training began
+    _oof_values: Array | None  # out-of-fold predictions
     _fixed: dict[str, Any]  # parameters that cannot change while training continues, as they were at its start
 
     # Implemented by the network and by the kind of target
 
-    def _network_shape(self, n_inputs: int, n_outputs: int) -> GNMShape | MLPShape:
+    def _network_shape(
+        self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int
+    ) -> GNMShape | MLPShape:
+        """Return the network of a candidate; `n_auto` is its width where nothing else says so."""
         raise NotImplementedError
 
     def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
@@ -82,8 +87,12 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _check_y(self, y: Any, name: str) -> Array:
         raise NotImplementedError
 
-    def _reduce(self, outputs: Tensor) -> list[Array]:
-        """Combine the outputs of the members, (members, rows, c), to arrays with one entry per row."""
+    def _reduce(self, outputs: list[Tensor]) -> list[Array]:
+        """Combine the outputs of each group, (networks, rows, c), to arrays with one entry per row."""
+        raise NotImplementedError
+
+    def _as_predicted(self, combined: Array) -> Any:
+        """Return combined out-of-fold predictions (rows, outputs) in the form of predictions."""
         raise NotImplementedError
 
     def _check_scored(self, y: Array) -> None:
@@ -96,7 +105,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     # Fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> Self:
         """Fit to a table.
 
         Ctrl-C finishes the current epoch, keeps the best weights so far and raises KeyboardInterrupt. The estimator is
@@ -112,20 +123,25 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (rows,), default=None
             Weight of each row. Rows with weight 0 are ignored.
         X_val, y_val : table and targets, default=None
-            Validation rows for all members, instead of `validation_fraction` of X. They are used for nothing else, and
-            all have the same weight, whatever the sample and class weights.
+            Validation rows for all networks, instead of folds of X. They are used for nothing else, and all have the
+            same weight, whatever the sample and class weights.
+        groups : array-like of shape (rows,), default=None
+            Rows with the same label are in the same fold.
 
         Returns
         -------
         self
         """
+        began = time.monotonic()
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
-        return self._train(self._prepare(X, y, sample_weight, X_val, y_val, previous=previous))
+        return self._train(self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous), began)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """Continue training for one epoch on these rows."""
+        began = time.monotonic()
         previous = getattr(self, "fitted_", None)
-        return self._train(self._prepare(X, y, sample_weight, previous=previous, classes=classes, one_epoch=True))
+        prepared = self._prepare(X, y, sample_weight, previous=previous, classes=classes, one_epoch=True)
+        return self._train(prepared, began)
 
     def _prepare(
         self,
@@ -134,17 +150,18 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         X_val: Any = None,
         y_val: Any = None,
+        groups: Any = None,
         *,
-        previous: FittedNetworks | None = None,
+        previous: FittedPack | None = None,
         classes: Any = None,
         one_epoch: bool = False,
         shared: EncodedTables | None = None,
     ) -> PreparedFit:
-        """Turn a table and targets into the members of a fleet.
+        """Turn a table and targets into candidates that are ready to train.
 
         Parameters
         ----------
-        previous : FittedNetworks or None, default=None
+        previous : FittedPack or None, default=None
             Continue training from these networks.
         classes : array-like, default=None
             All labels that may occur, for `partial_fit`.
@@ -162,88 +179,41 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
                 X,
                 y,
                 sample_weight,
+                groups,
                 X_val,
                 y_val,
                 previous=previous,
                 classes=classes,
                 one_epoch=one_epoch,
-                shared=shared,
             )
-        rows = shared.rows[key]
-        settings = self._fleet_settings(
-            rows.targets.loss, len(rows.members[0].train), validated=rows.validated, one_epoch=one_epoch
-        )
-        if previous is None:
-            shape = fitting.full_shape(rows.encoder, self._network_shape, rows.targets.n_outputs)
-        else:
-            shape = previous.shape
-        # Each call of partial_fit shuffles the rows in a different order.
         n_calls = getattr(self, "_n_calls", 0) if previous else 0
-        members = [
-            Member(
-                train=own.train,
-                val=own.val,
-                seed=int(seed) + 1_000_003 * n_calls,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                dropout=self.dropout,
-                l1=self.l1,
-                l2=self.l2,
-                l0=self.l0,
-                sample_weight=rows.weights,
-                start=previous.member(position) if previous else None,
-            )
-            for position, (seed, own) in enumerate(zip(rows.seeds, rows.members, strict=True))
-        ]
-        return PreparedFit(rows, shape, settings, members, previous)
+        return preparing.prepare_candidates(
+            self, shared.rows[key], shared, previous=previous, one_epoch=one_epoch, n_calls=n_calls
+        )
 
-    def _train(self, prepared: PreparedFit) -> Self:
-        fleet = Fleet(prepared.shape, prepared.members, prepared.settings)
-        trained = fleet.fit(prepared.rows.table, verbose=self.verbose).models
-        self._keep(prepared, trained)
+    def _train(self, prepared: PreparedFit, began: float) -> Self:
+        trained = pack.train(self, prepared, began)
+        self._keep(trained)
         # Raised so that Ctrl-C also ends a loop that calls `fit`; the trained weights are kept all the same.
-        if any(model.history.status == "interrupted" for model in trained):
+        if trained.interrupted and not trained.out_of_time:
             raise KeyboardInterrupt("fit was interrupted; the estimator keeps the best weights so far")
         return self
 
     def _rows_key(self) -> str:
-        """Return the parameters that the encoded rows depend on."""
+        """Return the parameters that rows and folds depend on."""
         parameters = self.get_params(deep=False)
-        return repr(sorted((name, value) for name, value in parameters.items() if name not in NETWORK_ONLY))
+        return repr(sorted((name, repr(value)) for name, value in parameters.items() if name not in NOT_OF_ROWS))
 
-    def _table_settings(self, n_columns: int) -> TableSettings:
-        embedding = self.numeric_embedding
-        check_choice("numeric_embedding", embedding, ("auto", *NUMERIC_EMBEDDINGS))
-        if embedding == "auto":
-            embedding = "periodic" if n_columns <= AUTO_EMBEDDED_COLUMNS else None
-        return TableSettings(
-            scaling=self.scaling,
-            numeric_embedding=embedding,
-            n_basis=self.n_basis,
-            numeric_dim=self.numeric_dim,
-            frequency_scale=self.frequency_scale,
-            max_one_hot=self.max_one_hot,
-            level_dim=self.level_dim,
-            min_level_count=self.min_level_count,
-            kinds=checked_kinds("column_kinds", self.column_kinds),
-        )
-
-    def _seeds(self) -> list[int]:
-        n_members = check_integer("n_members", self.n_members)
-        drawn = random_numbers(self.random_state).randint(np.iinfo(np.int32).max, size=n_members)
-        return [int(seed) for seed in drawn]
-
-    def _keep(self, prepared: PreparedFit, trained: list[TrainedModel], *, with_importance: bool = True) -> None:
-        rows = prepared.rows
+    def _keep(self, trained: TrainedPack, *, with_importance: bool = True) -> None:
+        prepared = trained.prepared
         with torch_threads(thread_count(self.n_jobs)):
-            fitted = prepared.finish(trained)
+            fitted, self._oof_values = pack.select(self, trained)
             if with_importance:
-                training_rows = rows.table.x[: rows.n_rows]
-                fitted.importances = importance.gradient_times_input(fitted, training_rows, len(rows.names))
+                fitted.importances = importance.gradient_times_input(fitted, prepared)
         self._n_calls = getattr(self, "_n_calls", 0) + 1 if prepared.previous else 1
-        self._set_fitted(fitted, rows.names, rows.has_names)
+        self._set_fitted(fitted, prepared.names, prepared.has_names)
 
-    def _set_fitted(self, fitted: FittedNetworks, names: list[str], has_names: bool) -> None:
+    def _set_fitted(self, fitted: FittedPack, names: list[str], has_names: bool) -> None:
         self.fitted_ = fitted
         self.n_features_in_ = len(names)
         self._names = list(names)
@@ -257,15 +227,59 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def columns_(self) -> Any:
-        """Kind and encoding of each column, as a readable table."""
+        """Kind and encoding of each column, as a readable table, for the candidate with the largest weight."""
         check_is_fitted(self, "fitted_")
-        return self.fitted_.encoder.columns
+        return self.fitted_.groups[0].encoder.columns
+
+    @property
+    def pack_(self) -> Any:
+        """The candidates: weight, out-of-fold loss and its spread over folds, epochs, seconds, race, settings.
+
+        A pandas DataFrame, or a list of dicts where pandas is not installed.
+        """
+        check_is_fitted(self, "fitted_")
+        records = [dict(record) for record in self.fitted_.candidates]
+        try:
+            import pandas as pd  # type: ignore[import-untyped]
+        except ImportError:
+            return records
+        return pd.DataFrame(records)
+
+    @property
+    def oof_scores_(self) -> dict[str, float]:
+        """Scores on rows that the networks were not trained on.
+
+        Accuracy, log-loss and expected calibration error, or R², squared and absolute error. They are slightly
+        optimistic, as the epochs and weights of the networks were chosen on the same rows.
+        """
+        check_is_fitted(self, "fitted_")
+        if not self.fitted_.scores:
+            raise AttributeError("oof_scores_ needs rows that networks are validated on; fit with n_folds>=1")
+        return dict(self.fitted_.scores)
+
+    @property
+    def oof_score_(self) -> float:
+        """Accuracy, or R², on rows that the networks were not trained on; see `oof_scores_`."""
+        return self.oof_scores_[self.fitted_.targets.metric_name]
+
+    @property
+    def oof_prediction_(self) -> Any:
+        """Prediction of each row of `fit` (or of X_val) by the networks that were not trained on it.
+
+        Probabilities, as `predict_proba` returns them, or numbers. NaN for rows that were validated nowhere or have no
+        weight. Not stored in model files.
+        """
+        check_is_fitted(self, "fitted_")
+        values = getattr(self, "_oof_values", None)
+        if values is None:
+            raise AttributeError("oof_prediction_ is there after a fit with n_folds>=1, and not in loaded models")
+        return self._as_predicted(values)
 
     @property
     def history_(self) -> list[dict[str, Any]]:
-        """Per member: train_loss, val_loss and the validation metric of each epoch, best_epoch and status."""
+        """Per network: train_loss, val_loss and the validation metric of each epoch, best_epoch and status."""
         check_is_fitted(self, "fitted_")
-        return self.fitted_.histories
+        return [history for group in self.fitted_.groups for history in group.histories]
 
     @property
     def feature_importances_(self) -> Array:
@@ -275,18 +289,26 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def members_(self) -> list[GNM | MLP | EmbeddedNetwork]:
-        """The members as torch modules. Their input is encoded rows, see `encode`."""
+        """The networks as torch modules, candidate by candidate. Their input is encoded rows, see `encode`."""
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
         return [
-            TrainedModel(fitted.shape, fitted.member(i), History(), self.dropout).network()
-            for i in range(fitted.n_members)
+            TrainedModel(group.shape, group.network(i), History(), group.settings["dropout"]).network()
+            for group in self.fitted_.groups
+            for i in range(group.n_networks)
         ]
 
-    def encode(self, X: Any) -> Array:
-        """Return the encoded table: the numbers that the networks get as input."""
+    def encode(self, X: Any, group: int = 0) -> Array:
+        """Return the encoded table: the numbers that the networks of a group get as input.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        group : int, default=0
+            Candidates encode tables in different ways: position among those with a weight, the largest first.
+        """
         check_is_fitted(self, "fitted_")
-        return self.fitted_.encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
+        encoder = self.fitted_.groups[group].encoder
+        return encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
 
     def permutation_importance(
         self,
@@ -333,22 +355,29 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         """Return the table with its columns in the order of `fit`."""
         return match_columns(raw, self._names, hasattr(self, "feature_names_in_"), type(self).__name__)
 
-    def _encoded_blocks(self, X: Any) -> Iterator[Tensor]:
-        """Yield the encoded rows of a table, (rows, columns), block by block."""
+    def _predicted(self, X: Any, reduce: Callable[[list[Tensor]], list[Array]]) -> list[Array]:
+        """Return what `reduce` makes of the outputs of all groups, for all rows of a table."""
+        check_is_fitted(self, "fitted_")
+        thread_count(self.n_jobs)  # an invalid number is refused before the table is read
         raw, fitted = self._matched(read_table(X)), self.fitted_
-        n_rows = prediction.block_rows(fitted.encoder.n_encoded)
-        for first in range(0, raw.n_rows, n_rows):
-            block = raw if raw.n_rows <= n_rows else raw.take(slice(first, first + n_rows))
-            yield torch.as_tensor(fitted.encoder.encode(block, dtype=fitted.dtype))
+        encoders = fitted.encoders
+        n_rows = prediction.block_rows(max(encoder.n_encoded for encoder in encoders))
+
+        def blocks() -> Iterator[list[Tensor]]:
+            for first in range(0, raw.n_rows, n_rows):
+                block = raw if raw.n_rows <= n_rows else raw.take(slice(first, first + n_rows))
+                yield [torch.as_tensor(encoder.encode(block, dtype=fitted.dtype)) for encoder in encoders]
+
+        return prediction.map_outputs(self, blocks(), reduce, raw.n_rows)
 
     # Files
 
     def save(self, path: str | Path) -> None:
         """Write a model file, which `tabgnm.load` reads.
 
-        The file contains everything that predictions need, and what `get_params`, `history_`, `columns_` and
-        `feature_importances_` return, except for `n_jobs` and the state of a `RandomState`. It contains no rows of the
-        training data, and loading it runs no code; see `docs/model-files.md`.
+        The file contains everything that predictions need, and what `get_params`, `history_`, `columns_`, `pack_`,
+        `oof_scores_` and `feature_importances_` return, except for `n_jobs`, `cv` and the state of a `RandomState`. It
+        contains no rows of the training data, and loading it runs no code; see `docs/model-files.md`.
 
         Parameters
         ----------

@@ -12,7 +12,6 @@ from sklearn.utils.class_weight import compute_class_weight, compute_sample_weig
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import prediction
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
 from tabgnm.estimators.parameters import ClassifierParameters
@@ -97,12 +96,18 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         assert isinstance(self.fitted_.targets, ClassTargets)
         return self.fitted_.targets
 
-    def _reduce(self, outputs: Tensor) -> list[Array]:
-        """Return the logarithm of the members' mean probability, (rows, classes) per target, in float64."""
-        parts = self._class_targets().log_probabilities(outputs.to(torch.float64))
-        if len(outputs) == 1:
-            return [part[0].numpy() for part in parts]
-        return [torch.logsumexp(part, dim=0).numpy() - np.log(len(part)) for part in parts]
+    def _reduce(self, outputs: list[Tensor]) -> list[Array]:
+        """Return the logarithm of the networks' weighted mean probability, (rows, classes) per target, in float64."""
+        fitted = self.fitted_
+        of_groups = [self._class_targets().log_probabilities(own.to(torch.float64)) for own in outputs]
+        if fitted.n_networks == 1:
+            parts = [part[0] for part in of_groups[0]]
+        else:
+            weights = torch.as_tensor(np.log(fitted.network_weights)).reshape(-1, 1, 1)
+            parts = [torch.logsumexp(torch.cat(own) + weights, dim=0) for own in zip(*of_groups, strict=True)]
+        if fitted.temperature != 1.0:
+            parts = [torch.log_softmax(part / fitted.temperature, dim=-1) for part in parts]
+        return [part.numpy() for part in parts]
 
     def predict(self, X: Any) -> Array:
         """Predict labels.
@@ -115,7 +120,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         -------
         array of shape (rows,), or (rows, outputs)
         """
-        return self._labels(prediction.map_outputs(self, self._encoded_blocks(X), self._reduce))
+        return self._labels(self._predicted(X, self._reduce))
 
     def _labels(self, log_probabilities: list[Array]) -> Array:
         targets = self._class_targets()
@@ -127,7 +132,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return labels[0] if targets.kind in ("binary", "multiclass") else np.column_stack(labels)
 
     def predict_proba(self, X: Any) -> Any:
-        """Predict class probabilities, averaged over the members.
+        """Predict class probabilities, averaged over the networks.
 
         Parameters
         ----------
@@ -139,19 +144,24 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
             Columns are in the order of `classes_`. For multilabel targets, the probability of each 1, of shape
             (rows, outputs); for several targets a list of arrays.
         """
-        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
+        parts = self._predicted(X, self._reduce)
+        if self._class_targets().kind == "one":
+            return np.ones((len(parts[0]), 1))
+        return self._as_predicted(np.concatenate([np.exp(part) for part in parts], axis=1))
+
+    def _as_predicted(self, combined: Array) -> Any:
         targets = self._class_targets()
         if targets.kind == "one":
-            return np.ones((len(parts[0]), 1))
+            return np.where(np.isnan(combined[:, :1]), np.nan, 1.0)
+        parts = targets.parts(combined)
         if targets.kind == "multilabel":
-            return np.column_stack([np.exp(part[:, 1]) for part in parts])
-        probabilities = [np.exp(part) for part in parts]
-        probabilities = [part / part.sum(axis=1, keepdims=True) for part in probabilities]
+            return np.column_stack([part[:, 1] for part in parts])
+        probabilities = [part / part.sum(axis=1, keepdims=True) for part in parts]
         return probabilities if targets.kind == "joint" else probabilities[0]
 
     def predict_log_proba(self, X: Any) -> Any:
         """Predict logarithms of probabilities, accurate also where a probability would round to 0."""
-        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
+        parts = self._predicted(X, self._reduce)
         targets = self._class_targets()
         if targets.kind == "one":
             return np.zeros((len(parts[0]), 1))
@@ -172,7 +182,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         -------
         array of shape (rows,), (rows, classes) or (rows, outputs), or a list of arrays for several targets
         """
-        parts = prediction.map_outputs(self, self._encoded_blocks(X), self._reduce)
+        parts = self._predicted(X, self._reduce)
         targets = self._class_targets()
         if targets.kind == "multilabel":
             return np.column_stack([part[:, 1] - part[:, 0] for part in parts])

@@ -1,13 +1,9 @@
-"""What a fit is made of: encoded rows, the members to train, and the networks that an estimator keeps.
-
-`fit` trains the members of one estimator as a fleet; `FleetSearchCV` collects those of many and trains them together.
-"""
+"""What a fit is made of: rows and folds, candidates to train, and the networks that an estimator keeps."""
 
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from tabgnm.estimators.splitting import check_fraction, validation_rows
+from tabgnm.estimators.effort import Effort
+from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn import EmbeddedShape, InputEmbedding
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
@@ -29,45 +25,50 @@ Array = NDArray[Any]
 
 
 @dataclass
-class FittedNetworks:
-    """The result of a fit: everything that predictions need, and no rows of the training data.
+class NetworkGroup:
+    """The networks of one candidate: equal settings, different folds.
 
     Attributes
     ----------
+    settings : dict
+        What is this candidate's own, see `tabgnm.estimators.candidates`.
+    weight : float
+        Share of the candidate in predictions; that of each network is an equal part of it.
     encoder : TableEncoder
     targets : Targets
     shape : Shape
     parameters : dict of Tensor
-        Weights of all members by name, each of shape (members, ...).
-    seeds : list of int
+        Weights of all networks by name, each of shape (networks, ...).
+    seeds, folds : list of int
+        Of each network.
     histories : list of dict
-        Losses and metric per epoch of each member.
-    importances : array of float
-        One per column of the table.
+        Losses and metric per epoch of each network.
     """
 
+    settings: dict[str, Any]
+    weight: float
     encoder: TableEncoder
     targets: Targets
     shape: Shape
     parameters: dict[str, Tensor]
     seeds: list[int]
+    folds: list[int]
     histories: list[dict[str, Any]]
-    importances: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
-    def n_members(self) -> int:
-        """Number of models that are averaged."""
+    def n_networks(self) -> int:
+        """Number of networks."""
         return len(self.seeds)
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Type of the encoded rows that the members were trained on."""
+        """Type of the encoded rows that the networks were trained on."""
         is_double = next(iter(self.parameters.values())).dtype == torch.float64
         return np.float64 if is_double else np.float32
 
     @cached_property
     def exact_parameters(self) -> dict[str, Tensor]:
-        """Weights in float64, for predictions on the CPU.
+        """Weights in float64, for predictions of few rows on the CPU.
 
         In float32 the prediction of a row would depend slightly on the other rows of the call, because the rounding of
         matrix products depends on their size.
@@ -77,96 +78,188 @@ class FittedNetworks:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "exact_parameters"}
 
-    def member(self, position: int) -> dict[str, Tensor]:
-        """Return the weights of one member."""
+    def network(self, position: int) -> dict[str, Tensor]:
+        """Return the weights of one network."""
         return {name: values[position] for name, values in self.parameters.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class MemberRows:
-    """Training and validation rows of one member; `val` is None without validation."""
+@dataclass
+class FittedPack:
+    """The result of a fit: everything that predictions need, and no rows of the training data.
 
-    train: Tensor
-    val: Tensor | None
+    Attributes
+    ----------
+    groups : list of NetworkGroup
+        Candidates with a weight, the largest first.
+    targets : Targets
+        In whose terms predictions are made; a group may learn a transform of them.
+    importances : array of float
+        One per column of the table.
+    candidates : list of dict
+        What `pack_` shows, one for each candidate that was tried.
+    scores : dict of float
+        What `oof_scores_` shows; empty if no rows were left out.
+    temperature : float
+        Divides the logarithms of probabilities.
+    residuals : list of arrays
+        Sorted absolute errors of the rows that each fold left out, (errors, outputs); for prediction intervals.
+    """
+
+    groups: list[NetworkGroup]
+    targets: Targets
+    importances: Array = field(default_factory=lambda: np.zeros(0))
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    temperature: float = 1.0
+    residuals: list[Array] = field(default_factory=list)
+
+    @property
+    def n_networks(self) -> int:
+        """Number of networks that are averaged."""
+        return sum(group.n_networks for group in self.groups)
+
+    @property
+    def encoders(self) -> list[TableEncoder]:
+        """The different encoders of the groups, that of the first group first."""
+        return list({id(group.encoder): group.encoder for group in self.groups}.values())
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Type of the encoded rows."""
+        return self.groups[0].dtype
+
+    @property
+    def network_weights(self) -> Array:
+        """Share of each network in predictions, group by group."""
+        own = [np.full(group.n_networks, group.weight / group.n_networks) for group in self.groups]
+        weights = np.concatenate(own)
+        return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """The data of a fit: the encoded table, the rows of each member, and how they were encoded."""
+    """The rows of a fit: the table, its targets and weights, and the folds."""
+
+    raw: RawTable
+    raw_val: RawTable | None
+    y: Array
+    y_val: Array | None
+    kept: Array | None  # rows with a weight, of the table that was given
+    n_given: int
+    targets: Targets
+    folds: list[Fold]
+    seeds: list[int]  # one per fold
+    weights: Array | None
+    trained_on: Array | None  # rows that any fold is trained on, if not all
+    may_vary: bool  # whether targets may vary in later rows
+    encoded: dict[str, PreparedTable] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, without those of X_val."""
+        return self.raw.n_rows
+
+    @property
+    def validated(self) -> bool:
+        """Whether folds have validation rows."""
+        return self.folds[0].val is not None
+
+    @cached_property
+    def weight_tensor(self) -> Tensor | None:
+        """Weights of the rows, those of X_val included."""
+        return None if self.weights is None else torch.as_tensor(self.weights)
+
+    @cached_property  # shared by the candidates of a search
+    def val_spreads(self) -> list[float]:
+        """Spread of the validation targets of each fold, the scale of its metric."""
+        numbers = self.target_tensor(self.targets, torch.float64)
+        spreads = []
+        for rows in (fold.val for fold in self.folds):
+            if rows is None:
+                spreads.append(1.0)
+            else:
+                weights = None if self.weight_tensor is None else self.weight_tensor[rows]
+                spreads.append(self.targets.spread(numbers[rows], weights))
+        return spreads
+
+    def target_tensor(self, targets: Targets, dtype: torch.dtype) -> Tensor:
+        """Return the targets of all rows as the loss expects them, those of y_val last."""
+        numbers = targets.tensor(self.y, dtype)
+        if self.y_val is not None:
+            numbers = torch.cat([numbers, targets.tensor(self.y_val, dtype, "y_val")])
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTable:
+    """A table as the networks of a candidate get it."""
 
     encoder: TableEncoder
     targets: Targets
     table: Table
-    members: list[MemberRows]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCandidate:
+    """One candidate ready to train."""
+
+    settings: dict[str, Any]
+    data: PreparedTable
+    shape: Shape
+    fleet: FleetSettings
+    members: list[Member]  # one per fold
     seeds: list[int]
-    weights: Tensor | None
-    names: list[str]
-    has_names: bool
-    n_rows: int  # of the table, without the rows of X_val
-
-    @property
-    def validated(self) -> bool:
-        """Whether members have validation rows."""
-        return self.members[0].val is not None
-
-    @cached_property  # shared by the candidates of a search
-    def val_spreads(self) -> list[float]:
-        """Spread of the validation targets of each member, the scale of its metric."""
-        spreads = []
-        for rows in (member.val for member in self.members):
-            if rows is None:
-                spreads.append(1.0)
-            else:
-                weights = None if self.weights is None else self.weights[rows]
-                spreads.append(self.targets.spread(self.table.y[rows], weights))
-        return spreads
+    folds: list[int]
+    previous: NetworkGroup | None = None  # that training continues from
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedFit:
-    """One estimator ready to train: its rows, and the shape, settings and members of its fleet."""
+    """One estimator ready to train: its rows and its candidates."""
 
     rows: PreparedRows
-    shape: Shape
-    settings: FleetSettings
-    members: list[Member]
-    previous: FittedNetworks | None = None  # that training continues from
+    candidates: list[PreparedCandidate]
+    effort: Effort
+    names: list[str]
+    has_names: bool
+    previous: FittedPack | None = None
 
-    def finish(self, trained: Sequence[TrainedModel]) -> FittedNetworks:
-        """Collect the trained models, except for members that diverged in their first epoch."""
-        rate = self.members[0].learning_rate
-        kept = [i for i, model in enumerate(trained) if not _never_finite(model)]
-        if not kept:
-            raise ValueError(
-                f"training diverged in the first epoch of all {len(trained)} members: the loss is not finite with "
-                f"learning_rate={rate:g}; use a smaller one, or scaling='standard' if the numbers are large"
-            )
-        if len(kept) < len(trained):
-            warnings.warn(
-                f"training of {len(trained) - len(kept)} of {len(trained)} members diverged in the first epoch; they "
-                f"are left out. A smaller learning_rate than {rate:g} may help",
-                ConvergenceWarning,
-                stacklevel=5,  # the caller of `fit`
-            )
-        models = [trained[i] for i in kept]
+    def group(self, number: int, weight: float, trained: Mapping[int, TrainedModel]) -> NetworkGroup:
+        """Collect the trained networks of a candidate, by their position among its members."""
+        candidate = self.candidates[number]
+        kept = sorted(trained)
+        models = [trained[position] for position in kept]
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
-        rows = self.rows
-        _make_unseen_levels_neutral(rows.encoder, parameters)
-        histories = [self._history(trained[i], rows.val_spreads[i]) for i in kept]
-        if self.previous is not None:
-            histories = [_joined(self.previous.histories[i], new) for i, new in zip(kept, histories, strict=True)]
-        seeds = [rows.seeds[i] for i in kept]  # not those of the members, which change with every call of partial_fit
-        return FittedNetworks(rows.encoder, rows.targets, models[0].shape, parameters, seeds, histories)
+        _make_unseen_levels_neutral(candidate.data.encoder, parameters)
+        histories = []
+        for position, model in zip(kept, models, strict=True):
+            own = self._history(model, candidate, position)
+            if candidate.previous is not None:
+                own = _joined(candidate.previous.histories[position], own)
+            histories.append(own)
+        return NetworkGroup(
+            candidate.settings,
+            weight,
+            candidate.data.encoder,
+            candidate.data.targets,
+            models[0].shape,
+            parameters,
+            [candidate.seeds[position] for position in kept],
+            [candidate.folds[position] for position in kept],
+            histories,
+        )
 
-    def _history(self, model: TrainedModel, spread: float) -> dict[str, Any]:
+    def _history(self, model: TrainedModel, candidate: PreparedCandidate, position: int) -> dict[str, Any]:
         values = model.history.as_dict()
         measured = [float("nan") if value is None else value for value in values.pop("val_metric", [])]
-        targets = self.rows.targets
+        targets = candidate.data.targets
+        spread = self.rows.val_spreads[candidate.folds[position]] if targets.transform == "none" else 1.0
         values[f"val_{targets.metric_name}"] = targets.metric(measured, spread)
         return values
 
 
-def _never_finite(model: TrainedModel) -> bool:
+def never_finite(model: TrainedModel) -> bool:
+    """Whether training diverged before its first epoch was over."""
     return model.history.status == "diverged" and model.history.best_epoch == 0
 
 
@@ -201,26 +294,14 @@ def _make_unseen_levels_neutral(encoder: TableEncoder, parameters: dict[str, Ten
         first += n_levels
 
 
-def full_shape(encoder: TableEncoder, network_shape: Any, n_outputs: int) -> Shape:
+def full_shape(
+    encoder: TableEncoder, network_shape: Callable[[int, int], GNMShape | MLPShape], n_outputs: int
+) -> Shape:
     """Return the shape of the whole network: the learned embedding of the inputs, if any, and the body."""
     if encoder.embedding is None:
-        body: GNMShape | MLPShape = network_shape(encoder.n_encoded, n_outputs)
-        return body
+        return network_shape(encoder.n_encoded, n_outputs)
     embedding = InputEmbedding(**vars(encoder.embedding))
     return EmbeddedShape(embedding, network_shape(embedding.n_outputs, n_outputs))
-
-
-def split_members(n_rows: int, strata: Array | None, fraction: float, seeds: Sequence[int]) -> list[MemberRows]:
-    """Draw the validation rows of each member."""
-    fraction = check_fraction(fraction)
-    members = []
-    for seed in seeds:
-        val = validation_rows(n_rows, strata, fraction, seed)
-        is_train = np.ones(n_rows, dtype=bool)
-        is_train[val] = False
-        train = torch.from_numpy(np.flatnonzero(is_train))
-        members.append(MemberRows(train, torch.from_numpy(val) if len(val) else None))
-    return members
 
 
 class EncodedTables:

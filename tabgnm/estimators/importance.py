@@ -17,7 +17,7 @@ from tabgnm.nn.shapes import EmbeddedShape
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
-    from tabgnm.estimators.fitting import FittedNetworks
+    from tabgnm.estimators.fitting import FittedPack, NetworkGroup, PreparedFit
     from tabgnm.table import RawTable
 
 Array = NDArray[Any]
@@ -26,19 +26,29 @@ _GRADIENT_ROWS = 1024
 _SHUFFLED_ELEMENTS = 2**24  # numbers of shuffled rows at a time
 
 
-def gradient_times_input(fitted: FittedNetworks, x: Tensor, n_columns: int) -> Array:
-    """Return the mean of |gradient x input| over rows and members for each column, scaled to a sum of 1.
+def gradient_times_input(fitted: FittedPack, prepared: PreparedFit) -> Array:
+    """Return the mean of |gradient x input| over rows and networks for each column, scaled to a sum of 1.
 
     The gradient is that of the largest output by the inputs of message passing: encoded numbers, one-hots, and learned
-    features of embedded columns. The inputs that belong to one column of the table are summed.
+    features of embedded columns. The inputs that belong to one column of the table are summed. Candidates count
+    by their weight.
     """
+    n_columns, n_rows = len(prepared.names), prepared.rows.n_rows
+    total = np.zeros(n_columns)
+    for group in fitted.groups:
+        table = next(own.data.table for own in prepared.candidates if own.data.encoder is group.encoder)
+        own = _of_group(group, table.x[:n_rows], n_columns)
+        total += group.weight * (own / own.sum() if own.sum() > 0 else own)
+    return np.asarray(total / total.sum() if total.sum() > 0 else total)
+
+
+def _of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array:
     rows = x[:: max(1, len(x) // _GRADIENT_ROWS)][:_GRADIENT_ROWS]
-    n_members = len(fitted.seeds)
-    rows = rows.expand(n_members, *rows.shape)
-    owners = np.asarray(fitted.encoder.owners)
-    shape = fitted.shape
+    rows = rows.expand(group.n_networks, *rows.shape)
+    owners = np.asarray(group.encoder.owners)
+    shape = group.shape
     with torch.inference_mode(False), torch.enable_grad():
-        parameters = {name: value.clone() for name, value in fitted.parameters.items()}
+        parameters = {name: value.clone() for name, value in group.parameters.items()}
         if isinstance(shape, EmbeddedShape):
             inputs, body = embed(shape.embedding, parameters, rows), shape.body
             owners = owners[np.asarray(shape.embedding.owners())]
@@ -47,12 +57,11 @@ def gradient_times_input(fitted: FittedNetworks, x: Tensor, n_columns: int) -> A
         inputs = inputs.detach().requires_grad_()
         output = forward(body, parameters, inputs).output
         (gradient,) = torch.autograd.grad(output.abs().amax(dim=-1).sum(), inputs)
-        products = (gradient * inputs.detach()).to(torch.float64)  # (members, rows, inputs)
+        products = (gradient * inputs.detach()).to(torch.float64)  # (networks, rows, inputs)
     total = torch.zeros(*products.shape[:2], n_columns, dtype=torch.float64)
     total.index_add_(2, torch.as_tensor(owners), products)
     mean = total.abs().mean(dim=(0, 1)).numpy()
-    mean = np.where(np.isfinite(mean), mean, 0.0)
-    return np.asarray(mean / mean.sum() if mean.sum() > 0 else np.zeros(n_columns))
+    return np.where(np.isfinite(mean), mean, 0.0)
 
 
 def permutation_importance(
@@ -69,23 +78,26 @@ def permutation_importance(
     of the columns of the given table.
     """
     raw = estimator._matched(given)
-    encoder = estimator.fitted_.encoder
-    x = torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype))
-    owners = torch.as_tensor(np.asarray(encoder.owners))
-    n_rows, n_columns = len(x), raw.n_columns
-    score = estimator._score_reduced(map_outputs(estimator, [x], estimator._reduce), y, sample_weight)
+    encoders = estimator.fitted_.encoders
+    encoded = [torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype)) for encoder in encoders]
+    owners = [torch.as_tensor(np.asarray(encoder.owners)) for encoder in encoders]
+    n_rows, n_columns = raw.n_rows, raw.n_columns
+    score = estimator._score_reduced(map_outputs(estimator, [encoded], estimator._reduce, n_rows), y, sample_weight)
     importances = np.zeros((n_columns, n_repeats))
-    used = [column for column in range(n_columns) if bool((owners == column).any())]
+    used = [column for column in range(n_columns) if any(bool((own == column).any()) for own in owners)]
     tasks = [(column, repeat) for column in used for repeat in range(n_repeats)]
-    at_once = max(1, _SHUFFLED_ELEMENTS // x.numel())
+    at_once = max(1, _SHUFFLED_ELEMENTS // max(x.numel() for x in encoded))
     for first in range(0, len(tasks), at_once):
         group = tasks[first : first + at_once]
-        shuffled = x.expand(len(group), *x.shape).clone()
-        for place, (column, _) in enumerate(group):
-            order = torch.as_tensor(random.permutation(n_rows))
-            own = (owners == column).nonzero().flatten()
-            shuffled[place, :, own] = x[:, own][order]
-        parts = map_outputs(estimator, [shuffled.reshape(-1, x.shape[1])], estimator._reduce)
+        orders = [torch.as_tensor(random.permutation(n_rows)) for _ in group]
+        shuffled = []
+        for x, of_columns in zip(encoded, owners, strict=True):
+            copies = x.expand(len(group), *x.shape).clone()
+            for place, (column, _) in enumerate(group):
+                own = (of_columns == column).nonzero().flatten()
+                copies[place, :, own] = x[:, own][orders[place]]
+            shuffled.append(copies.reshape(-1, x.shape[1]))
+        parts = map_outputs(estimator, [shuffled], estimator._reduce, n_rows)
         for place, (column, repeat) in enumerate(group):
             own_parts = [part[place * n_rows : (place + 1) * n_rows] for part in parts]
             importances[column, repeat] = score - estimator._score_reduced(own_parts, y, sample_weight)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabgnm.estimators.classifier import TabularClassifier
-from tabgnm.estimators.parameters import PAPER_GNM, PAPER_MLP, GNMParameters, MLPParameters, with_parameter_docs
+from tabgnm.estimators.parameters import (
+    PAPER_CLASSIFIER,
+    PAPER_GNM,
+    PAPER_MLP,
+    PAPER_REGRESSOR,
+    GNMParameters,
+    MLPParameters,
+    with_parameter_docs,
+)
 from tabgnm.estimators.regressor import TabularRegressor
 
 
@@ -40,14 +48,14 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from tabgnm import GNMClassifier
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> clf = GNMClassifier(n_members=2, max_epochs=20, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> clf = GNMClassifier(n_candidates=2, n_folds=3, max_epochs=20, random_state=0).fit(X, y)
     >>> clf.score(X, y) > 0.9
     True
     """
 
     @classmethod
     def _paper_setting(cls) -> Mapping[str, Any]:
-        return PAPER_GNM
+        return PAPER_GNM | PAPER_CLASSIFIER
 
 
 @with_parameter_docs
@@ -77,7 +85,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from tabgnm import GNMRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = GNMRegressor(n_members=2, max_epochs=20, random_state=0).fit(X, y)
+    >>> model = GNMRegressor(n_candidates=2, n_folds=3, max_epochs=20, random_state=0).fit(X, y)
     >>> mean, std = model.predict(X, return_std=True)
     >>> model.score(X, y) > 0.4
     True
@@ -85,7 +93,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
 
     @classmethod
     def _paper_setting(cls) -> Mapping[str, Any]:
-        return PAPER_GNM | {"scale_target": False}
+        return PAPER_GNM | PAPER_REGRESSOR
 
 
 @with_parameter_docs
@@ -115,14 +123,14 @@ class MLPClassifier(MLPParameters, TabularClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from tabgnm import MLPClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = MLPClassifier(n_members=2, max_epochs=20, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> clf = MLPClassifier(n_candidates=2, n_folds=3, max_epochs=20, random_state=0).fit(X, y)
     >>> clf.predict_proba(X).shape
     (150, 3)
     """
 
     @classmethod
     def _paper_setting(cls) -> Mapping[str, Any]:
-        return PAPER_MLP
+        return PAPER_MLP | PAPER_CLASSIFIER
 
 
 @with_parameter_docs
@@ -150,10 +158,10 @@ class MLPRegressor(MLPParameters, TabularRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from tabgnm import MLPRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> MLPRegressor(n_members=2, max_epochs=20, random_state=0).fit(X, y).predict(X[:3]).shape
+    >>> MLPRegressor(n_candidates=2, n_folds=3, max_epochs=20, random_state=0).fit(X, y).predict(X[:3]).shape
     (3,)
     """
 
     @classmethod
     def _paper_setting(cls) -> Mapping[str, Any]:
-        return PAPER_MLP | {"scale_target": False}
+        return PAPER_MLP | PAPER_REGRESSOR

@@ -22,63 +22,77 @@ from tabgnm.estimators.checks import (
     check_random,
     check_verbose,
 )
-from tabgnm.estimators.splitting import check_fraction
+from tabgnm.estimators.effort import Effort, check_effort
+from tabgnm.estimators.metrics import check_metric
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
+from tabgnm.table.settings import check_choice
 from tabgnm.training import FleetSettings
 from tabgnm.training.threads import thread_count
 
 # All nodes except the bias are updated, so the number of nodes is the width of a layer.
-AUTO_NODES = 256
 AUTO_FREE_NODES = 32
 MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
-AUTO_EMBEDDED_COLUMNS = 100
 AUTO_BATCHES = 64
 AUTO_BATCH_SIZES = (32, 512)
+
+Auto = Literal["auto"]
+
+
+def is_auto(value: object) -> bool:
+    """Whether a parameter is left to the candidates."""
+    return isinstance(value, str) and value == "auto"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GNMParameters:
-    """The Graph Neural Machine.
+    """The Graph Neural Machine. What is "auto" differs between the candidates of a pack.
 
     n_nodes : int or "auto", default="auto"
         Number of nodes of the graph: one per encoded input, one per output, one bias, and the rest hidden. "auto"
-        means 256, or more if that would leave fewer than 32 hidden nodes.
-    n_layers : int, default=3
+        means 128 on a CPU and 256 on a GPU, or more if that would leave fewer than 32 hidden nodes.
+    n_layers : int or "auto", default="auto"
         Number of message passing layers.
-    activation : str, default="relu"
+    activation : str, default="auto"
         Activation of the nodes in all layers but the last. See `tabgnm.nn.activation_names()`.
     init : {"kaiming", "paper"}, default="kaiming"
         Standard deviation of the initial weights: sqrt(2 / fan-in) in each layer, or sqrt(2) / nodes as in the
         authors' code.
-    combine : {"none", "residual", "gated"}, default="none"
+    combine : {"auto", "none", "residual", "gated"}, default="auto"
         How the new state of a node is combined with its old state.
-    clamp_inputs : bool, default=False
+    clamp_inputs : bool or "auto", default="auto"
         Keep the states of the input nodes fixed in all layers.
-    persistent_outputs : bool, default=False
+    persistent_outputs : bool or "auto", default="auto"
         Output nodes accumulate the messages of all layers.
-    tied : bool, default=False
+    tied : bool or "auto", default="auto"
         Use the same edge weights in all layers.
     learn_initial : bool, default=False
         Learn the initial states of hidden and output nodes instead of starting at 0.
     """
 
-    n_nodes: int | Literal["auto"] = "auto"
-    n_layers: int = 3
-    activation: str = "relu"
+    n_nodes: int | Auto = "auto"
+    n_layers: int | Auto = "auto"
+    activation: str = "auto"
     init: str = "kaiming"
-    combine: Combine = "none"
-    clamp_inputs: bool = False
-    persistent_outputs: bool = False
-    tied: bool = False
+    combine: Combine | Auto = "auto"
+    clamp_inputs: bool | Auto = "auto"
+    persistent_outputs: bool | Auto = "auto"
+    tied: bool | Auto = "auto"
     learn_initial: bool = False
 
-    def _network_shape(self, n_inputs: int, n_outputs: int) -> GNMShape:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
+        for name in ("clamp_inputs", "persistent_outputs", "tied"):
+            if not is_auto(getattr(self, name)):
+                check_flag(name, getattr(self, name))
+        check_flag("learn_initial", self.learn_initial)
+
+    def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> GNMShape:
         smallest = n_inputs + n_outputs + 1
-        if self.n_nodes == "auto":
-            n_nodes = max(AUTO_NODES, smallest + AUTO_FREE_NODES)
-            if n_nodes > MOST_AUTO_NODES and not self.clamp_inputs:
+        if is_auto(self.n_nodes):
+            n_nodes = max(n_auto, smallest + AUTO_FREE_NODES)
+            if n_nodes > MOST_AUTO_NODES and not settings["clamp_inputs"]:
                 raise ValueError(
                     f"n_nodes='auto' would make {n_nodes} nodes of {n_inputs} encoded inputs, and edges between all of "
                     "them; use clamp_inputs=True, with which edges grow only in proportion to the inputs, an MLP, or "
@@ -97,73 +111,90 @@ class GNMParameters:
             n_inputs,
             n_outputs,
             n_nodes,
-            self.n_layers,
-            self.activation,
+            settings["n_layers"],
+            settings["activation"],
             self.init,
-            self.combine,
-            check_flag("clamp_inputs", self.clamp_inputs),
-            check_flag("persistent_outputs", self.persistent_outputs),
-            check_flag("tied", self.tied),
-            check_flag("learn_initial", self.learn_initial),
+            settings["combine"],
+            settings["clamp_inputs"],
+            settings["persistent_outputs"],
+            settings["tied"],
+            self.learn_initial,
         )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MLPParameters:
-    """The multi-layer perceptron.
+    """The multi-layer perceptron. What is "auto" differs between the candidates of a pack.
 
-    hidden : sequence of int, default=(256, 256)
-        Widths of the hidden layers.
-    activation : str, default="relu"
+    hidden : sequence of int or "auto", default="auto"
+        Widths of the hidden layers. "auto" means two or three layers of 128 nodes on a CPU and of 256 on a GPU.
+    activation : str, default="auto"
         Activation of the hidden layers. See `tabgnm.nn.activation_names()`.
     init : {"kaiming", "torch"}, default="kaiming"
         Initial weights: normal with standard deviation sqrt(2 / fan-in), or as in `torch.nn.Linear`.
     """
 
-    hidden: tuple[int, ...] = (256, 256)
-    activation: str = "relu"
+    hidden: tuple[int, ...] | Auto = "auto"
+    activation: str = "auto"
     init: str = "kaiming"
 
-    def _network_shape(self, n_inputs: int, n_outputs: int) -> MLPShape:
-        return MLPShape(n_inputs, n_outputs, check_hidden(self.hidden), self.activation, self.init)
+    def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> MLPShape:
+        if is_auto(self.hidden):
+            hidden: tuple[int, ...] = (n_auto,) * (settings["n_layers"] - 1)
+        else:
+            hidden = check_hidden(self.hidden)
+        return MLPShape(n_inputs, n_outputs, hidden, settings["activation"], self.init)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TrainingParameters:
     """Training, encoding of the table, and execution.
 
-    n_members : int, default=4
-        Number of models that are trained together and averaged. They differ in their seed and validation rows.
-    max_epochs : int, default=100
+    effort : {"fast", "default", "best"}, default="default"
+        How many candidates, folds and epochs "auto" stands for.
+    time_limit : float or None, default=None
+        Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training
+        ends in time with the best weights so far.
+    n_candidates : int or "auto", default="auto"
+        Number of different settings to try; those that help to predict rows outside their training rows are kept and
+        weighted. With 1, the first one is used.
+    n_folds : int or "auto", default="auto"
+        Number of networks per candidate, each validated on another part of the rows. With 1, a tenth of the rows is
+        used for validation; with 0, a single candidate is trained on all rows and keeps the weights of the last epoch.
+    cv : splitter or iterable, default=None
+        Folds of your own: a splitter of scikit-learn, or pairs of training and validation rows. Not stored in model
+        files.
+    metric : str or callable, default="auto"
+        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc" or "mae", or a scorer
+        of scikit-learn.
+    max_epochs : int or "auto", default="auto"
         Maximum number of passes over the training rows.
-    learning_rate : float, default=0.001
+    learning_rate : float or "auto", default="auto"
     batch_size : int or "auto", default="auto"
         Rows per step. "auto" makes about 64 steps per epoch with 32 to 512 rows each.
-    dropout : float, default=0.1
+    dropout : float or "auto", default="auto"
         Dropout rate in all layers but the last.
     l1, l2, l0 : float, default=0.0
         Strengths of the penalties on the edge weights. l1 with `optimiser="proximal_adam"`, and l0, yield exact zeros.
-    weight_decay : float, default=0.01
+    weight_decay : float or "auto", default="auto"
     optimiser : {"adamw", "adam", "proximal_adam"}, default="adamw"
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
         Schedule of the learning rate over all epochs.
-    validation_fraction : float, default=0.1
-        Fraction of the rows that each member sets aside for validation, stratified by class for a single target. With
-        0, members train on all rows and keep the weights of the last epoch. Ignored if `X_val` is passed to `fit`.
-    patience : int or None, default=20
-        Stop a member after this many epochs without a lower validation loss; None never stops early. In both cases the
+    warmup : float, default=0.1
+        Fraction of all steps in which the learning rate rises linearly to its schedule.
+    patience : int, None or "auto", default="auto"
+        Stop a network after this many epochs without a lower validation loss; None never stops early. In both cases the
         weights of the best epoch are kept. Ignored without validation rows.
-    scaling : {"quantile", "robust", "standard", "none"}, default="quantile"
+    scaling : {"auto", "quantile", "robust", "standard", "none"}, default="auto"
         Scaling of numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
         Learned features of each numeric column: a linear map of cosines with learned frequencies, or of a piecewise
-        linear encoding on quantile bins. None uses the scaled numbers. "auto" means "periodic" for tables with up to
-        100 columns; for wider tables it means None, as embeddings would make the network several times wider.
-    n_basis : int, default=16
+        linear encoding on quantile bins. None uses the scaled numbers.
+    n_basis : int or "auto", default="auto"
         Number of cosines or bins per numeric column.
-    numeric_dim : int, default=4
-        Number of learned features per numeric column.
-    frequency_scale : float, default=0.1
+    numeric_dim : int or "auto", default="auto"
+        Number of learned features per numeric column. "auto" gives fewer to each column of tables with many of them.
+    frequency_scale : float or "auto", default="auto"
         Standard deviation of the initial frequencies: larger for targets that jump, smaller for smooth targets.
     max_one_hot : int, default=8
         Categories with more levels get a learned embedding instead of one input per level.
@@ -184,31 +215,36 @@ class TrainingParameters:
         equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
-        parameters may change between calls; the network, the members and the encoding of the columns may not.
+        parameters may change between calls; the networks, their folds and the encoding of the columns may not.
     random_state : int, RandomState or None, default=None
-        Seed of the initial weights, validation rows, shuffling and dropout. Pass an int for reproducible results.
+        Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar in a terminal.
+        1 shows a progress bar in a terminal or notebook, with the best score so far and the time left.
     """
 
-    n_members: int = 4
-    max_epochs: int = 100
-    learning_rate: float = 1e-3
-    batch_size: int | Literal["auto"] = "auto"
-    dropout: float = 0.1
+    effort: str = "default"
+    time_limit: float | None = None
+    n_candidates: int | Auto = "auto"
+    n_folds: int | Auto = "auto"
+    cv: Any = None
+    metric: Any = "auto"
+    max_epochs: int | Auto = "auto"
+    learning_rate: float | Auto = "auto"
+    batch_size: int | Auto = "auto"
+    dropout: float | Auto = "auto"
     l1: float = 0.0
     l2: float = 0.0
     l0: float = 0.0
-    weight_decay: float = 0.01
+    weight_decay: float | Auto = "auto"
     optimiser: str = "adamw"
     schedule: str = "cosine"
-    validation_fraction: float = 0.1
-    patience: int | None = 20
-    scaling: str = "quantile"
+    warmup: float = 0.1
+    patience: int | Auto | None = "auto"
+    scaling: str = "auto"
     numeric_embedding: str | None = "auto"
-    n_basis: int = 16
-    numeric_dim: int = 4
-    frequency_scale: float = 0.1
+    n_basis: int | Auto = "auto"
+    numeric_dim: int | Auto = "auto"
+    frequency_scale: float | Auto = "auto"
     max_one_hot: int = 8
     level_dim: int = 8
     min_level_count: int = 3
@@ -225,11 +261,14 @@ class TrainingParameters:
 
         Parameters that are passed on to the fleet, the table or the networks are validated there.
         """
-        check_integer("n_members", self.n_members)
-        check_integer("max_epochs", self.max_epochs)
-        if self.patience is not None:
-            check_integer("patience", self.patience)
-        check_fraction(self.validation_fraction)
+        check_effort(self.effort)
+        if self.time_limit is not None:
+            check_number("time_limit", self.time_limit, 0, math.inf, "60, or None")
+        for name, smallest in (("n_candidates", 1), ("n_folds", 0), ("max_epochs", 1), ("patience", 1)):
+            value = getattr(self, name)
+            if not is_auto(value) and not (name == "patience" and value is None):
+                check_integer(name, value, smallest=smallest)
+        check_metric(self.metric)
         check_flag("warm_start", self.warm_start)
         check_device(self.device)
         thread_count(self.n_jobs)
@@ -237,7 +276,7 @@ class TrainingParameters:
         check_verbose(self.verbose)
 
     def _batch_size(self, n_rows: int) -> int:
-        if self.batch_size != "auto":
+        if not is_auto(self.batch_size):
             if isinstance(self.batch_size, str):
                 raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
             return positive_integer("batch_size", self.batch_size)
@@ -245,14 +284,19 @@ class TrainingParameters:
         power = 1 << max(0, (n_rows // AUTO_BATCHES).bit_length() - 1)
         return min(max(power, smallest), largest)
 
-    def _fleet_settings(self, loss: Loss, n_rows: int, *, validated: bool, one_epoch: bool = False) -> FleetSettings:
+    def _fleet_settings(
+        self, loss: Loss, n_rows: int, effort: Effort, *, validated: bool, one_epoch: bool = False
+    ) -> FleetSettings:
+        patience = effort.patience if is_auto(self.patience) else self.patience
+        max_epochs = effort.max_epochs if is_auto(self.max_epochs) else self.max_epochs
         return FleetSettings(
             loss=loss,
-            max_epochs=1 if one_epoch else self.max_epochs,
+            max_epochs=1 if one_epoch else max_epochs,  # type: ignore[arg-type] # a number, not "auto"
             batch_size=self._batch_size(n_rows),
-            patience=self.patience if validated else None,
+            patience=patience if validated else None,  # type: ignore[arg-type] # likewise
             optimiser=self.optimiser,
             schedule="constant" if one_epoch else self.schedule,
+            warmup=0.0 if one_epoch else self.warmup,
             precision=self.precision,
             device=self.device,
             n_threads=None if self.n_jobs is None else thread_count(self.n_jobs),
@@ -268,15 +312,20 @@ class ClassifierParameters:
         Weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
         Fraction of each label that is spread evenly over all classes.
+    calibrated : bool, default=True
+        Scale the logarithms of probabilities by a temperature with the lowest log-loss on rows that the networks were
+        not trained on. Predicted labels do not change.
     """
 
     class_weight: Any = None
     label_smoothing: float = 0.0
+    calibrated: bool = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
         check_class_weight(self.class_weight)
         check_number("label_smoothing", self.label_smoothing, 0, 1, "0.0 or 0.1", include_low=True)
+        check_flag("calibrated", self.calibrated)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -292,40 +341,56 @@ class RegressorParameters:
         `scale_target=False`).
     scale_target : bool, default=True
         Standardise the target for training. Predictions are in units of the target either way.
+    target_transform : {"auto", "none", "log"}, default="auto"
+        Learn the logarithm of positive targets. "auto" has candidates that do if the target has a long tail.
     """
 
     loss: Literal["mse", "huber", "quantile"] = "mse"
     quantile: float = 0.5
     huber_delta: float = 1.0
     scale_target: bool = True
+    target_transform: str = "auto"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
         check_number("quantile", self.quantile, 0, 1, "0.5 for the median")
         check_number("huber_delta", self.huber_delta, 0, math.inf, "1.0")
         check_flag("scale_target", self.scale_target)
+        check_choice("target_transform", self.target_transform, ("auto", "none", "log"))
 
 
 # The settings of the paper, for `.paper()`: raw features, one model, Adam with a constant learning rate, and the
 # weights of the epoch with the lowest validation loss.
 PAPER = {
-    "n_members": 1,
+    "n_candidates": 1,
+    "n_folds": 1,
     "max_epochs": 300,
+    "activation": "relu",
     "learning_rate": 1e-3,
     "batch_size": 64,
     "dropout": 0.0,
     "weight_decay": 0.0,
     "optimiser": "adam",
     "schedule": "constant",
-    "validation_fraction": 0.1,
+    "warmup": 0.0,
     "patience": None,
     "scaling": "none",
     "numeric_embedding": None,
     # One-hot encode all categories, except for those with even more levels.
     "max_one_hot": 10_000,
 }
-PAPER_GNM = PAPER | {"n_nodes": 100, "n_layers": 2, "init": "paper"}
+PAPER_GNM = PAPER | {
+    "n_nodes": 100,
+    "n_layers": 2,
+    "init": "paper",
+    "combine": "none",
+    "clamp_inputs": False,
+    "persistent_outputs": False,
+    "tied": False,
+}
 PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
+PAPER_CLASSIFIER = {"calibrated": False}
+PAPER_REGRESSOR = {"scale_target": False, "target_transform": "none"}
 
 # Neither the encoded rows of a fit nor the shape of its weights depend on these.
 _HOW_TRAINED = frozenset(
@@ -340,17 +405,41 @@ _HOW_TRAINED = frozenset(
         "weight_decay",
         "optimiser",
         "schedule",
+        "warmup",
         "patience",
+        "time_limit",
+        "metric",
+        "calibrated",
         "device",
         "n_jobs",
         "verbose",
     ]
 )
-# Fits that differ only in these share their encoded rows.
-NETWORK_ONLY = _HOW_TRAINED | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
+_ENCODING = frozenset(
+    [
+        "scaling",
+        "numeric_embedding",
+        "n_basis",
+        "numeric_dim",
+        "frequency_scale",
+        "max_one_hot",
+        "level_dim",
+        "min_level_count",
+        "column_kinds",
+        "target_transform",
+    ]
+)
+# Fits that differ only in these have the same rows and folds.
+NOT_OF_ROWS = (
+    _HOW_TRAINED
+    | _ENCODING
+    | {"n_candidates"}
+    | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
+)
 # May change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
 FREE_PARAMETERS = _HOW_TRAINED | {
-    "validation_fraction",
+    "effort",
+    "n_candidates",
     "warm_start",
     "random_state",
     "class_weight",

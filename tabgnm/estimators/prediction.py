@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
+    from tabgnm.estimators.fitting import NetworkGroup
 
 Array = NDArray[Any]
 
@@ -23,6 +24,9 @@ _BLOCK_ROWS = 16_384  # rows to encode at a time
 _BLOCK_ELEMENTS = 2**24  # encoded numbers at a time, for wide rows
 _PIECE_ELEMENTS = 2**23  # activations at a time
 _SINGLE_THREAD_ELEMENTS = 2**18  # below this, starting a second thread costs more than it saves
+# Up to this many rows are predicted in float64 on a CPU, where a row does not depend on the others of the call; more in
+# float32, which is twice as fast and differs by rounding.
+EXACT_ROWS = 512
 _GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
@@ -32,19 +36,24 @@ def block_rows(n_encoded: int) -> int:
 
 
 def map_outputs(
-    estimator: TabularEstimator, blocks: Iterable[Tensor], reduce: Callable[[Tensor], list[Array]]
+    estimator: TabularEstimator,
+    blocks: Iterable[Sequence[Tensor]],
+    reduce: Callable[[list[Tensor]], list[Array]],
+    n_rows: int,
 ) -> list[Array]:
-    """Compute the outputs of all members piece by piece, and apply `reduce` to each piece.
+    """Compute the outputs of all networks piece by piece, and apply `reduce` to each piece.
 
-    The outputs of all members for all rows are never held in memory at once.
+    The outputs of all networks for all rows are never held in memory at once.
 
     Parameters
     ----------
     estimator : TabularEstimator
-    blocks : iterable of Tensor
-        Encoded rows, each block of shape (rows, columns).
+    blocks : iterable of sequences of Tensor
+        Encoded rows of each block: one tensor (rows, columns) for each of the fitted encoders.
     reduce : callable
-        Takes outputs of shape (members, rows, c), on the CPU; returns arrays with one entry per row.
+        Takes outputs of shape (networks, rows, c) of each group, on the CPU; returns arrays with one entry per row.
+    n_rows : int
+        Rows of the call, all blocks together.
 
     Returns
     -------
@@ -53,21 +62,31 @@ def map_outputs(
     """
     check_is_fitted(estimator, "fitted_")
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
-    elements_per_row = fitted.n_members * fitted.shape.activations_per_row
-    piece_rows = max(1, _PIECE_ELEMENTS // elements_per_row)
+    places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
+    largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
+    piece_rows = max(1, _PIECE_ELEMENTS // largest)
+    device = _device(estimator.device, n_rows)
+    exact = n_rows <= EXACT_ROWS
+    parameters = [_parameters(group, device, exact=exact) for group in fitted.groups]
+    dtype = next(iter(parameters[0].values())).dtype
     results = []
-    for x in blocks:
-        device = _device(estimator.device, len(x))
-        parameters = fitted.exact_parameters
-        if device.type != "cpu":
-            parameters = {name: value.to(device) for name, value in fitted.parameters.items()}
-        dtype = next(iter(parameters.values())).dtype
-        is_small = len(x) * elements_per_row <= _SINGLE_THREAD_ELEMENTS
+    for encoded in blocks:
+        is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
         with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for piece in torch.split(x, piece_rows):
-                rows = piece.to(device, dtype).expand(fitted.n_members, -1, -1)  # (members, rows, columns)
-                results.append(reduce(forward(fitted.shape, parameters, rows).output.cpu()))
+            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
+                rows = [piece.to(device, dtype) for piece in pieces]
+                outputs = []
+                for group, own in zip(fitted.groups, parameters, strict=True):
+                    x = rows[places[id(group.encoder)]].expand(group.n_networks, -1, -1)  # (networks, rows, columns)
+                    outputs.append(forward(group.shape, own, x).output.cpu())
+                results.append(reduce(outputs))
     return [np.concatenate(parts) for parts in zip(*results, strict=True)]
+
+
+def _parameters(group: NetworkGroup, device: torch.device, *, exact: bool) -> dict[str, Tensor]:
+    if device.type != "cpu":
+        return {name: value.to(device) for name, value in group.parameters.items()}
+    return group.exact_parameters if exact else group.parameters
 
 
 def _device(wanted: str | torch.device, n_rows: int) -> torch.device:

@@ -1,23 +1,45 @@
-"""Validate and encode the arguments of `fit`, and split their rows among the members."""
+"""Validate the arguments of `fit`, choose folds and candidates, and encode the table for each of them."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tabgnm.estimators import fitting
-from tabgnm.estimators.checks import check_lengths, in_range, sample_weights
-from tabgnm.estimators.fitting import EncodedTables, FittedNetworks, MemberRows, PreparedRows
+from tabgnm.estimators import folds as folding
+from tabgnm.estimators.candidates import BASE, TableFacts, candidate_settings
+from tabgnm.estimators.checks import check_lengths, in_range, random_numbers, sample_weights
+from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
+from tabgnm.estimators.fitting import (
+    EncodedTables,
+    FittedPack,
+    PreparedCandidate,
+    PreparedFit,
+    PreparedRows,
+    PreparedTable,
+    full_shape,
+)
 from tabgnm.estimators.fixed_parameters import check_unchanged
-from tabgnm.table import match_columns, read_table
+from tabgnm.estimators.folds import Fold
+from tabgnm.estimators.parameters import is_auto
+from tabgnm.estimators.targets import NumberTargets, Targets
+from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
+from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
+from tabgnm.training import Member, Table
+from tabgnm.training.settings import torch_device
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 Array = NDArray[Any]
+
+# Networks of the first call of `partial_fit`, which has no folds, unless n_folds says how many.
+_STREAMED_NETWORKS = 4
+_SKEWED = 1.0  # skewness from which on a target has a long tail
 
 
 def prepare_rows(
@@ -25,15 +47,15 @@ def prepare_rows(
     X: Any,
     y: Any,
     sample_weight: Any,
+    groups: Any,
     X_val: Any,
     y_val: Any,
     *,
-    previous: FittedNetworks | None,
+    previous: FittedPack | None,
     classes: Any,
     one_epoch: bool,
-    shared: EncodedTables,
 ) -> PreparedRows:
-    """Read and encode a table and its targets, and choose the rows of each member."""
+    """Read a table and its targets, and choose the rows of each fold."""
     raw = read_table(X)
     if previous is not None:
         check_unchanged(estimator)
@@ -47,7 +69,8 @@ def prepare_rows(
             previous.targets if previous else estimator._make_targets(targets_given, None, classes, may_vary=True)
         )
     weights = estimator._row_weights(targets_given, weights, streamed)
-    kept: Array | None = None
+    n_given, kept = raw.n_rows, None
+    groups = None if groups is None else folding.group_numbers(groups, raw.n_rows)
     if weights is not None:
         weights = in_range(weights)
         rows = np.flatnonzero(weights > 0)
@@ -56,6 +79,7 @@ def prepare_rows(
         if len(rows) < raw.n_rows:
             classes = estimator._labels_of_all_rows(targets_given) if classes is None else classes
             kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
+            groups = None if groups is None else groups[rows]
     # A target that is constant in these rows may vary in later ones.
     may_vary = one_epoch or bool(estimator.warm_start) or y_val is not None
     if previous is None:
@@ -64,11 +88,10 @@ def prepare_rows(
         targets = estimator._with_own_loss(previous.targets)
         estimator._check_classes(targets, classes)
 
-    seeds = previous.seeds if previous else estimator._seeds()
-    n_rows, raw_val, val_targets = raw.n_rows, None, None
     if (X_val is None) != (y_val is None):
         given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
         raise ValueError(f"{given} was given without {missing}; pass both, or neither")
+    raw_val, val_targets = None, None
     if X_val is not None:
         raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(estimator).__name__)
         val_targets = estimator._check_y(y_val, "y_val")
@@ -77,46 +100,273 @@ def prepare_rows(
             raise ValueError(
                 f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"
             )
-        val_rows = torch.arange(n_rows, n_rows + raw_val.n_rows)
-        members = [MemberRows(torch.arange(n_rows), val_rows) for _ in seeds]
-    else:
-        fraction = 0.0 if one_epoch else estimator.validation_fraction
-        members = fitting.split_members(n_rows, targets.strata(targets_given), fraction, seeds)
-    # Rows that no member trains on must not influence the encoding.
-    is_trained_on = np.zeros(n_rows, dtype=bool)
-    for member in members:
-        is_trained_on[member.train.numpy()] = True
-    trained_on = np.flatnonzero(is_trained_on)
-    if len(trained_on) < n_rows and previous is None:
+        weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
+    folds, seeds = _folds_and_seeds(
+        estimator,
+        raw.n_rows,
+        None if raw_val is None else raw_val.n_rows,
+        targets,
+        targets_given,
+        groups,
+        kept,
+        n_given,
+        previous=previous,
+        one_epoch=one_epoch,
+    )
+    trained_on = _trained_on(folds, raw.n_rows)
+    if trained_on is not None and previous is None:
         own = None if weights is None else weights[trained_on]
         # Centre and scale of numbers are those of the training rows; labels are those of all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
-    number_type = torch.float64 if estimator.precision == "float64" else torch.float32
-    dtype = np.float64 if number_type == torch.float64 else np.float32
+    return PreparedRows(
+        raw=raw,
+        raw_val=raw_val,
+        y=targets_given,
+        y_val=val_targets,
+        kept=kept,
+        n_given=n_given,
+        targets=targets,
+        folds=folds,
+        seeds=seeds,
+        weights=weights,
+        trained_on=trained_on,
+        may_vary=may_vary,
+    )
+
+
+def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
+    """Return the rows that any fold is trained on, or None for all: others must not influence the encoding."""
+    is_trained_on = np.zeros(n_rows, dtype=bool)
+    for fold in folds:
+        is_trained_on[fold.train.numpy()] = True
+    return None if is_trained_on.all() else np.flatnonzero(is_trained_on)
+
+
+def _folds_and_seeds(
+    estimator: TabularEstimator,
+    n_rows: int,
+    n_val: int | None,
+    targets: Targets,
+    y: Array,
+    groups: Any,
+    kept: Array | None,
+    n_given: int,
+    *,
+    previous: FittedPack | None,
+    one_epoch: bool,
+) -> tuple[list[Fold], list[int]]:
+    """Choose the rows of each fold, and the seeds of its networks."""
+    effort = effort_of(estimator, n_rows)
+    n_folds = effort.n_folds if is_auto(estimator.n_folds) else int(estimator.n_folds)
+    if one_epoch:
+        n_folds = _STREAMED_NETWORKS if is_auto(estimator.n_folds) else max(1, n_folds)
+    n_folds_before = 0
     if previous is not None:
-        encoder, x = previous.encoder, previous.encoder.encode(raw, dtype=dtype)
+        n_folds_before = 1 + max(max(group.folds) for group in previous.groups)
+        n_folds = n_folds_before if one_epoch else n_folds
+    if estimator.cv is not None and not is_auto(estimator.n_folds):
+        raise ValueError(f"cv and n_folds={estimator.n_folds} were both given; use one of them")
+    if groups is not None and estimator.cv is None and n_folds < 2:
+        raise ValueError(
+            f"groups were given with n_folds={n_folds}; expected n_folds>=2, so that folds are of whole groups"
+        )
+    if n_val is not None and (groups is not None or estimator.cv is not None):
+        name = "cv" if groups is None else "groups"
+        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
+    random = random_numbers(estimator.random_state)
+
+    def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:
+        # Networks that training continues from may have been more than these rows have folds.
+        folds = [folds[number % len(folds)] for number in range(max(len(folds), n_folds_before))]
+        seeds = [first_seed, *random.randint(np.iinfo(np.int32).max, size=len(folds) - 1).tolist()]
+        return folds, [int(seed) for seed in seeds]
+
+    first_seed = int(random.randint(np.iinfo(np.int32).max))
+    if previous is not None:  # the same folds again, if the rows are the same
+        first_seed = previous.groups[0].seeds[0] if previous.groups[0].folds[0] == 0 else first_seed
+    if one_epoch:
+        return seeds_of(folding.without_validation(n_rows, n_folds))
+    if n_val is not None:
+        val = torch.arange(n_rows, n_rows + n_val)
+        return seeds_of([Fold(torch.arange(n_rows), val) for _ in range(max(1, n_folds))])
+    if estimator.cv is not None:
+        own = folding.splitter_folds(estimator.cv, n_rows, y, groups, kept, n_given)
+        return seeds_of(own)
+    if groups is not None:
+        return seeds_of(folding.group_folds(n_rows, groups, n_folds))
+    if n_folds == 0:
+        return seeds_of(folding.without_validation(n_rows, 1))
+    strata = targets.strata(y)
+    if n_folds == 1:
+        return seeds_of(folding.hold_out(n_rows, strata, first_seed))
+    n_repeats = 2 if n_rows < SMALL_TABLE and is_auto(estimator.n_folds) and estimator.effort != "fast" else 1
+    repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
+    return seeds_of([fold for own in repeated for fold in own])
+
+
+def effort_of(estimator: TabularEstimator, n_rows: int) -> Effort:
+    """Return what a fit to so many rows spends."""
+    return effort_for(estimator.effort, torch_device(str(estimator.device)).type, n_rows)
+
+
+def prepare_candidates(
+    estimator: TabularEstimator,
+    rows: PreparedRows,
+    shared: EncodedTables,
+    *,
+    previous: FittedPack | None,
+    one_epoch: bool,
+    n_calls: int,
+) -> PreparedFit:
+    """Choose the candidates, and encode the table for each."""
+    effort = effort_of(estimator, rows.n_rows)
+    parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
+    if is_auto(parameters.get("hidden")):
+        parameters["n_layers"] = "auto"
+    _check_choices(parameters)
+    if previous is not None:
+        # Parameters that were set since then count; the networks and their inputs are as they were.
+        changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
+        wanted = [group.settings | changed for group in previous.groups]
     else:
-        fit_rows = None if len(trained_on) == n_rows else trained_on
-        encoder, x = shared.encode(raw, kept, estimator._table_settings(raw.n_columns), fit_rows, dtype)
+        n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
+        if one_epoch or not rows.validated:
+            n = 1  # without validation there is nothing to choose by
+        wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
+    candidates = []
+    for number, settings in enumerate(wanted):
+        group = previous.groups[number] if previous is not None else None
+        if group is not None:
+            data = _encoded_as_before(rows, group.encoder, estimator._with_own_loss(group.targets), group.dtype, shared)
+            folds, shape, seeds = group.folds, group.shape, group.seeds
+        else:
+            data = _encoded(estimator, rows, settings, shared, one_epoch=one_epoch)
+            folds = list(range(len(rows.folds)))
+            body = functools.partial(estimator._network_shape, settings=settings, n_auto=effort.n_nodes)
+            shape = full_shape(data.encoder, body, data.targets.n_outputs)
+            seeds = [(seed + 1_000_003 * number) % 2**31 for seed in rows.seeds]
+        n_train = len(rows.folds[0].train)
+        fleet = estimator._fleet_settings(
+            data.targets.loss, n_train, effort, validated=rows.validated, one_epoch=one_epoch
+        )
+        members = [
+            Member(
+                train=rows.folds[fold % len(rows.folds)].train,
+                val=rows.folds[fold % len(rows.folds)].val,
+                # Each call of partial_fit shuffles the rows in a different order.
+                seed=seed + 1_000_003 * n_calls,
+                learning_rate=settings["learning_rate"],
+                weight_decay=settings["weight_decay"],
+                dropout=settings["dropout"],
+                l1=estimator.l1,
+                l2=estimator.l2,
+                l0=estimator.l0,
+                sample_weight=rows.weight_tensor,
+                start=None if group is None else group.network(position),
+            )
+            for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
+        ]
+        candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group))
+    return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+
+
+def _check_choices(parameters: Mapping[str, Any]) -> None:
+    check_choice("numeric_embedding", parameters["numeric_embedding"], ("auto", *NUMERIC_EMBEDDINGS))
+    check_choice("scaling", parameters["scaling"], ("auto", *SCALINGS))
+
+
+def _facts(
+    estimator: TabularEstimator,
+    parameters: Mapping[str, Any],
+    rows: PreparedRows,
+    shared: EncodedTables,
+    n: int,
+    *,
+    one_epoch: bool,
+) -> TableFacts:
+    embedding = parameters["numeric_embedding"]
+    if embedding is None or (n == 1 and not is_auto(parameters["numeric_dim"])):
+        n_numbers = 1  # nothing depends on it
+    else:
+        settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
+        first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
+        n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
+    return TableFacts(n_numbers, isinstance(rows.targets, NumberTargets) and _has_long_tail(rows.y))
+
+
+def _has_long_tail(y: Array) -> bool:
+    """Whether all targets are positive, and skewed to the right more than their logarithms to either side."""
+    if not (y > 0).all():
+        return False
+
+    def skewness(values: Array) -> Array:
+        center = values.mean(axis=0)
+        deviations = (values - center) / np.maximum(np.abs(values).max(axis=0), 1e-300)  # whose cubes do not overflow
+        spread = np.sqrt((deviations**2).mean(axis=0))
+        return np.asarray(
+            np.divide((deviations**3).mean(axis=0), spread**3, out=np.zeros_like(spread), where=spread > 0)
+        )
+
+    columns = y.reshape(len(y), -1)
+    before, after = skewness(columns / np.abs(columns).max(axis=0)), skewness(np.log(columns))
+    return bool(((before > _SKEWED) & (np.abs(after) < before)).all())
+
+
+def _encoded(
+    estimator: TabularEstimator,
+    rows: PreparedRows,
+    settings: Mapping[str, Any],
+    shared: EncodedTables,
+    *,
+    one_epoch: bool = False,
+) -> PreparedTable:
+    """Encode the table as a candidate wants it, or return what another candidate with the same wish got."""
+    table_settings = TableSettings(
+        scaling=settings["scaling"],
+        numeric_embedding=settings["numeric_embedding"],
+        n_basis=settings["n_basis"],
+        numeric_dim=settings["numeric_dim"],
+        frequency_scale=settings["frequency_scale"],
+        max_one_hot=estimator.max_one_hot,
+        level_dim=estimator.level_dim,
+        min_level_count=estimator.min_level_count,
+        kinds=checked_kinds("column_kinds", estimator.column_kinds),
+    )
+    transform = settings.get("target_transform", "none")
+    key = f"{table_settings!r} {transform}"
+    if key not in rows.encoded:
+        dtype = np.float64 if estimator.precision == "float64" else np.float32
+        encoder, x = shared.encode(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
         if one_epoch and not any(column.encoded for column in encoder.columns):
             raise ValueError(
-                f"no column varies in the {n_rows} rows of the first call of partial_fit, which fixes how columns "
+                f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
                 "are encoded; call it with more rows first, typical of those that follow"
             )
-    numbers = targets.tensor(targets_given, number_type)
-    if raw_val is not None:
-        assert val_targets is not None
-        x = np.concatenate([x, encoder.encode(raw_val, dtype=dtype)])
-        numbers = torch.cat([numbers, targets.tensor(val_targets, number_type, "y_val")])
-        weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
-    return PreparedRows(
-        encoder=encoder,
-        targets=targets,
-        table=shared.table(x, numbers),
-        members=members,
-        seeds=list(seeds),
-        weights=None if weights is None else torch.as_tensor(weights),
-        names=raw.names,
-        has_names=raw.has_names,
-        n_rows=n_rows,
-    )
+        targets = rows.targets
+        if transform == "log":
+            assert isinstance(targets, NumberTargets)
+            of_rows = slice(None) if rows.trained_on is None else rows.trained_on
+            weights = None if rows.weights is None else rows.weights[: rows.n_rows][of_rows]
+            targets = NumberTargets.of(
+                rows.y[of_rows], weights, targets.loss, scaled=True, may_vary=rows.may_vary, transform="log"
+            )
+        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+    return rows.encoded[key]
+
+
+def _encoded_as_before(
+    rows: PreparedRows, encoder: TableEncoder, targets: Targets, dtype: Any, shared: EncodedTables
+) -> PreparedTable:
+    key = f"{id(encoder)} {targets.transform}"
+    if key not in rows.encoded:
+        x = encoder.encode(rows.raw, dtype=dtype)
+        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+    return rows.encoded[key]
+
+
+def _table(rows: PreparedRows, encoder: TableEncoder, x: Array, targets: Targets, shared: EncodedTables) -> Table:
+    dtype = torch.float64 if x.dtype == np.float64 else torch.float32
+    numbers = rows.target_tensor(targets, dtype)
+    if rows.raw_val is not None:
+        x = np.concatenate([x, encoder.encode(rows.raw_val, dtype=x.dtype)])
+    return shared.table(x, numbers)

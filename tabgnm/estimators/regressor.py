@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import prediction
 from tabgnm.estimators.base import Array, TabularEstimator
-from tabgnm.estimators.checks import check_lengths, sample_weights
+from tabgnm.estimators.checks import check_lengths, check_number, sample_weights
+from tabgnm.estimators.intervals import cv_plus
 from tabgnm.estimators.parameters import RegressorParameters
 from tabgnm.estimators.target_arrays import as_target_array
 from tabgnm.estimators.targets import NumberTargets, Targets, regression_loss
@@ -88,31 +87,92 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         return self.fitted_.targets
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predict numbers, averaged over the members.
+        """Predict numbers, averaged over the networks.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
         return_std : bool, default=False
-            Also return the standard deviation over the members, a measure of how much they disagree.
+            Also return the standard deviation over the networks, a measure of how much they disagree.
 
         Returns
         -------
         array of shape (rows,) or (rows, outputs); a pair of such arrays with `return_std=True`
         """
         check_is_fitted(self, "fitted_")
-        if return_std and self.fitted_.n_members == 1:
-            raise ValueError("return_std=True needs at least two members; fit with n_members>=2")
-        parts = prediction.map_outputs(self, self._encoded_blocks(X), partial(self._reduce, with_std=return_std))
-        if self._number_targets().one_dimensional:
-            parts = [part[:, 0] for part in parts]
+        if return_std and self.fitted_.n_networks == 1:
+            raise ValueError("return_std=True needs at least two networks; fit with n_folds>=2")
+        parts = self._predicted(X, partial(self._reduce, with_std=return_std))
+        parts = [self._as_predicted(part) for part in parts]
         return tuple(parts) if return_std else parts[0]
 
-    def _reduce(self, outputs: Tensor, *, with_std: bool = False) -> list[Array]:
-        """Return mean and standard deviation over the members, (rows, outputs), in units of the target."""
-        targets, outputs = self._number_targets(), outputs.to(torch.float64)
-        mean = targets.numbers(outputs.mean(dim=0))
-        return [mean, outputs.std(dim=0, correction=0).numpy() * targets.scale] if with_std else [mean]
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Predict intervals that contain the target with a given probability (CV+, Barber et al., 2021).
+
+        Errors of rows that networks were not trained on give the width, and the spread of the folds adds to it. New
+        rows have to come from the same distribution as those of `fit`.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+        coverage : float, default=0.9
+            Share of the targets that should lie within their interval.
+
+        Returns
+        -------
+        array of shape (rows, 2) or (rows, outputs, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self, "fitted_")
+        coverage = check_number("coverage", coverage, 0, 1, "0.9")
+        fitted = self.fitted_
+        if not fitted.residuals:
+            raise ValueError("predict_interval needs rows that networks were not trained on; fit with n_folds>=1")
+        (centers,) = self._predicted(X, self._fold_means)  # (rows, folds, outputs)
+        used = [fold for fold, errors in enumerate(fitted.residuals) if len(errors) and fold in self._kept_folds()]
+        ends = [
+            cv_plus(
+                centers[:, [self._kept_folds().index(fold) for fold in used], output].T,
+                [fitted.residuals[fold][:, output] for fold in used],
+                coverage,
+            )
+            for output in range(centers.shape[2])
+        ]
+        return ends[0] if self._number_targets().one_dimensional else np.stack(ends, axis=1)
+
+    def _kept_folds(self) -> list[int]:
+        return sorted({fold for group in self.fitted_.groups for fold in group.folds})
+
+    def _fold_means(self, outputs: list[Tensor]) -> list[Array]:
+        """Return the weighted mean over the networks of each fold, (rows, folds, outputs)."""
+        numbers, weights = self._network_numbers(outputs), self.fitted_.network_weights
+        folds = np.array([fold for group in self.fitted_.groups for fold in group.folds])
+        means = [
+            np.average(numbers[folds == fold], axis=0, weights=weights[folds == fold]) for fold in self._kept_folds()
+        ]
+        return [np.stack(means, axis=1)]
+
+    def _network_numbers(self, outputs: list[Tensor]) -> Array:
+        """Return the predictions of all networks in units of the target, (networks, rows, outputs)."""
+        of_groups = [
+            cast(NumberTargets, group.targets).numbers(own)
+            for group, own in zip(self.fitted_.groups, outputs, strict=True)
+        ]
+        return np.concatenate(of_groups)
+
+    def _reduce(self, outputs: list[Tensor], *, with_std: bool = False) -> list[Array]:
+        """Return mean and standard deviation over the networks, (rows, outputs), in units of the target."""
+        numbers, weights = self._network_numbers(outputs), self.fitted_.network_weights
+        if len(numbers) == 1:
+            return [numbers[0]]
+        # From the first prediction on, so that the mean of equal numbers is exactly that number.
+        mean = numbers[0] + np.tensordot(weights, numbers - numbers[0], 1)
+        if not with_std:
+            return [mean]
+        return [mean, np.sqrt(np.tensordot(weights, (numbers - mean) ** 2, 1))]
+
+    def _as_predicted(self, combined: Array) -> Array:
+        return combined[:, 0] if self._number_targets().one_dimensional else combined
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R², the coefficient of determination, averaged over the outputs.

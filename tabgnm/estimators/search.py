@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,11 @@ from sklearn.utils.validation import _check_method_params
 
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
+from tabgnm.estimators.pack import TrainedPack, jobs_of
 from tabgnm.estimators.pipeline_steps import fit_first_steps, split_params
 from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.table import RawTable, read_table
-from tabgnm.training import FleetPlan, Job, Table, TrainedModel
+from tabgnm.training import FleetPlan, Job, Table
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -70,7 +71,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     """`GridSearchCV` and `RandomizedSearchCV` for tabgnm's estimators, trained as fleets.
 
     Candidates and folds whose networks have the same shape are trained together. Results are those of scikit-learn's
-    searches over the same estimator, up to rounding, with the same attributes and methods.
+    searches over the same estimator, up to rounding, with the same attributes and methods. Where the estimator has
+    several candidates of its own (a pack), all of them are trained on all folds: there is no race, and `time_limit`
+    counts for the refit only.
 
     In a pipeline, the steps before the last are fitted once per fold for all candidates with the same parameters of
     these steps. Candidates may replace any step, as long as the last one is an estimator of tabgnm. Parameters of `fit`
@@ -116,7 +119,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     >>> from sklearn.datasets import load_iris
     >>> from tabgnm import FleetSearchCV, GNMClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> estimator = GNMClassifier(n_members=1, max_epochs=10, random_state=0)
+    >>> estimator = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=10, random_state=0)
     >>> search = FleetSearchCV(estimator, {"learning_rate": [0.01, 0.001], "dropout": [0.0, 0.2]}, cv=3).fit(X, y)
     >>> search.best_params_["learning_rate"], len(search.cv_results_["params"])
     (0.01, 4)
@@ -254,8 +257,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
         in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib is only overhead
         for group, trained in self._trained_fleets(ready):
-            for fit, models in zip(group, trained, strict=True):
-                self._finish(fit, models)
+            for fit, own in zip(group, trained, strict=True):
+                self._finish(fit, own)
             scored = parallel(delayed(score)(fit) for fit in group) if in_threads else map(score, group)
             out.update({id(fit): result for fit, result in zip(group, scored, strict=True)})
             for fit in group:  # scored, so free the memory of the fitted estimators
@@ -291,41 +294,42 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         fit.seconds += time.time() - began
 
     def _trained_fleets(self, fits: Sequence[_Fit]) -> Any:
-        """Train the fleets; yield the fits of each with their trained models."""
+        """Train the fleets; yield fits that are complete with their networks."""
         if not fits:
             return
-        tables: dict[int, int] = {}
-        all_tables: list[Table] = []
-        jobs, owners = [], []
+        tables: list[Table] = []
+        jobs: list[Job] = []
+        owners: list[tuple[int, int, int]] = []  # fit, candidate of its pack, position
+        packs: list[TrainedPack] = []
+        n_left: list[int] = []
         for number, fit in enumerate(fits):
             assert fit.prepared is not None
-            table = fit.prepared.rows.table
-            if id(table) not in tables:
-                tables[id(table)] = len(all_tables)
-                all_tables.append(table)
-            for member in fit.prepared.members:
-                own = replace(member, table=tables[id(table)])
-                jobs.append(Job(fit.prepared.shape, fit.prepared.settings, own))
-                owners.append(number)
-        plan = FleetPlan(jobs, all_tables)
+            packs.append(TrainedPack(fit.prepared))
+            wanted = [(c, k) for c, own in enumerate(fit.prepared.candidates) for k in range(len(own.members))]
+            jobs += jobs_of(fit.prepared, wanted, tables)
+            owners += [(number, *own) for own in wanted]
+            n_left.append(len(wanted))
+        plan = FleetPlan(jobs, tables)
         began = time.time()
         for fleet, models in plan.run_fleets(verbose=self.verbose):
             # Fleets may share a GPU: count the time since the previous one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
                 raise KeyboardInterrupt("the search was interrupted; nothing of it is kept")
-            trained: dict[int, list[TrainedModel]] = {}
-            for position, model in zip(fleet.jobs, models, strict=True):
-                # The members of an estimator have the same shape and settings, so they are in one fleet, in order.
-                trained.setdefault(owners[position], []).append(model)
-                fits[owners[position]].seconds += seconds
-            yield [fits[number] for number in trained], list(trained.values())
+            done = []
+            for place, model in zip(fleet.jobs, models, strict=True):
+                number, candidate, position = owners[place]
+                packs[number].add(candidate, position, model, seconds)
+                fits[number].seconds += seconds
+                n_left[number] -= 1
+                if n_left[number] == 0:
+                    done.append(number)
+            yield [fits[number] for number in done], [packs[number] for number in done]
             began = time.time()
 
-    def _finish(self, fit: _Fit, models: list[TrainedModel]) -> None:
-        assert fit.prepared is not None
+    def _finish(self, fit: _Fit, trained: TrainedPack) -> None:
         try:
-            fit.model._keep(fit.prepared, models, with_importance=False)
+            fit.model._keep(trained, with_importance=False)
         except Exception:
             if self.error_score == "raise":
                 raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ from tabgnm.nn.losses import (
 )
 
 Array = NDArray[Any]
+
+_LEAST_PROBABILITY = 1e-7  # so that a single row does not decide
+# Logarithms that are predicted are this many standard deviations from their mean at most.
+_MOST_DEVIATIONS = 6.0
 
 
 def _is_indicator(y: Array) -> bool:
@@ -52,6 +56,7 @@ class ClassTargets:
     kind: str
     classes: list[Array]
     label_smoothing: float = 0.0
+    transform = "none"  # not of a target that is a label
 
     @classmethod
     def of(cls, y: Array, label_smoothing: float = 0.0, classes: Any = None) -> ClassTargets:
@@ -168,6 +173,25 @@ class ClassTargets:
             for column in outputs.unbind(dim=-1)
         ]
 
+    def out_of_fold(self, outputs: Tensor) -> Array:
+        """Return what is averaged over networks: the probabilities of all classes of all targets, (rows, classes)."""
+        parts = self.log_probabilities(outputs.unsqueeze(0).to(torch.float64))
+        return np.concatenate([np.exp(part[0].numpy()) for part in parts], axis=1)
+
+    def parts(self, averaged: Array) -> list[Array]:
+        """Split averaged probabilities (..., rows, classes) by target."""
+        n_classes = [2] if self.kind == "one" else [len(own) for own in self.classes]
+        return np.split(averaged, np.cumsum(n_classes)[:-1], axis=-1)
+
+    def row_losses(self, averaged: Array, y: Tensor) -> Array:
+        """Return the log-loss of each row, (..., rows), for averaged probabilities (..., rows, classes)."""
+        codes = y.numpy().reshape(len(y), -1).round().astype(np.int64)
+        losses = 0.0
+        for part, column in zip(self.parts(averaged), codes.T, strict=True):
+            true = np.take_along_axis(part, np.broadcast_to(column[:, None], (*part.shape[:-1], 1)), axis=-1)[..., 0]
+            losses = losses - np.log(np.maximum(true, _LEAST_PROBABILITY))
+        return np.asarray(losses)
+
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the JSON values and arrays for a model file."""
         return {
@@ -258,18 +282,38 @@ class NumberTargets:
     center, scale : arrays of float
         One per output: the network learns (y - center) / scale. A scale of 0 marks a constant target.
     loss : Loss
+    transform : {"none", "log"}
+        The network learns this of the target; center and scale are those of its values.
     """
 
     one_dimensional: bool
     center: Array
     scale: Array
     loss: Loss
+    transform: str = "none"
 
     metric_name = "r2"
 
     @classmethod
-    def of(cls, y: Array, weights: Array | None, loss: Loss, *, scaled: bool, may_vary: bool = True) -> NumberTargets:
+    def of(
+        cls,
+        y: Array,
+        weights: Array | None,
+        loss: Loss,
+        *,
+        scaled: bool,
+        may_vary: bool = True,
+        transform: str = "none",
+    ) -> NumberTargets:
         """Learn centre and scale from the training rows; `may_vary` is for targets that are constant only in these."""
+        if transform == "log":
+            if not (y > 0).all():
+                raise ValueError(
+                    f"target_transform='log', but y has {y.min():g}; expected positive targets: use "
+                    "target_transform='none'"
+                )
+            logs = cls.of(np.log(y), weights, loss, scaled=True, may_vary=may_vary)
+            return replace(logs, transform="log")
         columns = y.reshape(len(y), -1)
         if not scaled:
             return cls(y.ndim == 1, np.zeros(columns.shape[1]), np.ones(columns.shape[1]), loss)
@@ -294,6 +338,9 @@ class NumberTargets:
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs:
             raise ValueError(f"{name} has {columns.shape[1]} columns; expected {self.n_outputs}, as the first targets")
+        if self.transform == "log":
+            # Targets of later rows may be 0 or negative: the smallest number whose logarithm was to be expected.
+            columns = np.log(np.maximum(columns, np.exp(self.center - _MOST_DEVIATIONS * self.scale)))
         # Halves, as the difference of two large numbers may overflow.
         distance = columns / 2 - self.center / 2
         scaled = np.divide(distance, self.scale / 2, out=np.zeros_like(distance), where=self.scale > 0)
@@ -329,7 +376,21 @@ class NumberTargets:
 
     def numbers(self, outputs: Tensor) -> Array:
         """Return outputs (..., rows, c) in units of the target, as float64."""
-        return np.asarray(outputs.to(torch.float64).numpy() * self.scale + self.center)
+        values = outputs.to(torch.float64).numpy()
+        if self.transform == "log":
+            values = np.clip(values, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
+            return np.asarray(np.exp(values * self.scale + self.center))
+        return np.asarray(values * self.scale + self.center)
+
+    def out_of_fold(self, outputs: Tensor) -> Array:
+        """Return what is averaged over networks: numbers in units of the target, (rows, c)."""
+        return self.numbers(outputs)
+
+    def row_losses(self, averaged: Array, y: Tensor) -> Array:
+        """Return the loss of each row, (..., rows), for numbers (..., rows, c) in units of the target."""
+        scale = np.where(self.scale > 0, self.scale, 1.0)
+        scaled = torch.as_tensor((averaged - self.center) / scale)
+        return np.asarray(self.loss.per_row(scaled, y.to(torch.float64)).numpy())
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the JSON values and arrays for a model file."""
@@ -337,13 +398,14 @@ class NumberTargets:
             "one_dimensional": self.one_dimensional,
             "loss": self.loss.name,
             "loss_setting": float(self.loss.setting),
+            "transform": self.transform,
         }
         return schema, {"center": self.center, "scale": self.scale}
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> NumberTargets:
         """Restore from `state`, which is not trusted; raise ValueError if it is invalid."""
-        _check_keys(schema, {"one_dimensional", "loss", "loss_setting"} | ({"variance"} & set(schema)))
+        _check_keys(schema, {"one_dimensional", "loss", "loss_setting"} | ({"variance", "transform"} & set(schema)))
         if set(arrays) != {"center", "scale"}:
             raise ValueError(f"arrays of the targets are {sorted(arrays)!r:.80}; expected center and scale")
         center, scale = arrays["center"], arrays["scale"]
@@ -357,10 +419,15 @@ class NumberTargets:
             raise ValueError(f"one_dimensional={one_dimensional!r:.40} does not fit {len(center)} targets")
         if not _is_number(variance) or not variance > 0 or not _is_number(setting):
             raise ValueError(f"variance={variance!r:.40} or loss_setting={setting!r:.40} is out of range")
+        transform = schema.get("transform", "none")
+        if transform not in ("none", "log") or (transform == "log" and (np.abs(center) > 800).any()):
+            raise ValueError(
+                f"transform={transform!r:.40} of the targets is not known, or their center is out of range"
+            )
         loss = regression_loss(schema["loss"], quantile=setting, huber_delta=setting)
         if loss.setting != setting:
             raise ValueError(f"loss_setting={setting} does not fit loss={schema['loss']!r:.40}")
-        return cls(one_dimensional, center, scale, loss)
+        return cls(one_dimensional, center, scale, loss, transform)
 
 
 Targets = ClassTargets | NumberTargets

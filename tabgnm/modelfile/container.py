@@ -14,12 +14,14 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from numpy.typing import NDArray
+
 from tabgnm.modelfile import strict_json, tensors
 from tabgnm.modelfile.errors import ModelFileError, shown
 from tabgnm.modelfile.tensors import Arrays, Tensor
 
 SCHEMA, WEIGHTS = "schema.json", "weights.safetensors"
-FORMAT, VERSION = "tabgnm model", 1
+FORMAT, VERSION = "tabgnm model", 2
 LARGEST_SCHEMA = 8 * 2**20
 LARGEST_WEIGHTS = 2**32 - 2**24  # the limit of zip without its extension for large files
 
@@ -93,22 +95,19 @@ def frame(text: bytes, weights: bytes) -> bytes:
 class Container:
     """A model file with valid framing, checksums and sizes; its arrays are read later."""
 
+    version: int
     schema: dict[str, Any]
     tensors: dict[str, Tensor]
     _file: BinaryIO
 
-    def arrays(self, prefix: str) -> Arrays:
-        """Read the arrays whose names start with `prefix`, by the rest of their names."""
-        return {
-            name.removeprefix(prefix): tensor.read(self._file)
-            for name, tensor in self.tensors.items()
-            if name.startswith(prefix)
-        }
+    def read(self, tensor: Tensor) -> NDArray[Any]:
+        """Read one of the arrays."""
+        return tensor.read(self._file)
 
 
 def unpack(file: BinaryIO, size: int) -> Container:
     """Read the schema and check the framing of a file; raise ModelFileError if it is invalid."""
-    first, schema = _read_schema(file, size)
+    first, version, schema = _read_schema(file, size)
     second = _read_entry(file, size, WEIGHTS, _STORED)
     if second.packed != second.size:
         raise ModelFileError(_foreign(f"{WEIGHTS} has two sizes"))
@@ -129,7 +128,7 @@ def unpack(file: BinaryIO, size: int) -> Container:
         raise ModelFileError("its checksum is wrong: it is damaged; copy it again, or save the model again")
     if digest.hexdigest() != schema.pop("weights_sha256", None):
         raise ModelFileError(_foreign("its weights are not those that its schema names"))
-    return Container(schema, tensors.read_header(file, start, second.size), file)
+    return Container(version, schema, tensors.read_header(file, start, second.size), file)
 
 
 def _foreign(problem: str) -> str:
@@ -149,7 +148,7 @@ def _read_entry(file: BinaryIO, size: int, name: str, method: int) -> _Entry:
     return entry
 
 
-def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, dict[str, Any]]:
+def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, int, dict[str, Any]]:
     if size == 0:
         raise ModelFileError("it is empty; save the model again")
     if file.read(4) != b"PK\3\4":
@@ -171,10 +170,10 @@ def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, dict[str, Any]]:
     complete = inflater.eof and not inflater.unused_data and not inflater.unconsumed_tail
     if len(text) != entry.size or not complete or zlib.crc32(text) != entry.crc:
         raise ModelFileError(f"the checksum or size of {SCHEMA} is wrong: it is damaged; copy it again")
-    return entry, _check_version(strict_json.loads(text))
+    return entry, *_check_version(strict_json.loads(text))
 
 
-def _check_version(schema: Any) -> dict[str, Any]:
+def _check_version(schema: Any) -> tuple[int, dict[str, Any]]:
     if not isinstance(schema, dict) or schema.pop("format", None) != FORMAT:
         raise ModelFileError(f"its schema does not say format={FORMAT!r}: it is not a model file of tabgnm")
     version = schema.pop("version", None)
@@ -185,4 +184,4 @@ def _check_version(schema: Any) -> dict[str, Any]:
             f"its format version is {shown(version)}, but this tabgnm reads versions up to {VERSION}; install a newer "
             "tabgnm: pip install --upgrade tabgnm"
         )
-    return schema
+    return version, schema

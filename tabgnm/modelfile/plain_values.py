@@ -14,6 +14,7 @@ from tabgnm.modelfile.errors import ModelFileError, shown
 from tabgnm.training.history import Status
 
 _DEEPEST = 6
+_MOST_FIELDS = 100
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -102,3 +103,30 @@ def _number(name: str, value: Any) -> float | None:
     if isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
     raise ModelFileError(f"{name} in a history holds {shown(value)}; expected numbers")
+
+
+def plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flat dict of numbers, strings, booleans and None as JSON values; NaN and infinity become strings."""
+    plain_ones = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    return {name: _plain_number(value) if isinstance(value, float) else value for name, value in plain_ones.items()}
+
+
+def record(values: Any) -> dict[str, Any]:
+    """Return the dict that `plain_record` was called with."""
+    if not isinstance(values, dict) or len(values) > _MOST_FIELDS:
+        raise ModelFileError(f"a candidate is {shown(values)}; expected an object with at most {_MOST_FIELDS} entries")
+    read = {}
+    for name, value in values.items():
+        texts = [name, value] if isinstance(value, str) else [name]
+        if not all(text.isascii() for text in texts) or not isinstance(value, bool | int | float | str | None):
+            raise ModelFileError(f"{shown(name)} of a candidate is {shown(value)}; expected a plain value")
+        read[name] = _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+    return read
+
+
+def scores(values: Any) -> dict[str, float]:
+    """Return scores by name."""
+    read = record(values)
+    if not all(isinstance(value, float) for value in read.values()):
+        raise ModelFileError(f"its scores are {shown(values)}; expected numbers")
+    return read

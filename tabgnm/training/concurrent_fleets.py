@@ -7,9 +7,11 @@ of other fleets can run there meanwhile. On a CPU a fleet has all cores to itsel
 from __future__ import annotations
 
 import queue
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import torch
@@ -32,29 +34,49 @@ def fleets_at_once(device: torch.device) -> int:
 
 
 def train_concurrently(
-    tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int | None = None
+    tasks: Iterable[Callable[[], T]],
+    device: torch.device,
+    n_at_once: int | None = None,
+    deadline: float | None = None,
 ) -> Iterator[tuple[int, T]]:
     """Yield (number of the task, its result) as tasks are done; in order where only one runs at a time.
 
-    Tasks are taken from the iterable when there is room for them, not before, and in the caller's thread. After Ctrl-C
-    running tasks end as an interrupted fit does, no other is started, and `Interrupted` is raised at the end. An error
-    in one task also ends the others.
+    Tasks are taken from the iterable when there is room for them, not before, and in the caller's thread. After Ctrl-C,
+    or at the deadline, running tasks end as an interrupted fit does, no other is started, and `Interrupted` is raised
+    at the end. An error in one task also ends the others.
     """
     n_at_once = n_at_once or fleets_at_once(device)
-    each = _one_by_one(tasks) if n_at_once == 1 else _in_threads(tasks, device, n_at_once)
+    each = _one_by_one(tasks, deadline) if n_at_once == 1 else _in_threads(tasks, device, n_at_once, deadline)
     yield from each
 
 
-def _one_by_one(tasks: Iterable[Callable[[], T]]) -> Iterator[tuple[int, T]]:
+@contextmanager
+def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[None]:
+    """End what runs within the interruption at the deadline, if there is one."""
+    if deadline is None:
+        yield
+        return
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), interruption.end_within)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _one_by_one(tasks: Iterable[Callable[[], T]], deadline: float | None) -> Iterator[tuple[int, T]]:
     for number, task in enumerate(tasks):
-        with Interruption() as interruption, interruption.around():
+        with Interruption() as interruption, interruption.around(), _ended_at(deadline, interruption):
             result = task()
         yield number, result
         if interruption.requested:
             raise Interrupted
 
 
-def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int) -> Iterator[tuple[int, T]]:
+def _in_threads(
+    tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int, deadline: float | None
+) -> Iterator[tuple[int, T]]:
     streams: queue.SimpleQueue[torch.cuda.Stream | None] = queue.SimpleQueue()
     for _ in range(n_at_once):
         # None: on a CPU there are no streams
@@ -71,6 +93,7 @@ def _in_threads(tasks: Iterable[Callable[[], T]], device: torch.device, n_at_onc
     remaining = enumerate(tasks)
     running: dict[Future[T], int] = {}
     with Interruption() as interruption, ExitStack() as endings:
+        endings.enter_context(_ended_at(deadline, interruption))
         pool = endings.enter_context(ThreadPoolExecutor(n_at_once, thread_name_prefix="fleet"))
         endings.callback(
             interruption.end_within

@@ -103,12 +103,13 @@ class FleetPlan:
         return [trained[position] for position in range(len(self.jobs))]
 
     def run_fleets(
-        self, *, callbacks: Sequence[Callback] = (), verbose: int = 0
+        self, *, callbacks: Sequence[Callback] = (), verbose: int = 0, deadline: float | None = None
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
 
-        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. After Ctrl-C
-        the fleets that were started are yielded, and `Interrupted` (a KeyboardInterrupt) is raised at the end.
+        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. After Ctrl-C, or
+        at the deadline (of `time.monotonic`), the fleets that were started are yielded, and `Interrupted` (a
+        KeyboardInterrupt) is raised at the end.
         """
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()
@@ -121,7 +122,7 @@ class FleetPlan:
 
         n_epochs = sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
         with line.shown(len(self.jobs), n_epochs) if verbose else nullcontext():
-            for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None):
+            for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
                 yield self.fleets[number], models
 
     def run_fleet(

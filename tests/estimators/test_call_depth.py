@@ -80,6 +80,6 @@ def test_fitting_reaches_the_fleet_in_five_calls_and_the_training_step_in_twelve
         train_block(*arguments)
 
     monkeypatch.setattr(step, "train_block", watched)
-    getattr(GNMRegressor(n_members=1, max_epochs=1, device="cpu", **network), method)(F, T)
+    getattr(GNMRegressor(n_candidates=1, n_folds=1, max_epochs=1, device="cpu", **network), method)(F, T)
     assert found[0].index("training/fleet.py:fit") <= 4, found[0]
     assert len(found[0]) <= 12, found[0]

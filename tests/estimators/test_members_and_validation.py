@@ -41,9 +41,9 @@ def test_a_second_fit_forgets_the_first() -> None:
 
 
 def test_members_differ_in_seed_and_validation_rows() -> None:
-    model = mlp(n_members=3).fit(X, Y)
+    model = mlp(n_candidates=1, n_folds=3).fit(X, Y)
     assert len(set(model.fitted_.seeds)) == 3
-    rows = validation_rows(mlp(n_members=3))
+    rows = validation_rows(mlp(n_candidates=1, n_folds=3))
     assert len({tuple(own) for own in rows}) == 3
     weights = [net.state_dict() for net in model.members_]
     assert all(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0] if "bias" not in name)
@@ -51,22 +51,22 @@ def test_members_differ_in_seed_and_validation_rows() -> None:
 
 def test_validation_rows_are_a_share_of_each_class_and_not_trained_on() -> None:
     y = np.repeat([0, 1, 2], [60, 40, 20])
-    for member in mlp(n_members=4, validation_fraction=0.2)._prepare(X, y).members:
+    for member in mlp(n_candidates=1, n_folds=4, n_folds=0.2)._prepare(X, y).members:
         val, train = member.val.numpy(), member.train.numpy()
         assert sorted([*val, *train]) == list(range(len(X)))
         np.testing.assert_allclose(np.bincount(y[val]), [12, 8, 4], atol=1)
 
 
 def test_the_first_members_do_not_change_when_there_are_more() -> None:
-    few, many = (mlp(n_members=n, validation_fraction=0, precision="float64").fit(X, Y) for n in (2, 4))
+    few, many = (mlp(n_members=n, n_folds=0, precision="float64").fit(X, Y) for n in (2, 4))
     for name, values in few.fitted_.parameters.items():
         np.testing.assert_allclose(values, many.fitted_.parameters[name][:2], atol=1e-12)
     # With validation rows, seeds and rows stay; scaling is learned from the rows that any member trains on.
-    assert validation_rows(mlp(n_members=4))[:2] == validation_rows(mlp(n_members=2))
+    assert validation_rows(mlp(n_candidates=1, n_folds=4))[:2] == validation_rows(mlp(n_candidates=1, n_folds=2))
 
 
 def test_without_validation_the_last_epoch_is_kept_and_there_is_no_validation_loss() -> None:
-    model = mlp(validation_fraction=0, patience=1).fit(X, Y)
+    model = mlp(n_folds=0, patience=1).fit(X, Y)
     for history in model.history_:
         assert history["val_loss"] == [] and history["val_accuracy"] == []
         assert history["best_epoch"] == len(history["train_loss"]) == 3 and history["status"] == "completed"
@@ -87,7 +87,7 @@ def test_the_best_epoch_is_kept_and_its_loss_and_metric_are_those_of_the_predict
     y, y_val = (Y, Y_VAL) if make is mlp else (T, T_VAL)
     # Labels of which many are wrong: validation gets worse soon.
     y = np.where(np.arange(len(y)) % 3 == 0, y[::-1], y)
-    model = make(n_members=1, max_epochs=40, learning_rate=0.05, patience=None).fit(X, y, X_val=X_VAL, y_val=y_val)
+    model = make(n_candidates=1, n_folds=1, max_epochs=40, learning_rate=0.05, patience=None).fit(X, y, X_val=X_VAL, y_val=y_val)
     (history,) = model.history_
     best = history["best_epoch"]
     assert best == 1 + int(np.argmin(history["val_loss"])) < 40
@@ -101,7 +101,7 @@ def test_the_best_epoch_is_kept_and_its_loss_and_metric_are_those_of_the_predict
 @pytest.mark.parametrize("scale_target", [True, False])
 def test_the_r2_of_several_outputs_weighs_them_by_their_variance_as_the_networks_see_it(scale_target: bool) -> None:
     y, y_val = (np.column_stack([own, 3 * own**2 / 50]) for own in (T, T_VAL))
-    model = mlpr(n_members=1, scale_target=scale_target, max_epochs=5).fit(X, y, X_val=X_VAL, y_val=y_val)
+    model = mlpr(n_candidates=1, n_folds=1, scale_target=scale_target, max_epochs=5).fit(X, y, X_val=X_VAL, y_val=y_val)
     targets, (history,) = model.fitted_.targets, model.history_
     seen = [(own - targets.center) / targets.scale for own in (y_val, model.predict(X_VAL))]
     expected = r2_score(*seen, multioutput="variance_weighted")
@@ -113,7 +113,7 @@ def test_the_accuracy_of_several_labels_counts_rows_with_all_of_them_right(targe
     y, y_val = ((np.column_stack([own[:, 0] > 0, own[:, 1] > 0, own[:, 2] > 0]).astype(int)) for own in (X, X_VAL))
     if targets == "joint":
         y, y_val = y + 1, y_val + 1
-    model = mlp(n_members=1, max_epochs=5, learning_rate=0.02).fit(X, y, X_val=X_VAL, y_val=y_val)
+    model = mlp(n_candidates=1, n_folds=1, max_epochs=5, learning_rate=0.02).fit(X, y, X_val=X_VAL, y_val=y_val)
     (history,) = model.history_
     score = model.score(X_VAL, y_val)
     assert 0.1 < score < (model.predict(X_VAL) == y_val).mean()
@@ -123,7 +123,7 @@ def test_the_accuracy_of_several_labels_counts_rows_with_all_of_them_right(targe
 @pytest.mark.parametrize("make", [mlp, mlpr])
 def test_the_metric_of_each_member_is_that_of_its_own_rows_by_their_weights(make: Any) -> None:
     y, weights = (Y if make is mlp else T), np.random.default_rng(0).uniform(0.1, 5, len(X))
-    model = make(n_members=2, validation_fraction=0.3)
+    model = make(n_candidates=1, n_folds=2, n_folds=0.3)
     prepared = model._prepare(X, y, weights)
     model._train(prepared)
     for position, history in enumerate(model.history_):
@@ -136,9 +136,9 @@ def test_the_metric_of_each_member_is_that_of_its_own_rows_by_their_weights(make
 
 
 def test_where_targets_to_validate_on_do_not_vary_r2_is_1_or_0_as_in_scikit_learn() -> None:
-    (history,) = mlpr(n_members=1).fit(X, T, X_val=X_VAL, y_val=np.full(len(X_VAL), 0.1)).history_
+    (history,) = mlpr(n_candidates=1, n_folds=1).fit(X, T, X_val=X_VAL, y_val=np.full(len(X_VAL), 0.1)).history_
     assert history["val_r2"] == [0.0] * 3
-    (history,) = mlpr(n_members=1).fit(X, np.full(len(X), 7.3)).history_
+    (history,) = mlpr(n_candidates=1, n_folds=1).fit(X, np.full(len(X), 7.3)).history_
     assert history["val_r2"] == [1.0] * 3
 
 
@@ -174,12 +174,12 @@ def test_rows_to_validate_on_decide_the_epoch() -> None:
 @pytest.mark.parametrize("make", [mlp, mlpr])
 def test_rows_that_no_member_trains_on_are_not_looked_at(make: Any) -> None:
     y = Y if make is mlp else T
-    (held_out,) = validation_rows(make(n_members=1), X, y)
+    (held_out,) = validation_rows(make(n_candidates=1, n_folds=1), X, y)
     X_spoilt, y_spoilt = X.copy(), y.copy()
     X_spoilt[held_out] = 1e6
     if make is mlpr:
         y_spoilt[held_out] = -1e6
-    settings = {"n_members": 1, "max_epochs": 1, "scaling": "standard"}
+    settings = {"n_candidates": 1, "n_folds": 1, "max_epochs": 1, "scaling": "standard"}
     plain, spoilt = make(**settings).fit(X, y), make(**settings).fit(X_spoilt, y_spoilt)
     assert same_weights(plain, spoilt) and (plain.predict(X) == spoilt.predict(X)).all()
     leaking = TableEncoder(plain._table_settings(X.shape[1])).fit(read_table(X_spoilt))
@@ -189,7 +189,7 @@ def test_rows_that_no_member_trains_on_are_not_looked_at(make: Any) -> None:
 def test_members_that_diverge_are_left_out_with_a_warning() -> None:
     from sklearn.exceptions import ConvergenceWarning
 
-    model = mlp(n_members=3)
+    model = mlp(n_candidates=1, n_folds=3)
     prepared = model._prepare(X, Y)
     trained = Fleet(prepared.shape, prepared.members, prepared.settings).fit(prepared.rows.table).models
     history = replace(trained[1].history, status="diverged", best_epoch=0)

@@ -113,7 +113,7 @@ def test_copies_predict_the_same_to_the_bit(make: Any) -> None:
 
 
 def test_a_pickle_has_neither_training_rows_nor_weights_twice() -> None:
-    small, large = (mlp(validation_fraction=0).fit(*numbers(n)[:2]) for n in (50, 5000))
+    small, large = (mlp(n_folds=0).fit(*numbers(n)[:2]) for n in (50, 5000))
     large.predict(X)  # makes weights in float64, which are not kept
     assert abs(len(pickle.dumps(small)) - len(pickle.dumps(large))) < 20_000
 

@@ -34,7 +34,7 @@ GRID = {"learning_rate": [0.02, 0.002], "dropout": [0.0, 0.2], "n_nodes": [40, 4
 
 
 def small(**changes: Any) -> GNMClassifier:
-    settings: dict[str, Any] = {"n_members": 2, "n_nodes": 40, "n_layers": 2, "max_epochs": 4, "random_state": 0}
+    settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 2, "n_nodes": 40, "n_layers": 2, "max_epochs": 4, "random_state": 0}
     return GNMClassifier(**(settings | changes))
 
 
@@ -79,10 +79,10 @@ def test_results_are_those_of_grid_search_to_1e8_in_float64(rows: Any) -> None:
 
 LONG: dict[str, Any] = {
     "paper": GNMClassifier.paper(n_nodes=50, max_epochs=200),
-    "perceptron": MLPClassifier(n_members=1, hidden=(16,), max_epochs=200, numeric_embedding=None),
-    "defaults": GNMClassifier(n_members=2, max_epochs=60),
-    "combined": GNMClassifier(n_members=1, n_nodes=60, combine="gated", persistent_outputs=True, l0=1e-4),
-    "regression": GNMRegressor(n_members=2, persistent_outputs=True, max_epochs=60),
+    "perceptron": MLPClassifier(n_candidates=1, n_folds=1, hidden=(16,), max_epochs=200, numeric_embedding=None),
+    "defaults": GNMClassifier(n_candidates=1, n_folds=2, max_epochs=60),
+    "combined": GNMClassifier(n_candidates=1, n_folds=1, n_nodes=60, combine="gated", persistent_outputs=True, l0=1e-4),
+    "regression": GNMRegressor(n_candidates=1, n_folds=2, persistent_outputs=True, max_epochs=60),
 }
 
 
@@ -104,7 +104,7 @@ def test_scores_in_float32_have_the_distribution_of_grid_search(name: str, devic
 
 def test_a_regressor_is_searched_as_well() -> None:
     x, y = make_regression(90, n_features=4, noise=1.0, random_state=0)
-    estimator = GNMRegressor(n_members=1, n_nodes=40, n_layers=2, max_epochs=4, precision="float64", random_state=0)
+    estimator = GNMRegressor(n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=4, precision="float64", random_state=0)
     grid = {"loss": ["mse", "huber"], "scaling": ["standard", "quantile"], "numeric_embedding": [None, "piecewise"]}
     theirs = GridSearchCV(estimator, grid, cv=3).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=3).fit(x, y)
@@ -119,7 +119,7 @@ def test_candidates_that_differ_in_rows_targets_or_weights_do_not_share_them(row
         # Rows of weight 0 are left out: other ones for each of the last two.
         {"validation_fraction": [0.0], "class_weight": [None, "balanced", {0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}]},
     ]
-    estimator = small(precision="float64", n_members=1)
+    estimator = small(precision="float64", n_candidates=1, n_folds=1)
     theirs = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
     same_results(ours, theirs, 1e-8)
@@ -128,7 +128,7 @@ def test_candidates_that_differ_in_rows_targets_or_weights_do_not_share_them(row
 
 def test_candidates_whose_targets_differ_in_scale_do_not_share_them() -> None:
     x, y = make_regression(60, n_features=3, noise=1.0, random_state=0)
-    estimator = GNMRegressor(n_members=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0)
+    estimator = GNMRegressor(n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0)
     grid = {"scale_target": [True, False], "validation_fraction": [0.0, 0.2]}
     theirs = GridSearchCV(estimator, grid, cv=2, refit=False).fit(x, y)
     same_results(FleetSearchCV(estimator, grid, cv=2, refit=False).fit(x, y), theirs, 1e-8)

@@ -24,7 +24,7 @@ from tabgnm.estimators.model_file import to_bytes
 from tabgnm.modelfile import container
 
 QUICK: dict[str, Any] = {
-    "n_members": 2,
+    "n_candidates": 1, "n_folds": 2,
     "max_epochs": 3,
     "learning_rate": 0.01,
     "batch_size": 16,
@@ -143,7 +143,7 @@ TABLES: dict[str, Callable[[], Any]] = {
     "validated apart": lambda: MLPRegressor(**QUICK, hidden=()).fit(
         numbers(), target(), X_val=numbers(9, seed=3), y_val=np.arange(9.0)
     ),
-    "not validated": lambda: mlp_regressor(numbers(), target(), validation_fraction=0.0, n_members=1),
+    "not validated": lambda: mlp_regressor(numbers(), target(), n_candidates=1, n_folds=0),
     "partly fitted": lambda: GNMClassifier(**QUICK, n_nodes=20).partial_fit(numbers(), codes(3), classes=[0, 1, 2, 7]),
     "paper": lambda: GNMClassifier.paper(max_epochs=2, n_nodes=30, random_state=1).fit(numbers(), codes(3)),
 }

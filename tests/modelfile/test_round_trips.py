@@ -128,13 +128,13 @@ def test_training_goes_on_from_a_file_as_it_would_have_without_one(case: str) ->
 
 def test_a_file_remembers_what_the_weights_were_made_for() -> None:
     model = pickle.loads(pickle.dumps(fitted("kinds by position")))
-    model.set_params(hidden=(7,), n_members=3, column_kinds={0: "number"}, max_epochs=2)
+    model.set_params(hidden=(7,), n_candidates=1, n_folds=3, column_kinds={0: "number"}, max_epochs=2)
     loaded = from_bytes(to_bytes(model))
     assert loaded.get_params() == model.get_params() and to_bytes(loaded) == to_bytes(model)
     for changed in (model, loaded):
         with pytest.raises(ValueError, match=r"column_kinds=.* was \{0: 'ignore', 2: 'number'\} when training began"):
             changed.partial_fit(numbers(), target())
-        changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_members=2)
+        changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_candidates=1, n_folds=2)
         with pytest.raises(ValueError, match=r"hidden=\(7,\) was \(5,\) when training began"):
             changed.partial_fit(numbers(), target())
         changed.set_params(hidden=(5,)).partial_fit(numbers(), target())
@@ -205,8 +205,8 @@ def test_any_zip_program_and_safetensors_itself_can_read_a_file(tmp_path: Path) 
 
 def test_a_file_is_as_large_as_its_weights_and_a_few_kilobytes() -> None:
     models = [
-        GNMClassifier(n_members=2, max_epochs=2, random_state=0).fit(frame(), codes(3)),
-        MLPRegressor(n_members=8, max_epochs=100, patience=None, random_state=0).fit(numbers(), target()),
+        GNMClassifier(n_candidates=1, n_folds=2, max_epochs=2, random_state=0).fit(frame(), codes(3)),
+        MLPRegressor(n_candidates=1, n_folds=8, max_epochs=100, patience=None, random_state=0).fit(numbers(), target()),
         fitted("periodic"),
     ]
     for model in models:

@@ -136,7 +136,7 @@ def test_an_integer_in_kinds_that_may_be_a_name_or_a_position_is_refused() -> No
 
 def test_a_model_file_keeps_integers_as_names() -> None:
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=[1, 2, 3])
-    model = MLPClassifier(hidden=(4,), n_members=1, max_epochs=2, random_state=0).fit(X, X[1] > 0)
+    model = MLPClassifier(hidden=(4,), n_candidates=1, n_folds=1, max_epochs=2, random_state=0).fit(X, X[1] > 0)
     for one in (model, from_bytes(to_bytes(model))):
         assert not hasattr(one, "feature_names_in_")
         np.testing.assert_array_equal(one.predict_proba(X[[3, 1, 2]]), model.predict_proba(X))
@@ -144,7 +144,7 @@ def test_a_model_file_keeps_integers_as_names() -> None:
 
 
 def test_warnings_point_at_the_line_that_called() -> None:
-    model = MLPClassifier(hidden=(4,), n_members=1, max_epochs=2, random_state=0)
+    model = MLPClassifier(hidden=(4,), n_candidates=1, n_folds=1, max_epochs=2, random_state=0)
     model.fit(frame("a", "b"), [0, 1])
     calls = [model.predict, model.predict_proba, model.encode, lambda X: matched(X, frame("a", "b"))]
     for call in calls:

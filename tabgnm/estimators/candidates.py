@@ -1,0 +1,136 @@
+"""The candidates of a pack: different settings, of which the ones that suit a table are kept.
+
+The list was chosen on half of the data sets, one candidate after the other, each the one that improved the mean
+out-of-fold loss of the weighted pack most; `docs/recipe.md` has the figures. After its end candidates are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tabgnm.estimators.effort import MOST_NUMERIC_INPUTS
+
+# What a candidate of the list has unless it says otherwise. These parameters of the estimators are "auto" by default.
+BASE: dict[str, Any] = {
+    "n_layers": 3,
+    "activation": "silu",
+    "combine": "none",
+    "clamp_inputs": False,
+    "persistent_outputs": False,
+    "tied": False,
+    "learning_rate": 3e-3,
+    "dropout": 0.3,
+    "weight_decay": 0.01,
+    "scaling": "quantile",
+    "numeric_embedding": "periodic",
+    "n_basis": 16,
+    "numeric_dim": 4,
+    "frequency_scale": 0.1,
+    "target_transform": "none",
+}
+_PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
+LIST: tuple[dict[str, Any], ...] = (
+    {"learning_rate": 6e-3},
+    {**_PIECEWISE, "weight_decay": 0.1},
+    {"activation": "relu", "dropout": 0.1},
+    {"target_transform": "log"},  # only for positive targets with a long tail
+    {"n_layers": 4},
+    {"numeric_embedding": None, "scaling": "robust", "weight_decay": 0.1},
+    {"frequency_scale": 1.0, "dropout": 0.1},
+    {"activation": "tanh"},
+    {"clamp_inputs": True, "frequency_scale": 0.3, "dropout": 0.1},
+    {**_PIECEWISE, "activation": "relu"},
+    {"activation": "gelu", "frequency_scale": 0.3},
+    {"dropout": 0.5, "weight_decay": 0.1},
+    {"combine": "residual"},
+    {"scaling": "robust", "frequency_scale": 0.3, "dropout": 0.1},
+    {"tied": True, "n_layers": 4},
+    {"persistent_outputs": True},
+)
+_DRAWN: dict[str, Sequence[Any]] = {
+    "n_layers": (2, 3, 3, 4),
+    "activation": ("silu", "relu", "gelu", "tanh"),
+    "learning_rate": (1e-3, 2e-3, 3e-3, 6e-3),
+    "dropout": (0.0, 0.1, 0.2, 0.3, 0.5),
+    "weight_decay": (1e-3, 1e-2, 0.1, 0.3),
+    "scaling": ("quantile", "quantile", "robust"),
+    "numeric_embedding": ("periodic", "periodic", "piecewise", None),
+    "frequency_scale": (0.03, 0.1, 0.3, 1.0, 3.0),
+    "clamp_inputs": (False, False, True),
+}
+_NUMERIC = ("scaling", "numeric_embedding", "n_basis", "numeric_dim", "frequency_scale")
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What the choice of candidates may look at: the shape of a table and of its targets, never single rows.
+
+    Attributes
+    ----------
+    n_numbers : int
+        Columns that are encoded as numbers.
+    long_tail : bool
+        Whether all targets are positive and their logarithms are less skewed.
+    """
+
+    n_numbers: int
+    long_tail: bool = False
+
+
+def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> list[dict[str, Any]]:
+    """Return the settings of up to n different candidates.
+
+    Parameters
+    ----------
+    given : mapping
+        Values of the parameters of an estimator. A value fixes a parameter for all candidates, "auto" leaves it to
+        them; candidates that become equal by this, or because the table has no numbers, count once.
+    n : int
+    facts : TableFacts
+    """
+    fixed = {name: value for name, value in given.items() if not _is_auto(value)}
+    open_names = [name for name in BASE if name in given and name not in fixed]
+    found: dict[str, dict[str, Any]] = {}
+    for own in _all(n):
+        if len(found) == n:
+            break
+        if own.get("target_transform") == "log" and not facts.long_tail:
+            continue
+        settings = {name: own.get(name, BASE[name]) for name in open_names} | {
+            name: value for name, value in fixed.items() if name in BASE
+        }
+        if _is_auto(given.get("numeric_dim")):
+            most = max(1, MOST_NUMERIC_INPUTS // max(1, facts.n_numbers))
+            settings["numeric_dim"] = min(settings["numeric_dim"], most)
+        found.setdefault(repr(_what_matters(settings, facts)), settings)
+    return list(found.values())
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _all(n: int) -> Iterator[dict[str, Any]]:
+    yield from LIST
+    random = np.random.default_rng(0)  # the same for everybody, so that a candidate has a meaning
+    for _ in range(20 * n):  # some may be equal to others
+        drawn = {name: values[int(random.integers(len(values)))] for name, values in _DRAWN.items()}
+        if drawn["numeric_embedding"] == "piecewise":
+            drawn |= {"n_basis": int(random.choice([16, 32, 48])), "numeric_dim": int(random.choice([4, 8, 12]))}
+        yield drawn
+
+
+def _what_matters(settings: Mapping[str, Any], facts: TableFacts) -> list[tuple[str, Any]]:
+    """Return the settings without those that change nothing for this table."""
+    unused: tuple[str, ...] = ()
+    if not facts.n_numbers:
+        unused = _NUMERIC
+    elif settings["numeric_embedding"] is None:
+        unused = ("n_basis", "numeric_dim", "frequency_scale")
+    elif settings["numeric_embedding"] == "piecewise":
+        unused = ("frequency_scale",)
+    return sorted((name, value) for name, value in settings.items() if name not in unused)

@@ -1,0 +1,89 @@
+"""Reading model files of version 1: one group of networks, and parameters of that time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tabgnm.estimators.candidates import BASE
+from tabgnm.modelfile.container import Container
+from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm.modelfile.tensors import Tensor
+
+_KEYS = {
+    "tabgnm",
+    "estimator",
+    "parameters",
+    "has_names",
+    "n_calls",
+    "encoder",
+    "targets",
+    "shape",
+    "seeds",
+    "histories",
+}
+_FITTED_WITH = "fitted_with"
+_REMOVED = ("n_members", "validation_fraction")
+_FOLDERS = {"networks": "groups/0/networks", "encoder": "encoders/0", "targets": "targets", "": ""}
+# What the parameters that have been added since then were in effect.
+_ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0}
+_ADDED_FOR: dict[str, dict[str, Any]] = {"Classifier": {"calibrated": False}, "Regressor": {"target_transform": "none"}}
+# Of version 1, where "auto" did not exist or meant one setting.
+_DEFAULTS = {"activation": "relu", "learning_rate": 1e-3, "dropout": 0.1}
+
+
+def converted(container: Container) -> Container:
+    """Return a file of version 1 as version 2 would describe it."""
+    schema = container.schema
+    found = sorted(set(schema) - {_FITTED_WITH})
+    if found != sorted(_KEYS):
+        raise ModelFileError(f"entries of its schema: {shown(found, 300)}; expected {shown(sorted(_KEYS), 300)}")
+    parameters, seeds = schema["parameters"], schema["seeds"]
+    if not isinstance(parameters, dict) or not isinstance(seeds, list) or not isinstance(schema["estimator"], str):
+        raise ModelFileError(f"its parameters are {shown(parameters)} and its seeds {shown(seeds)}; expected an object")
+    new = {name: value for name, value in parameters.items() if name not in _REMOVED}
+    new["n_folds"] = _n_folds(parameters)
+    new |= _ADDED | next((own for kind, own in _ADDED_FOR.items() if schema["estimator"].endswith(kind)), {})
+    settings: dict[str, Any] = {
+        name: value if (value := new.get(name, "auto")) != "auto" else _DEFAULTS.get(name, default)
+        for name, default in BASE.items()
+    }
+    group = {
+        "settings": settings,
+        "weight": 1.0,
+        "encoder": 0,
+        "targets": None,
+        "shape": schema["shape"],
+        "seeds": seeds,
+        "folds": list(range(len(seeds))),
+        "histories": schema["histories"],
+    }
+    described = {name: schema[name] for name in ("tabgnm", "estimator", "has_names", "n_calls", "targets")}
+    described |= {"parameters": new, "encoders": [schema["encoder"]], "groups": [group]}
+    described |= {"candidates": [], "scores": {}, "temperature": 1.0}
+    if _FITTED_WITH in schema:
+        described[_FITTED_WITH] = _fitted_with(schema[_FITTED_WITH], parameters)
+    return replace(container, version=2, schema=described, tensors=_renamed(container.tensors))
+
+
+def _n_folds(parameters: dict[str, Any]) -> Any:
+    return 0 if parameters.get("validation_fraction") == 0 else parameters.get("n_members", 1)
+
+
+def _fitted_with(values: Any, parameters: dict[str, Any]) -> Any:
+    """Return the values at the time of the fit, of parameters that had changed when the file was written."""
+    if not isinstance(values, dict):
+        return values  # refused by the reader of version 2
+    before = {name: value for name, value in values.items() if name not in _REMOVED}
+    n_folds = _n_folds(parameters | values)
+    return before if n_folds == _n_folds(parameters) else before | {"n_folds": n_folds}
+
+
+def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    renamed = {}
+    for name, tensor in tensors.items():
+        folder, slash, own = name.rpartition("/")
+        if folder not in _FOLDERS:
+            raise ModelFileError(f"its array {shown(name)} is of unknown use")
+        renamed[_FOLDERS[folder] + slash + own] = tensor
+    return renamed

@@ -1,0 +1,159 @@
+"""Folds: which rows a network of a candidate is trained on, and on which it is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
+from torch import Tensor
+
+Array = NDArray[Any]
+
+_HOLD_OUT = 0.1  # of the rows, with a single fold
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Training and validation rows of the networks of one fold; `val` is None without validation."""
+
+    train: Tensor
+    val: Tensor | None
+
+
+def hold_out(n_rows: int, strata: Array | None, seed: int) -> list[Fold]:
+    """Return one fold whose validation rows are a tenth of each stratum."""
+    return [_fold(n_rows, validation_rows(n_rows, strata, _HOLD_OUT, seed))]
+
+
+def without_validation(n_rows: int, n_folds: int) -> list[Fold]:
+    """Return folds that are trained on all rows, and not validated."""
+    return [Fold(torch.arange(n_rows), None) for _ in range(n_folds)]
+
+
+def k_folds(n_rows: int, strata: Array | None, n_folds: int, seed: int, repeat: int = 0) -> list[Fold]:
+    """Divide the rows into folds of equal size, each with its share of every stratum.
+
+    A stratum with a single row is validated nowhere, as no network could have learned it.
+    """
+    random = np.random.default_rng([seed, 0x5EED, repeat])
+    n_folds = min(n_folds, n_rows)
+    if n_folds < 2:
+        return without_validation(n_rows, 1)
+    order = random.permutation(n_rows)
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
+        n_own = np.unique(strata, return_inverse=True, return_counts=True)
+        counts = n_own[2][n_own[1]]
+        order = order[counts[order] > 1]
+    folds = [_fold(n_rows, np.sort(order[number::n_folds])) for number in range(n_folds)]
+    folds = [fold for fold in folds if fold.val is not None]
+    return folds or without_validation(n_rows, 1)
+
+
+def group_numbers(groups: Any, n_rows: int) -> Array:
+    """Return the number of the group of each row; raise if the groups do not fit the rows."""
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"groups has shape {labels.shape}; expected one label for each of {n_rows} rows")
+    try:
+        return np.asarray(np.unique(labels, return_inverse=True)[1])
+    except TypeError as error:
+        raise TypeError(
+            f"groups has labels that cannot be sorted ({error}); use labels of one type, such as str"
+        ) from None
+
+
+def group_folds(n_rows: int, labels: Array, n_folds: int) -> list[Fold]:
+    """Divide the rows into folds so that rows of one group are in the same fold."""
+    n_groups = len(np.unique(labels))
+    if n_groups < 2:
+        raise ValueError("groups has a single label; expected at least two groups, or groups=None")
+    splitter = GroupKFold(min(n_folds, n_groups))
+    return [_fold(n_rows, test) for _, test in splitter.split(np.zeros(n_rows), groups=labels)]
+
+
+def splitter_folds(
+    cv: Any, n_rows: int, y: Array, groups: Array | None, kept: Array | None, n_given: int
+) -> list[Fold]:
+    """Return the folds of a scikit-learn splitter, or of an iterable of pairs of training and validation rows.
+
+    A splitter divides the rows with a weight, `kept`; an iterable names rows of the table that was given.
+    """
+    if isinstance(cv, int | float | str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+        raise TypeError(
+            f"cv={cv!r:.80} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
+            "sklearn.model_selection such as TimeSeriesSplit(5)"
+        )
+    splits = list(cv.split(np.zeros((n_rows, 1)), y, groups) if hasattr(cv, "split") else cv)
+    if not splits:
+        raise ValueError(f"cv={cv!r:.80} yields no folds; expected at least one pair of training and validation rows")
+    place = np.arange(n_rows)  # of each row of the table among the rows with a weight
+    if kept is not None and not hasattr(cv, "split"):
+        place = np.full(n_given, -1)
+        place[kept] = np.arange(n_rows)
+    folds = []
+    for split in splits:
+        try:
+            train, val = split
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"cv={cv!r:.80} yields {split!r:.80}; expected pairs of training and validation rows"
+            ) from None
+        rows = [_positions(part, place, cv) for part in (train, val)]
+        if not len(rows[0]) or not len(rows[1]):
+            raise ValueError(f"cv={cv!r:.80} has a fold without rows; expected training and validation rows in each")
+        folds.append(Fold(torch.from_numpy(rows[0]), torch.from_numpy(rows[1])))
+    return folds
+
+
+def _positions(rows: Any, place: Array, cv: Any) -> Array:
+    given = np.asarray(rows)
+    positions = np.flatnonzero(given) if given.dtype == bool else given
+    if positions.dtype.kind not in "iu" and len(positions):
+        raise TypeError(f"cv={cv!r:.80} names rows by {given.dtype} values; expected positions in the table, or a mask")
+    wrong = (positions < 0) | (positions >= len(place))
+    if wrong.any():
+        raise ValueError(
+            f"cv={cv!r:.80} names the row {int(positions[wrong][0])}; expected positions from 0 to {len(place) - 1}"
+        )
+    found = place[positions.astype(np.int64)]
+    return np.sort(found[found >= 0])
+
+
+def _fold(n_rows: int, val: Array) -> Fold:
+    is_train = np.ones(n_rows, dtype=bool)
+    is_train[val] = False
+    train = torch.from_numpy(np.flatnonzero(is_train))
+    return Fold(train, torch.from_numpy(np.asarray(val, dtype=np.int64)) if len(val) else None)
+
+
+def validation_rows(n_rows: int, strata: Array | None, fraction: float, seed: int) -> Array:
+    """Draw validation rows: `fraction` of each stratum, but never all of its rows.
+
+    The number of rows of a stratum is rounded up or down at random, so that rare classes are also validated at times.
+    At least one row is drawn if any stratum has two.
+    """
+    random = np.random.default_rng([seed, 0x5EED])
+    if n_rows < 2:
+        return np.arange(0)
+    groups = [np.arange(n_rows)]
+    if strata is not None:
+        # A single sort, as there may be very many strata.
+        order = np.argsort(strata, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(strata[order])) + 1)
+    chosen = []
+    for rows in groups:
+        share = fraction * len(rows)
+        n_own = int(share) + (random.random() < share % 1)
+        chosen.append(random.permutation(rows)[: min(n_own, len(rows) - 1)])
+    drawn = np.concatenate(chosen)
+    if len(drawn) == 0:
+        largest = max(groups, key=len)
+        if len(largest) > 1:
+            drawn = random.choice(largest, 1)
+    return np.sort(drawn)

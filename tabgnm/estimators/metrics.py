@@ -1,0 +1,119 @@
+"""What candidates are chosen by: the loss of their predictions, or a score of scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names
+
+Array = NDArray[Any]
+
+_SHORT_NAMES = {
+    "mae": "neg_mean_absolute_error",
+    "mse": "neg_mean_squared_error",
+    "rmse": "neg_root_mean_squared_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "log_loss": "neg_log_loss",
+    "auc": "roc_auc",
+}
+
+
+def check_metric(value: object) -> None:
+    """Raise unless the value is "auto", the name of a score, or a scorer."""
+    if callable(value):
+        module = str(getattr(value, "__module__", ""))
+        if module.startswith("sklearn.metrics.") and not module.startswith("sklearn.metrics._scorer"):
+            name = getattr(value, "__name__", repr(value))
+            raise ValueError(
+                f"metric={name} is a function of labels and predictions, not a scorer; use the name of a score such as "
+                f"'accuracy', or make_scorer({name})"
+            )
+        return
+    if isinstance(value, str) and value == "auto":
+        return
+    if not isinstance(value, str) or _SHORT_NAMES.get(value, value) not in get_scorer_names():
+        raise ValueError(
+            f"metric={value!r:.80} is not known; use 'auto', one of {', '.join(map(repr, _SHORT_NAMES))}, a name of "
+            "sklearn.metrics.get_scorer_names() such as 'accuracy', or a scorer"
+        )
+
+
+def scorer_of(metric: Any) -> Callable[..., float]:
+    """Return the scorer that a metric other than "auto" stands for."""
+    scorer: Callable[..., float] = get_scorer(_SHORT_NAMES.get(metric, metric) if isinstance(metric, str) else metric)
+    return scorer
+
+
+def takes_weights(scorer: Callable[..., float]) -> bool:
+    """Whether a scorer has an argument for sample weights; functions of users need not have one."""
+    parameters = inspect.signature(scorer).parameters.values()
+    return any(own.name == "sample_weight" or own.kind is own.VAR_KEYWORD for own in parameters)
+
+
+class Predicted:
+    """Predictions that are there already, for scorers, which expect a fitted model.
+
+    Parameters
+    ----------
+    kind : {"classifier", "regressor"}
+    predictions : dict of arrays
+        What its methods return, by their name: predict, predict_proba, decision_function.
+    classes : array or list of arrays, default=None
+    """
+
+    def __init__(self, kind: str, predictions: dict[str, Any], classes: Any = None) -> None:
+        self._estimator_type = kind
+        self._predictions = predictions
+        if classes is not None:
+            self.classes_ = classes
+
+    def __getattr__(self, name: str) -> Any:
+        predictions = self.__dict__.get("_predictions", {})
+        if name in predictions:
+
+            def method(_X: Any) -> Any:
+                return predictions[name]
+
+            method.__name__ = name  # scorers look it up by this
+            return method
+        raise AttributeError(f"a scorer asks for {name!r}, which out-of-fold predictions do not have")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> Predicted:
+        """Do nothing; scorers only accept what could be fitted."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+        classifies = self._estimator_type == "classifier"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags() if classifies else None,
+            regressor_tags=None if classifies else RegressorTags(),
+        )
+
+
+def calibration_error(probabilities: Array, correct: Array, weights: Array | None = None, n_bins: int = 15) -> float:
+    """Return the expected calibration error: the mean distance between confidence and accuracy over bins.
+
+    Parameters
+    ----------
+    probabilities : array of shape (rows,)
+        Of the predicted labels.
+    correct : array of bool of shape (rows,)
+    weights : array of shape (rows,) or None
+    n_bins : int, default=15
+    """
+    weights = np.ones(len(probabilities)) if weights is None else weights
+    bins = np.minimum((probabilities * n_bins).astype(int), n_bins - 1)
+    total = np.bincount(bins, weights, n_bins)
+    gap = np.bincount(bins, weights * (probabilities - correct), n_bins)
+    return float(np.abs(gap[total > 0]).sum() / total.sum())

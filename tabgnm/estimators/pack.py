@@ -1,0 +1,205 @@
+"""Training a pack: candidates x folds as one plan of fleets, a race, and the choice of what is kept."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from tabgnm.estimators import time_limits
+from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
+from tabgnm.estimators.out_of_fold import OutOfFold
+from tabgnm.estimators.selection import greedy_weights, survivors
+from tabgnm.training import FleetPlan, Job, Table, TrainedModel
+from tabgnm.training.concurrent_fleets import Interrupted
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+Array = NDArray[Any]
+
+_log = logging.getLogger("tabgnm")
+
+# Folds that all candidates are trained on before the race, and how few candidates are not worth one.
+_RACE_FOLDS = 2
+_FEWEST_RACERS = 4
+_FEWEST_KEPT = 3  # candidates that may have a weight, however many folds there are
+
+
+@dataclass(eq=False)
+class TrainedPack:
+    """Networks by candidate and position, and what is known about them."""
+
+    prepared: PreparedFit
+    networks: dict[int, dict[int, TrainedModel]] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    losses: dict[int, tuple[float, float]] = field(default_factory=dict)  # out-of-fold, mean and std over folds
+    left_the_race: set[int] = field(default_factory=set)
+    n_diverged: int = 0
+    interrupted: bool = False
+    out_of_time: bool = False
+
+    def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
+        """Keep a network, unless it never learned anything."""
+        self.seconds[candidate] = self.seconds.get(candidate, 0.0) + seconds
+        if never_finite(model):
+            self.n_diverged += 1
+        else:
+            self.networks.setdefault(candidate, {})[position] = model
+
+
+def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: list[Table]) -> list[Job]:
+    """Return the jobs of (candidate, position) pairs; their tables are appended to `tables` where they are missing."""
+    places = {id(table): place for place, table in enumerate(tables)}
+    jobs = []
+    for number, position in wanted:
+        candidate = prepared.candidates[number]
+        table = candidate.data.table
+        if id(table) not in places:
+            places[id(table)] = len(tables)
+            tables.append(table)
+        member = replace(candidate.members[position], table=places[id(table)])
+        jobs.append(Job(candidate.shape, candidate.fleet, member))
+    return jobs
+
+
+def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> TrainedPack:
+    """Train all candidates on all folds; those that are clearly behind after the first folds on these only."""
+    deadline = None
+    if estimator.time_limit is not None:
+        deadline = began + estimator.time_limit * time_limits.SHARE_OF_TRAINING
+        prepared = time_limits.reduced(prepared, deadline)
+    trained = TrainedPack(prepared)
+    n_candidates = len(prepared.candidates)
+    n_positions = [len(candidate.members) for candidate in prepared.candidates]
+    races = (
+        n_candidates >= _FEWEST_RACERS
+        and min(n_positions) > _RACE_FOLDS
+        and prepared.rows.n_rows >= prepared.effort.race_rows
+        and prepared.previous is None
+    )
+    first = [
+        (number, k) for number in range(n_candidates) for k in range(_RACE_FOLDS if races else n_positions[number])
+    ]
+    _run(estimator, trained, first, deadline)
+    if races and not trained.interrupted:
+        staying = _winners(estimator, trained)
+        trained.left_the_race = set(range(n_candidates)) - set(staying)
+        rest = [(number, k) for number in staying for k in range(_RACE_FOLDS, n_positions[number])]
+        _run(estimator, trained, rest, deadline)
+    return trained
+
+
+def _run(
+    estimator: TabularEstimator, trained: TrainedPack, wanted: Sequence[tuple[int, int]], deadline: float | None
+) -> None:
+    tables: list[Table] = []
+    plan = FleetPlan(jobs_of(trained.prepared, wanted, tables), tables)
+    began = time.monotonic()
+    try:
+        for fleet, models in plan.run_fleets(verbose=estimator.verbose, deadline=deadline):
+            n_epochs = sum(max(1, model.history.n_epochs) for model in models)
+            now = time.monotonic()
+            for place, model in zip(fleet.jobs, models, strict=True):
+                share = max(1, model.history.n_epochs) / n_epochs
+                trained.add(*wanted[place], model, share * (now - began))
+            began = now
+    except Interrupted:
+        trained.interrupted = True
+        trained.out_of_time = deadline is not None and time.monotonic() >= deadline
+
+
+def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
+    """Return the candidates that are trained on the other folds too."""
+    if not trained.networks:
+        return []  # all diverged
+    oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
+    trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
+    most = -(-len(trained.prepared.candidates) // 2)
+    weights = greedy_weights(oof.predictions, oof.losses, most)
+    staying = survivors(oof.row_losses(oof.predictions), weights, oof.weights, most)
+    _log.info("the race goes on with candidates %s", [oof.candidates[i] for i in staying])
+    return [oof.candidates[i] for i in staying]
+
+
+def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPack, Array | None]:
+    """Choose the weights of the candidates, and keep the networks of those that have one.
+
+    Also returns the out-of-fold predictions of the rows as they were given, if there are any.
+    """
+    prepared = trained.prepared
+    _report_divergence(trained)
+    # Networks that were interrupted in their first epoch count only if there are no others.
+    networks = {
+        number: {place: model for place, model in own.items() if model.history.n_epochs or model.history.best_epoch}
+        for number, own in trained.networks.items()
+    }
+    networks = {number: own for number, own in networks.items() if own} or trained.networks
+    oof, weights = None, dict.fromkeys(networks, 1.0 / len(networks))
+    if prepared.previous is not None:
+        weights = {number: prepared.previous.groups[number].weight for number in networks}
+    if prepared.rows.validated:
+        # Only candidates with networks of all folds, where there are any: the others know fewer rows.
+        n_folds = max(len(own) for own in networks.values())
+        full = {number: own for number, own in networks.items() if len(own) == n_folds}
+        oof = OutOfFold.of(estimator, prepared, full if prepared.previous is None else networks)
+        trained.losses |= {number: oof.fold_losses(number) for number in oof.candidates}
+        if prepared.previous is None:
+            most = max(_FEWEST_KEPT, prepared.effort.most_networks // n_folds)
+            chosen = greedy_weights(oof.predictions, oof.losses, most)
+            weights = {number: float(w) for number, w in zip(oof.candidates, chosen, strict=True) if w > 0}
+    ranked = sorted(weights, key=lambda number: (-weights[number], number))
+    groups = [prepared.group(number, weights[number], networks[number]) for number in ranked]
+    fitted = FittedPack(groups, prepared.rows.targets)
+    if oof is not None:
+        oof.finish(estimator, fitted, [oof.candidates.index(number) for number in ranked])
+    fitted.candidates = _described(trained, weights)
+    return fitted, None if oof is None else oof.as_given()
+
+
+def _report_divergence(trained: TrainedPack) -> None:
+    rates = sorted({own.settings["learning_rate"] for own in trained.prepared.candidates})
+    rate = " to ".join(f"{rate:g}" for rate in ([rates[0], rates[-1]] if len(rates) > 1 else rates))
+    if not trained.networks:
+        raise ValueError(
+            f"training diverged in the first epoch of all {trained.n_diverged} networks: the loss is not finite with "
+            f"learning_rate={rate}; use a smaller one, or scaling='standard' if the numbers are large"
+        )
+    if trained.n_diverged:
+        n_all = trained.n_diverged + sum(map(len, trained.networks.values()))
+        warnings.warn(
+            f"training of {trained.n_diverged} of {n_all} networks diverged in the first epoch; they are left out. A "
+            f"smaller learning_rate than {rate} may help",
+            ConvergenceWarning,
+            stacklevel=5,  # the caller of `fit`
+        )
+
+
+def _described(trained: TrainedPack, weights: Mapping[int, float]) -> list[dict[str, Any]]:
+    """Return what `pack_` shows of each candidate."""
+    records = []
+    for number, candidate in enumerate(trained.prepared.candidates):
+        own = trained.networks.get(number, {})
+        loss, spread = trained.losses.get(number, (np.nan, np.nan))
+        records.append(
+            {
+                "candidate": number,
+                "weight": weights.get(number, 0.0),
+                "loss": loss,
+                "loss_std": spread,
+                "networks": len(own),
+                "epochs": float(np.mean([model.history.n_epochs for model in own.values()])) if own else 0.0,
+                "best_epoch": float(np.mean([model.history.best_epoch for model in own.values()])) if own else 0.0,
+                "seconds": trained.seconds.get(number, 0.0),
+                "stopped_by_race": number in trained.left_the_race,
+                **candidate.settings,
+            }
+        )
+    return records

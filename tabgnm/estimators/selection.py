@@ -1,0 +1,85 @@
+"""Which candidates of a pack to keep, judged by predictions for rows that their networks were not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+# The losses of predictions (candidates, rows, ...): one number per candidate, lower is better.
+Losses = Callable[[Array], Array]
+
+_STEPS = 30
+# Gains below this share of the loss are noise: stop there instead of adding more candidates.
+_SMALLEST_GAIN = 1e-6
+
+
+def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
+    """Choose weights by greedy forward selection with replacement (Caruana et al., 2004).
+
+    Starting with the best candidate, the one that lowers the loss of the mean most is added again and again; a
+    candidate may be added several times. The weights are those of the step with the lowest loss.
+
+    Parameters
+    ----------
+    predictions : array of shape (candidates, rows, ...)
+    losses : callable
+        Loss of each of several predictions.
+    most : int
+        Candidates with a weight, at most.
+
+    Returns
+    -------
+    array of shape (candidates,)
+        With a sum of 1.
+    """
+    n_candidates = len(predictions)
+    counts = np.zeros(n_candidates)
+    best_counts, best_loss = counts, np.inf
+    mean = np.zeros_like(predictions[0])
+    for step in range(1, _STEPS + 1):
+        allowed = np.arange(n_candidates)
+        if np.count_nonzero(counts) == most:
+            allowed = np.flatnonzero(counts)
+        # Candidate by candidate, as all at once would take much memory.
+        found = np.array([float(losses((mean + (predictions[i] - mean) / step)[None])[0]) for i in allowed])
+        found = np.where(np.isfinite(found), found, np.inf)
+        place = int(np.argmin(found))
+        chosen = int(allowed[place])
+        counts = counts.copy()
+        counts[chosen] += 1
+        mean = mean + (predictions[chosen] - mean) / step
+        if step == 1 or found[place] < best_loss - _SMALLEST_GAIN * abs(best_loss):
+            best_counts, best_loss = counts, float(found[place])
+    return np.asarray(best_counts / best_counts.sum())
+
+
+def survivors(row_losses: Array, weights: Array, row_weights: Array | None, most: int) -> list[int]:
+    """Return the candidates that stay in the race after the first folds, the best first.
+
+    The rule: a candidate stays if the greedy selection gives it a weight, or if its mean loss is within one standard
+    error of that of the best candidate (of the differences between their losses, row by row). Of these, at most `most`
+    stay: those with the largest weights, then those with the lowest losses.
+
+    Parameters
+    ----------
+    row_losses : array of shape (candidates, rows)
+    weights : array of shape (candidates,)
+        Of the greedy selection on the same rows.
+    row_weights : array of shape (rows,) or None
+    most : int
+    """
+    row_losses = np.where(np.isfinite(row_losses), row_losses, np.inf)
+    means = np.average(row_losses, axis=1, weights=row_weights)
+    best = int(np.argmin(means))
+    finite = np.isfinite(means)
+    with np.errstate(invalid="ignore"):
+        differences = row_losses - row_losses[best]
+    error = np.where(finite, np.std(np.where(finite[:, None], differences, 0.0), axis=1), 0.0)
+    error /= np.sqrt(max(1, row_losses.shape[1]))
+    stays = (weights > 0) | (finite & (means - means[best] <= error))
+    ranked = sorted(np.flatnonzero(stays).tolist(), key=lambda i: (-weights[i], means[i]))
+    return ranked[:most]

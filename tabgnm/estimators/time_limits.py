@@ -1,0 +1,79 @@
+"""Reducing a fit to what a time limit allows, by a measurement on this machine."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+import torch
+
+from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
+from tabgnm.training import Callback, EpochReport, Fleet
+
+_log = logging.getLogger("tabgnm")
+
+# Of the time limit; the rest is for out-of-fold predictions, selection and importances.
+SHARE_OF_TRAINING = 0.9
+_SHARE_OF_PLAN = 0.85  # of what is left for training: a measurement of a few epochs is not exact
+_PROBE_ROWS, _PROBE_EPOCHS = 2048, 3
+_USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
+_FEW_EPOCHS, _FEWEST_FOLDS = 15, 3
+
+
+class _Clock(Callback):
+    """Times the ends of epochs."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
+        """Note the time."""
+        self.times.append(time.monotonic())
+
+
+def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
+    """Return the fit with as many candidates, folds and epochs as there is time for."""
+    first = prepared.candidates[0]
+    speed = _rows_per_second(first)
+    n_rows = len(first.members[0].train) if first.members[0].train is not None else len(first.data.table.x)
+    seconds = max(0.0, deadline - time.monotonic()) * _SHARE_OF_PLAN
+    budget = seconds * speed / max(1, n_rows)  # epochs of networks
+    n_folds, epochs = len(first.members), first.fleet.max_epochs
+    n_candidates = int(budget / (n_folds * epochs * _USED_EPOCHS))
+    if n_candidates < 1:
+        n_candidates = 1
+        if budget / n_folds < _FEW_EPOCHS:
+            n_folds = min(n_folds, _FEWEST_FOLDS)
+        epochs = max(1, min(epochs, int(budget / n_folds)))
+    n_candidates = min(n_candidates, len(prepared.candidates))
+    _log.info("time for %d candidates on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
+    kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
+    return replace(prepared, candidates=kept)
+
+
+def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> PreparedCandidate:
+    fleet = candidate.fleet
+    if epochs < fleet.max_epochs:
+        patience = None if fleet.patience is None else max(3, round(fleet.patience * epochs / fleet.max_epochs))
+        fleet = replace(fleet, max_epochs=epochs, patience=patience)
+    return replace(
+        candidate,
+        fleet=fleet,
+        members=candidate.members[:n_folds],
+        seeds=candidate.seeds[:n_folds],
+        folds=candidate.folds[:n_folds],
+    )
+
+
+def _rows_per_second(candidate: PreparedCandidate) -> float:
+    """Measure how many rows the networks of a candidate together are trained on in a second."""
+    clock = _Clock()
+    members = []
+    for member in candidate.members:
+        rows = torch.arange(len(candidate.data.table.x)) if member.train is None else member.train
+        members.append(replace(member, train=rows[:_PROBE_ROWS], val=None))
+    settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
+    Fleet(candidate.shape, members, settings).fit(candidate.data.table, callbacks=[clock])
+    fastest = min(after - before for before, after in zip(clock.times, clock.times[1:], strict=False))
+    return sum(len(member.train) for member in members if member.train is not None) / max(fastest, 1e-6)
