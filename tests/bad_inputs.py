@@ -29,6 +29,7 @@ import pyarrow as pa
 import torch
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
 
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
 
@@ -190,7 +191,11 @@ BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (gnm, "tied", ["no", 0]),
     (gnm, "learn_initial", [None, 0.5]),
     (mlp, "hidden", [64, "64", b"64", None, (0,), (8, -1), (2.5,), ("8",)]),
-    (mlp, "n_members", [0, -1, 1.5, "3", None, True, 2**40]),
+    (mlp, "effort", ["great", None, 2, ["fast"]]),
+    (mlp, "time_limit", [0, -1, "60", float("nan"), float("inf"), True]),
+    (mlp, "n_candidates", [0, -1, 1.5, "3", None, True, 2**40]),
+    (mlp, "n_folds", [-1, 1.5, "3", None, True, 2**40]),
+    (mlp, "metric", ["acuracy", None, 3, ["accuracy"]]),
     (mlp, "max_epochs", [0, -5, 2.5, "10", None, 2**40]),
     (mlp, "learning_rate", [-0.1, "fast", None, float("nan"), float("inf"), True]),
     (mlp, "batch_size", [0, -1, 2.5, "all", None]),
@@ -201,7 +206,7 @@ BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (mlp, "weight_decay", [-1, "a", None]),
     (mlp, "optimiser", ["sgd", None, 0]),
     (mlp, "schedule", ["linear", None]),
-    (mlp, "validation_fraction", [-0.1, 1, 1.0, "0.1", None, float("nan"), True]),
+    (mlp, "warmup", [-0.1, 1, 1.5, "0.1", None, float("nan"), True]),
     (mlp, "patience", [0, -1, 2.5, "10", 10**30]),
     (mlp, "scaling", ["minmax", None, 1]),
     (mlp, "numeric_embedding", ["fourier", 0, False]),
@@ -220,10 +225,12 @@ BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (mlp, "verbose", ["loud", None, 1.5]),
     (mlp, "class_weight", ["equal", 3, [1, 2], (1, 2)]),
     (mlp, "label_smoothing", [-0.1, 1, 1.5, "a", None, True, float("nan")]),
+    (mlp, "calibrated", ["yes", 1, None]),
     (mlpr, "loss", ["mae", None, 1]),
     (mlpr, "quantile", [0, 1, -0.5, "median", None, float("nan"), True]),
     (mlpr, "huber_delta", [0, -1, "a", None, float("inf"), float("nan"), True]),
     (mlpr, "scale_target", ["yes", 1, None]),
+    (mlpr, "target_transform", ["sqrt", None, 0]),
 ]
 
 
@@ -258,7 +265,7 @@ PARAMETERS = [
     Row("hidden as a list", lambda: proba(hidden=[8]), same(clean)),
     Row("hidden as an array of numpy integers", lambda: proba(hidden=np.array([8])), same(clean)),
     Row("no hidden layer at all", lambda: proba(hidden=()), holds(valid)),
-    Row("numpy numbers as parameters", lambda: proba(n_members=np.int64(2), learning_rate=np.float32(0.5) * 0 + np.float64(1e-3), warm_start=np.False_), same(clean)),
+    Row("numpy numbers as parameters", lambda: proba(n_candidates=np.int64(1), n_folds=np.int64(2), batch_size=np.int32(16), warmup=np.float64(0.1), warm_start=np.False_), same(clean)),
     Row("a learning rate of 0 keeps the first weights", lambda: proba(learning_rate=0.0), holds(valid)),
     Row("a learning rate so large that training diverges", lambda: proba(learning_rate=1e30), error(ValueError, "diverged", "learning_rate=1e+30", "use a smaller one")),
     Row("a batch larger than the table", lambda: proba(batch_size=10**6), holds(valid)),
@@ -538,7 +545,59 @@ VALIDATION = [
     Row("a constant y, but not y_val", lambda: mlpr().fit(X, np.zeros(N), X_val=X, y_val=T * 1e9).predict(X), holds(lambda p: np.abs(p).max() < 5)),
     Row("NaN in y_val", lambda: mlpr().fit(X, T, X_val=X, y_val=T * np.nan), error(ValueError, "Input y_val contains NaN")),
     Row("infinity in X_val", lambda: mlp().fit(X, Y, X_val=with_cell(np.inf), y_val=Y), error(ValueError, "infinity", "'x1'")),
+    Row("groups and X_val", lambda: mlp().fit(X, Y, X_val=X, y_val=Y, groups=GROUPS), error(ValueError, "groups and X_val were both given", "use one of them")),
+    Row("cv and X_val", lambda: with_cv(HALVES).fit(X, Y, X_val=X, y_val=Y), error(ValueError, "cv and X_val were both given", "use one of them")),
     Row("X_val has new categories", lambda: mlp().fit(F, Y, X_val=F.assign(colour="mauve"), y_val=Y).predict_proba(F), holds(valid)),
+]  # fmt: skip
+
+# --- folds, given by the user
+
+GROUPS = np.arange(N) // 6
+HALVES = [(np.arange(24), np.arange(24, N)), (np.arange(24, N), np.arange(24))]
+
+
+def with_cv(cv: Any, **changed: Any) -> Any:
+    return mlp(n_folds="auto", cv=cv, **changed)
+
+
+FOLDS = [
+    *[
+        Row(f"cv={value!r}", functools.partial(lambda value: with_cv(value).fit(X, Y), value), error(TypeError, f"cv={value!r} is not a splitter", "use n_folds=5"))
+        for value in (5, 2.5, "5", True)
+    ],
+    Row("cv and n_folds", lambda: mlp(cv=HALVES, n_folds=2).fit(X, Y), error(ValueError, "cv and n_folds=2 were both given", "use one of them")),
+    Row("a cv without folds", lambda: with_cv([]).fit(X, Y), error(ValueError, "cv=[] yields no folds", "expected at least one pair")),
+    Row("a cv of rows, not of pairs", lambda: with_cv([3]).fit(X, Y), error(ValueError, "cv=[3] yields 3", "expected pairs")),
+    Row("a cv of three parts", lambda: with_cv([(range(9), range(9), range(9))]).fit(X, Y), error(ValueError, "yields (range(0, 9)", "expected pairs")),
+    Row("a cv with a fold without validation rows", lambda: with_cv([(range(9), [])]).fit(X, Y), error(ValueError, "has a fold without rows", "training and validation rows")),
+    Row("a cv that names a row beyond the table", lambda: with_cv([(range(9), [5, 48])]).fit(X, Y), error(ValueError, "names the row 48", "0 to 47")),
+    Row("a cv that counts from the end", lambda: with_cv([(range(9), [-1])]).fit(X, Y), error(ValueError, "names the row -1", "0 to 47")),
+    Row("a cv that names rows by fractions", lambda: with_cv([([0.5], [1.5])]).fit(X, Y), error(TypeError, "float64 values", "positions")),
+    Row("a cv of masks", lambda: with_cv([(np.arange(N) < 24, np.arange(N) >= 24), (np.arange(N) >= 24, np.arange(N) < 24)]).fit(X, Y).predict_proba(X), same(lambda: with_cv(HALVES).fit(X, Y).predict_proba(X))),
+    Row("groups that are too few", lambda: mlp().fit(X, Y, groups=GROUPS[:5]), error(ValueError, "groups has shape (5,)", "48 rows")),
+    Row("groups that are too few, and weights", lambda: mlp().fit(X, Y, np.arange(N) % 2, groups=GROUPS[:5]), error(ValueError, "groups has shape (5,)", "48 rows")),
+    Row("groups are one word", lambda: mlp().fit(X, Y, groups="patient"), error(ValueError, "groups has shape ()", "48 rows")),
+    Row("groups that are all the same", lambda: mlp().fit(X, Y, groups=np.zeros(N)), error(ValueError, "groups has a single label", "at least two")),
+    Row("groups of mixed types", lambda: mlp().fit(X, Y, groups=[None, "a"] * 24), error(TypeError, "groups has labels that cannot be sorted", "such as str")),
+    Row("groups without folds", lambda: mlp(n_folds=0).fit(X, Y, groups=GROUPS), error(ValueError, "groups", "n_folds=0", "expected n_folds>=2")),
+    Row("groups as strings", lambda: mlp().fit(X, Y, groups=GROUPS.astype(str)).predict_proba(X), same(lambda: mlp().fit(X, Y, groups=GROUPS).predict_proba(X))),
+    Row("groups as a polars Series", lambda: mlp().fit(X, Y, groups=pl.Series(GROUPS)).predict_proba(X), same(lambda: mlp().fit(X, Y, groups=GROUPS).predict_proba(X))),
+    Row("fewer groups than folds", lambda: len(mlp(n_folds=5).fit(X, Y, groups=np.arange(N) % 3).members_), holds(lambda n: n == 3)),
+    Row("more folds than rows", lambda: len(mlpr(n_folds=20).fit(X[:6], T[:6]).members_), holds(lambda n: n == 6)),
+]  # fmt: skip
+
+# --- choosing candidates, and targets that are transformed
+
+CHOOSING = [
+    Row("a metric that is a function of labels", lambda: proba(metric=accuracy_score), error(ValueError, "metric=accuracy_score", "make_scorer(accuracy_score)")),
+    Row("the logarithm of targets that are not positive", lambda: numbers(y=T, target_transform="log"), error(ValueError, "target_transform='log'", "use target_transform='none'")),
+    Row("more candidates than there are", lambda: len(mlp(n_candidates=500, max_epochs=1, activation="relu", learning_rate=0.01, dropout=0.0, weight_decay=0.0, numeric_embedding=None).fit(X, Y).pack_), holds(lambda n: n == 2)),
+    Row("oof_prediction_ without folds", lambda: mlp(n_folds=0).fit(X, Y).oof_prediction_, error(AttributeError, "oof_prediction_", "n_folds>=1")),
+    Row("oof_score_ without folds", lambda: mlp(n_folds=0).fit(X, Y).oof_score_, error(AttributeError, "n_folds>=1")),
+    Row("pack_ before fit", lambda: mlp().pack_, error(NotFittedError, "not fitted yet")),
+    Row("intervals without folds", lambda: mlpr(n_folds=0).fit(X, T).predict_interval(X), error(ValueError, "predict_interval", "n_folds>=1")),
+    Row("intervals that cover all", lambda: mlpr().fit(X, T).predict_interval(X, coverage=1), error(ValueError, "coverage=1", "0.9")),
+    Row("intervals before fit", lambda: mlpr().predict_interval(X), error(NotFittedError, "not fitted yet")),
 ]  # fmt: skip
 
 # --- predicting
@@ -580,7 +639,7 @@ PREDICTING = [
     Row("a gap that is new in numbers", lambda: fitted_frame().predict_proba(F.assign(size=np.nan)), holds(valid)),
     Row("a gap that is new in dates", lambda: fitted_frame().predict_proba(F.assign(when=pd.NaT)), holds(valid)),
     Row("a gap that is new in booleans", lambda: fitted_frame().predict_proba(F.assign(flag=None)), holds(valid)),
-    Row("return_std of one member", lambda: mlpr(n_candidates=1, n_folds=1).fit(X, T).predict(X, return_std=True), error(ValueError, "return_std=True", "n_members>=2")),
+    Row("return_std of one network", lambda: mlpr(n_folds=1).fit(X, T).predict(X, return_std=True), error(ValueError, "return_std=True", "n_folds>=2")),
     Row("score with one label for all rows", lambda: fitted().score(X, Y[:1]), error(ValueError, "[48, 1]")),
     Row("score with labels of another type", lambda: fitted().score(X, Y.astype(str)), error(ValueError, "strings such as", "numbers such as", "same type as in fit")),
     Row("importance with labels of another type", lambda: fitted().permutation_importance(X, Y.astype(str)), error(ValueError, "strings such as", "same type as in fit")),
@@ -622,10 +681,10 @@ GOING_ON = [
     Row("warm_start with renamed columns", lambda: mlp(warm_start=True).fit(F, Y).fit(F.rename(columns={"size": "sise"}), Y), error(ValueError, "sise")),
     Row("warm_start with new labels", lambda: mlp(warm_start=True).fit(X, Y).fit(X, Y + 1), error(ValueError, "not there before: 2")),
     Row("warm_start with another width", lambda: mlp(warm_start=True).fit(X, Y).set_params(hidden=(9,)).fit(X, Y), error(ValueError, "hidden=(9,) was (8,)", "warm_start=False")),
-    Row("warm_start with more members", lambda: mlp(warm_start=True).fit(X, Y).set_params(n_candidates=1, n_folds=3).fit(X, Y), error(ValueError, "n_candidates=1, n_folds=3 was 2", "set it back")),
-    Row("warm_start with another scaling", lambda: mlp(warm_start=True).fit(X, Y).set_params(scaling="none").fit(X, Y), error(ValueError, "scaling='none' was 'quantile'")),
-    Row("a new fit may change all that", lambda: mlp().fit(X, 1 - Y).set_params(n_candidates=1, n_folds=2).fit(X, Y).predict_proba(X), same(clean)),
+    Row("warm_start with more folds", lambda: mlp(warm_start=True).fit(X, Y).set_params(n_folds=3).fit(X, Y), error(ValueError, "n_folds=3 was 2", "set it back")),
+    Row("warm_start with another scaling", lambda: mlp(warm_start=True).fit(X, Y).set_params(scaling="none").fit(X, Y), error(ValueError, "scaling='none' was 'auto'")),
+    Row("a new fit may change all that", lambda: mlp(n_folds=3).fit(X, 1 - Y).set_params(n_folds=2).fit(X, Y).predict_proba(X), same(clean)),
 ]  # fmt: skip
 
 
-ROWS = [*PARAMETERS, *TABLES, *TARGETS, *WEIGHTS, *VALIDATION, *PREDICTING, *GOING_ON]
+ROWS = [*PARAMETERS, *TABLES, *TARGETS, *WEIGHTS, *VALIDATION, *FOLDS, *CHOOSING, *PREDICTING, *GOING_ON]

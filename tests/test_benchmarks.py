@@ -317,8 +317,8 @@ def test_tables_of_a_folder_keep_missing_categories_and_leave_out_excluded_colum
 
 def test_boosted_trees_ignore_validation_rows_of_classes_that_they_do_not_train_on() -> None:
     class Recorded:
-        def fit(self, x: pd.DataFrame, y: np.ndarray, eval_set: list[Any]) -> None:
-            self.y, ((_, self.y_validation),) = y, eval_set
+        def fit(self, _: pd.DataFrame, y: np.ndarray, eval_set: list[Any]) -> None:
+            self.y, self.y_validation = y, eval_set[0][1]
 
     x, y = pd.DataFrame({"a": range(20)}), np.array([*range(10), *range(10, 20)]) % 19
     model = EarlyStopped(Recorded(), ModelSettings("classification", seed=0)).fit(x, y)

@@ -202,6 +202,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _rows_key(self) -> str:
         """Return the parameters that rows and folds depend on."""
         parameters = self.get_params(deep=False)
+        parameters["cv"] = id(self.cv)  # the text of long lists of rows is abridged
         return repr(sorted((name, repr(value)) for name, value in parameters.items() if name not in NOT_OF_ROWS))
 
     def _keep(self, trained: TrainedPack, *, with_importance: bool = True) -> None:

@@ -17,7 +17,7 @@ from tabgnm.estimators import time_limits
 from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
 from tabgnm.estimators.out_of_fold import OutOfFold
 from tabgnm.estimators.selection import greedy_weights, survivors
-from tabgnm.training import FleetPlan, Job, Table, TrainedModel
+from tabgnm.training import Fleet, FleetPlan, Job, Table, TrainedModel
 from tabgnm.training.concurrent_fleets import Interrupted
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
         staying = _winners(estimator, trained)
         trained.left_the_race = set(range(n_candidates)) - set(staying)
         rest = [(number, k) for number in staying for k in range(_RACE_FOLDS, n_positions[number])]
-        _run(estimator, trained, rest, deadline)
+        if rest:  # otherwise all diverged
+            _run(estimator, trained, rest, deadline)
     return trained
 
 
@@ -114,6 +115,17 @@ def _run(
     except Interrupted:
         trained.interrupted = True
         trained.out_of_time = deadline is not None and time.monotonic() >= deadline
+        if trained.prepared.previous is not None:
+            _keep_as_before(trained, wanted)
+
+
+def _keep_as_before(trained: TrainedPack, wanted: Sequence[tuple[int, int]]) -> None:
+    """Add the networks that continued training did not reach, with the weights that they had."""
+    for number, position in wanted:
+        if position not in trained.networks.get(number, {}):
+            candidate = trained.prepared.candidates[number]
+            fleet = Fleet(candidate.shape, [candidate.members[position]], candidate.fleet)
+            trained.add(number, position, fleet.untrained().models[0], 0.0)
 
 
 def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
@@ -136,12 +148,14 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
     """
     prepared = trained.prepared
     _report_divergence(trained)
-    # Networks that were interrupted in their first epoch count only if there are no others.
-    networks = {
-        number: {place: model for place, model in own.items() if model.history.n_epochs or model.history.best_epoch}
-        for number, own in trained.networks.items()
-    }
-    networks = {number: own for number, own in networks.items() if own} or trained.networks
+    networks: Mapping[int, Mapping[int, TrainedModel]] = trained.networks
+    if prepared.previous is None:
+        # Networks that were interrupted in their first epoch count only if there are no others.
+        networks = {
+            number: {place: model for place, model in own.items() if model.history.n_epochs or model.history.best_epoch}
+            for number, own in trained.networks.items()
+        }
+        networks = {number: own for number, own in networks.items() if own} or trained.networks
     oof, weights = None, dict.fromkeys(networks, 1.0 / len(networks))
     if prepared.previous is not None:
         weights = {number: prepared.previous.groups[number].weight for number in networks}

@@ -41,7 +41,10 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     budget = seconds * speed / max(1, n_rows)  # epochs of networks
     n_folds, epochs = len(first.members), first.fleet.max_epochs
     n_candidates = int(budget / (n_folds * epochs * _USED_EPOCHS))
-    if n_candidates < 1:
+    if prepared.previous is not None:  # training continues: all networks stay
+        n_candidates = len(prepared.candidates)
+        epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
+    elif n_candidates < 1:
         n_candidates = 1
         if budget / n_folds < _FEW_EPOCHS:
             n_folds = min(n_folds, _FEWEST_FOLDS)
@@ -75,5 +78,6 @@ def _rows_per_second(candidate: PreparedCandidate) -> float:
         members.append(replace(member, train=rows[:_PROBE_ROWS], val=None))
     settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
     Fleet(candidate.shape, members, settings).fit(candidate.data.table, callbacks=[clock])
-    fastest = min(after - before for before, after in zip(clock.times, clock.times[1:], strict=False))
+    gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
+    fastest = min(gaps, default=0.0)  # none if all networks diverged in the first epoch
     return sum(len(member.train) for member in members if member.train is not None) / max(fastest, 1e-6)

@@ -76,7 +76,8 @@ def pack(schema: dict[str, Any], arrays: Arrays) -> bytes:
     if len(text) > LARGEST_SCHEMA:
         raise ModelFileError(
             f"the description of this model has {len(text)} bytes; expected at most {LARGEST_SCHEMA}: use a larger "
-            "min_level_count or a smaller max_one_hot, so that fewer levels of categories are kept"
+            "min_level_count or a smaller max_one_hot, so that fewer levels of categories are kept, or fewer "
+            "candidates: each encoding of the table repeats them"
         )
     return frame(text, weights)
 

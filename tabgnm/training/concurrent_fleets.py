@@ -21,7 +21,7 @@ from tabgnm.training.interruption import Interruption, is_within_fit
 
 T = TypeVar("T")
 
-_ON_A_GPU = 8
+_ON_A_GPU = 12
 
 
 class Interrupted(KeyboardInterrupt):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training.callbacks import Callback
+from tabgnm.training.cluster import n_cluster_workers, split, train_on_cluster
 from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
 from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
@@ -107,10 +108,15 @@ class FleetPlan:
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
 
-        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. After Ctrl-C, or
+        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. Within joblib's
+        `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers. After Ctrl-C, or
         at the deadline (of `time.monotonic`), the fleets that were started are yielded, and `Interrupted` (a
         KeyboardInterrupt) is raised at the end.
         """
+        n_workers = 0 if callbacks else n_cluster_workers()
+        if n_workers:
+            yield from self._run_on_cluster(n_workers, deadline)
+            return
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()
         alone = bool(callbacks or devices or len(self.fleets) == 1)
@@ -124,6 +130,19 @@ class FleetPlan:
         with line.shown(len(self.jobs), n_epochs) if verbose else nullcontext():
             for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
                 yield self.fleets[number], models
+
+    def _run_on_cluster(
+        self, n_workers: int, deadline: float | None
+    ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
+        parts = [
+            replace(fleet, jobs=jobs) for fleet in self.fleets for jobs in split(fleet.jobs, len(self.jobs), n_workers)
+        ]
+        tasks = []
+        for part in parts:
+            fleet, tables = self._fleet_of(part)
+            tasks.append((fleet.shape, fleet.members, fleet.settings, tables))
+        for number, models in train_on_cluster(tasks, deadline):
+            yield parts[number], models
 
     def run_fleet(
         self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0

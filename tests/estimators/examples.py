@@ -9,7 +9,14 @@ import pandas as pd
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 
-SMALL: dict[str, Any] = {"n_candidates": 1, "n_folds": 2, "max_epochs": 3, "batch_size": 16, "random_state": 0, "device": "cpu"}
+SMALL: dict[str, Any] = {
+    "n_candidates": 1,
+    "n_folds": 2,
+    "max_epochs": 3,
+    "batch_size": 16,
+    "random_state": 0,
+    "device": "cpu",
+}
 # Enough to learn something easy in a fraction of a second.
 LEARNS: dict[str, Any] = {"max_epochs": 40, "learning_rate": 0.02, "batch_size": 32}
 

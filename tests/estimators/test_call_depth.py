@@ -48,8 +48,8 @@ class FirstProduct(TorchDispatchMode):
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    """Estimators with default networks, which embed their inputs."""
-    quick: dict[str, Any] = {"max_epochs": 1, "device": "cpu", "random_state": 0}
+    """Estimators with default networks, which embed their inputs, of several candidates."""
+    quick: dict[str, Any] = {"n_candidates": 2, "n_folds": 2, "max_epochs": 1, "device": "cpu", "random_state": 0}
     return {"classifier": GNMClassifier(**quick).fit(F, Y), "regressor": GNMRegressor(**quick).fit(F, T)}
 
 
@@ -57,19 +57,19 @@ def models() -> dict[str, Any]:
     ("model", "method"),
     [("classifier", "predict_proba"), ("classifier", "predict"), ("regressor", "predict")],
 )
-def test_a_prediction_reaches_its_first_matrix_product_in_six_calls(
+def test_a_prediction_reaches_its_first_matrix_product_in_seven_calls(
     model: str, method: str, models: dict[str, Any]
 ) -> None:
     with FirstProduct() as first:
         getattr(models[model], method)(F)
     assert first.frames[0] == f"estimators/{model}.py:{method}"
-    assert len(first.frames) <= 6, first.frames
+    assert len(first.frames) <= 7, first.frames
     assert first.frames.index("nn/message_passing.py:forward") <= 3, first.frames
 
 
 @pytest.mark.parametrize(("step", "network"), [(NumpyStep, {}), (TorchStep, {"combine": "residual"})])
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_fitting_reaches_the_fleet_in_five_calls_and_the_training_step_in_twelve(
+def test_fitting_reaches_the_fleet_in_eleven_calls_and_the_training_step_in_sixteen(
     method: str, step: Any, network: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[list[str]] = []
@@ -81,5 +81,5 @@ def test_fitting_reaches_the_fleet_in_five_calls_and_the_training_step_in_twelve
 
     monkeypatch.setattr(step, "train_block", watched)
     getattr(GNMRegressor(n_candidates=1, n_folds=1, max_epochs=1, device="cpu", **network), method)(F, T)
-    assert found[0].index("training/fleet.py:fit") <= 4, found[0]
-    assert len(found[0]) <= 12, found[0]
+    assert found[0].index("training/fleet.py:fit") <= 10, found[0]
+    assert len(found[0]) <= 16, found[0]

@@ -16,7 +16,9 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def endless() -> GNMClassifier:
-    return GNMClassifier(n_candidates=1, n_folds=2, max_epochs=100_000, patience=None, numeric_embedding=None, random_state=0)
+    return GNMClassifier(
+        n_candidates=1, n_folds=2, max_epochs=100_000, patience=None, numeric_embedding=None, random_state=0
+    )
 
 
 @pytest.fixture

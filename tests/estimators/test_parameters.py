@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.parameters import FREE_PARAMETERS
@@ -80,7 +81,8 @@ def test_gnm_and_mlp_take_the_same_parameters_but_for_the_network(cls: Any) -> N
 
 
 PAPER = {
-    "n_candidates": 1, "n_folds": 1,
+    "n_candidates": 1,
+    "n_folds": 1,
     "max_epochs": 300,
     "batch_size": 64,
     "learning_rate": 1e-3,
@@ -141,10 +143,11 @@ def test_an_option_is_never_ignored_in_silence() -> None:
     for changed in (
         {"activation": "tanh"}, {"init": "paper"}, {"combine": "residual"}, {"clamp_inputs": True}, {"tied": True},
         {"persistent_outputs": True}, {"learn_initial": True}, {"n_layers": 3}, {"n_nodes": 41}, {"l1": 0.1}, {"l2": 0.1},
-        {"l0": 0.1}, {"weight_decay": 1.0}, {"optimiser": "adam"}, {"schedule": "constant"}, {"validation_fraction": 0.3},
+        {"l0": 0.1}, {"weight_decay": 1.0}, {"optimiser": "adam"}, {"schedule": "constant"}, {"warmup": 0.5},
         {"scaling": "standard"}, {"numeric_embedding": "piecewise"}, {"n_basis": 5}, {"numeric_dim": 3}, {"dropout": 0.5},
         {"frequency_scale": 2.0}, {"column_kinds": {0: "ignore"}}, {"precision": "float64"}, {"random_state": 1},
-        {"learning_rate": 0.01}, {"batch_size": 7}, {"class_weight": {0: 2.0}}, {"label_smoothing": 0.2}, {"n_candidates": 1, "n_folds": 3},
+        {"learning_rate": 0.01}, {"batch_size": 7}, {"class_weight": {0: 2.0}}, {"label_smoothing": 0.2}, {"n_folds": 3}, {"n_folds": 1}, {"n_folds": 0},
+        {"n_folds": "auto", "cv": KFold(4)},
     ):  # fmt: skip
         found = gnm(**({"n_nodes": 40} | changed)).fit(X, Y).predict_proba(X)
         assert abs(found - plain).max() > 1e-9, changed
@@ -161,11 +164,13 @@ def test_an_option_is_never_ignored_in_silence() -> None:
         assert abs(found - plain).max() > 1e-9, changed
 
 
-def test_numbers_are_embedded_by_themselves_only_where_the_table_is_narrow() -> None:
+def test_each_column_of_a_wide_table_gets_fewer_learned_features() -> None:
     random = np.random.default_rng(0)
-    for n_columns, encoding in ((100, "periodic"), (101, "scaled")):
-        model = MLPRegressor(n_candidates=1, n_folds=1, max_epochs=1, hidden=(4,)).fit(random.normal(size=(30, n_columns)), range(30))
-        assert ("periodic" in str(model.columns_[0].encoding)) == (encoding == "periodic")
+    for n_columns, numeric_dim in ((100, 4), (101, 3), (500, 1)):
+        model = mlpr(n_folds=1, max_epochs=1, hidden=(4,)).fit(random.normal(size=(30, n_columns)), range(30))
+        assert model.fitted_.groups[0].encoder.embedding.numeric_dim == numeric_dim
+    model = mlpr(n_folds=1, max_epochs=1, numeric_dim=4).fit(random.normal(size=(30, 500)), range(30))
+    assert model.fitted_.groups[0].encoder.embedding.numeric_dim == 4
 
 
 def test_a_table_too_wide_for_a_dense_machine_is_an_error_with_a_way_out() -> None:
@@ -173,6 +178,8 @@ def test_a_table_too_wide_for_a_dense_machine_is_an_error_with_a_way_out() -> No
     with pytest.raises(
         ValueError, match=r"n_nodes='auto' would make 8234 nodes of 8200 encoded inputs.*clamp_inputs=True"
     ):
-        GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, scaling="none").fit(wide, y)
-    model = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, scaling="none", clamp_inputs=True).fit(wide, y)
+        GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, scaling="none", numeric_embedding=None).fit(wide, y)
+    model = GNMClassifier(
+        n_candidates=1, n_folds=1, max_epochs=1, scaling="none", numeric_embedding=None, clamp_inputs=True
+    ).fit(wide, y)
     assert model.predict(wide).shape == (6,)

@@ -53,8 +53,9 @@ def test_columns_are_matched_by_name_in_any_order(from_pandas: Any) -> None:
 
 
 def test_a_level_without_training_rows_counts_as_the_mean_of_the_others() -> None:
-    model = mlp(n_candidates=1, n_folds=2, max_one_hot=0).fit(F[["town"]], Y)
-    table, untrained = model.fitted_.parameters["embed_level"], model.fitted_.encoder.untrained_levels
+    model = mlp(n_folds=2, max_one_hot=0).fit(F[["town"]], Y)
+    (group,) = model.fitted_.groups
+    table, untrained = group.parameters["embed_level"], group.encoder.untrained_levels
     assert untrained
     trained = [level for level in range(table.shape[1]) if level not in untrained]
     for level in untrained:
@@ -79,7 +80,7 @@ def test_missing_names_are_a_warning(from_pandas: Any) -> None:
 @pytest.mark.parametrize("make", [mlp, gnm, mlpr, gnmr])
 def test_a_rows_prediction_does_not_depend_on_the_rows_beside_it(make: Any) -> None:
     classifies = make in (mlp, gnm)
-    model = make(n_candidates=1, n_folds=3, **({} if make in (mlp, mlpr) else {"n_nodes": 40})).fit(X, Y if classifies else T)
+    model = make(n_folds=3, **({} if make in (mlp, mlpr) else {"n_nodes": 40})).fit(X, Y if classifies else T)
     predict = model.predict_proba if classifies else model.predict
     together = predict(X)
     alone = np.concatenate([predict(X[row : row + 1]) for row in range(30)])

@@ -22,7 +22,9 @@ BAD[BAD_ROW, 1] = np.inf
 
 
 def model(**changed: Any) -> MLPClassifier:
-    return MLPClassifier(**({"hidden": (4,), "n_candidates": 1, "n_folds": 1, "max_epochs": 2, "random_state": 0} | changed))
+    return MLPClassifier(
+        **({"hidden": (4,), "n_candidates": 1, "n_folds": 1, "max_epochs": 2, "random_state": 0} | changed)
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,7 +8,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 
 # Small and quick; what the checks ask does not depend on the size.
-QUICK: dict[str, Any] = {"n_candidates": 1, "n_folds": 2, "max_epochs": 30, "learning_rate": 0.01, "batch_size": 16, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "n_candidates": 1,
+    "n_folds": 2,
+    "max_epochs": 30,
+    "learning_rate": 0.01,
+    "batch_size": 16,
+    "random_state": 0,
+}
 ESTIMATORS = [
     GNMClassifier(n_nodes=120, n_layers=2, **QUICK),
     GNMRegressor(n_nodes=120, n_layers=2, **QUICK),

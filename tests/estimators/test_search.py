@@ -34,7 +34,14 @@ GRID = {"learning_rate": [0.02, 0.002], "dropout": [0.0, 0.2], "n_nodes": [40, 4
 
 
 def small(**changes: Any) -> GNMClassifier:
-    settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 2, "n_nodes": 40, "n_layers": 2, "max_epochs": 4, "random_state": 0}
+    settings: dict[str, Any] = {
+        "n_candidates": 1,
+        "n_folds": 2,
+        "n_nodes": 40,
+        "n_layers": 2,
+        "max_epochs": 4,
+        "random_state": 0,
+    }
     return GNMClassifier(**(settings | changes))
 
 
@@ -104,7 +111,9 @@ def test_scores_in_float32_have_the_distribution_of_grid_search(name: str, devic
 
 def test_a_regressor_is_searched_as_well() -> None:
     x, y = make_regression(90, n_features=4, noise=1.0, random_state=0)
-    estimator = GNMRegressor(n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=4, precision="float64", random_state=0)
+    estimator = GNMRegressor(
+        n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=4, precision="float64", random_state=0
+    )
     grid = {"loss": ["mse", "huber"], "scaling": ["standard", "quantile"], "numeric_embedding": [None, "piecewise"]}
     theirs = GridSearchCV(estimator, grid, cv=3).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=3).fit(x, y)
@@ -115,21 +124,23 @@ def test_candidates_that_differ_in_rows_targets_or_weights_do_not_share_them(row
     x, y = rows[0], np.minimum(rows[1], 1)  # two classes, whose targets are what is smoothed
     grid = [
         {"label_smoothing": [0.0, 0.3]},
-        {"validation_fraction": [0.1, 0.4]},
+        {"n_folds": [1, 3]},
         # Rows of weight 0 are left out: other ones for each of the last two.
-        {"validation_fraction": [0.0], "class_weight": [None, "balanced", {0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}]},
+        {"n_folds": [0], "class_weight": [None, "balanced", {0: 0.0, 1: 1.0}, {0: 1.0, 1: 0.0}]},
     ]
-    estimator = small(precision="float64", n_candidates=1, n_folds=1)
+    estimator = small(precision="float64", n_folds=1)
     theirs = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
     ours = FleetSearchCV(estimator, grid, cv=2, scoring="neg_log_loss", refit=False).fit(x, y)
     same_results(ours, theirs, 1e-8)
-    assert len(set(theirs.cv_results_["mean_test_score"].round(6))) == 7  # no smoothing, and a tenth, twice
+    assert len(set(theirs.cv_results_["mean_test_score"].round(6))) == 7  # no smoothing, and one fold, twice
 
 
 def test_candidates_whose_targets_differ_in_scale_do_not_share_them() -> None:
     x, y = make_regression(60, n_features=3, noise=1.0, random_state=0)
-    estimator = GNMRegressor(n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0)
-    grid = {"scale_target": [True, False], "validation_fraction": [0.0, 0.2]}
+    estimator = GNMRegressor(
+        n_candidates=1, n_folds=1, n_nodes=40, n_layers=2, max_epochs=3, precision="float64", random_state=0
+    )
+    grid = {"scale_target": [True, False], "n_folds": [0, 1, 2]}
     theirs = GridSearchCV(estimator, grid, cv=2, refit=False).fit(x, y)
     same_results(FleetSearchCV(estimator, grid, cv=2, refit=False).fit(x, y), theirs, 1e-8)
 

@@ -23,7 +23,7 @@ def test_labels_of_any_type_come_back_as_they_were() -> None:
 
 def test_probabilities_are_the_mean_of_the_members_and_agree_with_each_other() -> None:
     y = np.digitize(T, [40, 55])
-    model = mlp(n_candidates=1, n_folds=3).fit(X, y)
+    model = mlp(n_folds=3, calibrated=False).fit(X, y)
     proba = model.predict_proba(X)
     encoded = model.encode(X)
     import torch
@@ -91,7 +91,7 @@ def test_a_target_in_another_unit_has_the_same_predictions_in_that_unit(make: An
 @pytest.mark.parametrize("scaled", [3.0, 5.0])
 def test_a_target_that_is_standardised_already_is_no_other_case(scaled: float) -> None:
     y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)  # a mean of exactly 0, a deviation of exactly 1
-    plain, moved = (mlpr(n_candidates=1, n_folds=1, precision="float64").fit(X, y * factor).predict(X) for factor in (1.0, scaled))
+    plain, moved = (mlpr(n_folds=1, precision="float64").fit(X, y * factor).predict(X) for factor in (1.0, scaled))
     np.testing.assert_allclose(moved / scaled, plain, rtol=1e-8)
 
 
@@ -125,7 +125,7 @@ def test_the_huber_loss_is_not_led_astray_by_outliers() -> None:
 
 
 def test_the_deviation_is_that_of_the_members() -> None:
-    model = mlpr(n_candidates=1, n_folds=3).fit(X, T)
+    model = mlpr(n_folds=3).fit(X, T)
     mean, std = model.predict(X, return_std=True)
     import torch
 
@@ -207,7 +207,7 @@ def test_the_score_of_a_regressor_weighs_rows() -> None:
 
 def test_rare_classes_survive_and_are_predicted_as_classes() -> None:
     y = np.where(np.arange(len(X)) < 4, np.arange(len(X)) + 10, Y)
-    model = mlp(n_candidates=1, n_folds=4).fit(X, y)
+    model = mlp(n_folds=4).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 10, 11, 12, 13]
     assert log_loss(y, model.predict_proba(X)) < 3
 

@@ -24,7 +24,8 @@ from tabgnm.estimators.model_file import to_bytes
 from tabgnm.modelfile import container
 
 QUICK: dict[str, Any] = {
-    "n_candidates": 1, "n_folds": 2,
+    "n_candidates": 1,
+    "n_folds": 2,
     "max_epochs": 3,
     "learning_rate": 0.01,
     "batch_size": 16,
@@ -88,6 +89,11 @@ def target(n_outputs: int = 1) -> np.ndarray:
     return y[:, 0] if n_outputs == 1 else y
 
 
+def long_tail() -> np.ndarray:
+    """Positive numbers whose logarithms are easier to learn."""
+    return np.exp(3 * numbers()[:, 0])
+
+
 LABELS: dict[str, Any] = {
     "one class": lambda: np.full(N_ROWS, "only"),
     "two strings": lambda: np.array(["no", "ja, größer"])[codes(2)],
@@ -143,9 +149,23 @@ TABLES: dict[str, Callable[[], Any]] = {
     "validated apart": lambda: MLPRegressor(**QUICK, hidden=()).fit(
         numbers(), target(), X_val=numbers(9, seed=3), y_val=np.arange(9.0)
     ),
-    "not validated": lambda: mlp_regressor(numbers(), target(), n_candidates=1, n_folds=0),
+    "not validated": lambda: mlp_regressor(numbers(), target(), n_folds=0),
+    "one validated": lambda: mlp_regressor(numbers(), target(), n_folds=1),
     "partly fitted": lambda: GNMClassifier(**QUICK, n_nodes=20).partial_fit(numbers(), codes(3), classes=[0, 1, 2, 7]),
     "paper": lambda: GNMClassifier.paper(max_epochs=2, n_nodes=30, random_state=1).fit(numbers(), codes(3)),
+}
+
+PACK: dict[str, Any] = {"n_candidates": 3, "numeric_dim": 1, "n_basis": 2}
+
+PACKS: dict[str, Callable[[], Any]] = {
+    "pack of classifiers": lambda: gnm_classifier(numbers(), codes(3), **PACK, n_nodes=12),
+    "pack of a table": lambda: mlp_classifier(frame(), np.array(["no", "yes"])[codes(2)], **PACK),
+    "pack of regressors": lambda: mlp_regressor(numbers(), target(2), **PACK),
+    "pack with logarithms": lambda: mlp_regressor(numbers(), long_tail(), **PACK | {"n_candidates": 4}),
+    "all logarithms": lambda: mlp_regressor(numbers(), np.exp(target(2)), target_transform="log", loss="huber"),
+    "eleven folds": lambda: mlp_regressor(numbers(), target(), n_folds=11, max_epochs=1),
+    "own metric": lambda: mlp_classifier(numbers(), codes(2), **PACK, metric="accuracy"),
+    "calibrated": lambda: mlp_classifier(numbers(150), numbers(150)[:, 0] > 0, max_epochs=20),
 }
 
 LOSSES: dict[str, dict[str, Any]] = {
@@ -157,7 +177,7 @@ LOSSES: dict[str, dict[str, Any]] = {
 
 
 def _all() -> dict[str, Callable[[], Any]]:
-    cases = dict(TABLES)
+    cases = TABLES | PACKS
     for name, labels in LABELS.items():
         fit = gnm_classifier if len(cases) % 2 else mlp_classifier
         cases[f"labels: {name}"] = lambda fit=fit, labels=labels: fit(numbers(), labels())

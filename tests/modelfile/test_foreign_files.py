@@ -74,12 +74,16 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: content("no names")[:-400] + bytes([content("no names")[-400] ^ 1]) + content("no names")[-399:],
         r"checksum is wrong: it is damaged; copy it again, or save the model again",
     ),
-    "version 2": (
-        lambda: with_version(2),
-        r"version is 2, but this tabgnm reads versions up to 1; install a newer tabgnm",
+    "version 3": (
+        lambda: with_version(3),
+        r"version is 3, but this tabgnm reads versions up to 2; install a newer tabgnm",
+    ),
+    "a file of version 2 that claims to be of version 1": (
+        lambda: with_version(1),
+        r"entries of its schema: \['candidates', ",
     ),
     "version 10^30": (lambda: with_version(10**30), r"install a newer tabgnm"),
-    "version 0": (lambda: with_version(0), r"version is 0; expected a number from 1 to 1"),
+    "version 0": (lambda: with_version(0), r"version is 0; expected a number from 1 to 2"),
     "version True": (lambda: with_version(True), r"version is True; expected a number"),
     "version '1'": (lambda: with_version("1"), r"version is '1'; expected a number"),
     "version None": (lambda: with_version(None), r"version is None; expected a number"),

@@ -23,7 +23,8 @@ from tests.modelfile.examples import content, fitted, forged, measured, parts, r
 CASES = [
     "periodic", "piecewise", "unscaled, one-hot", "no names", "class weights", "partly fitted", "variant: gated",
     "variant: tied", "labels: several targets", "labels: multilabel", "labels: dates", "labels: one class",
-    "loss: quantile, 2 outputs", "loss: huber, 1 outputs", "float64",
+    "loss: quantile, 2 outputs", "loss: huber, 1 outputs", "float64", "pack of a table", "pack of regressors",
+    "pack with logarithms", "all logarithms", "calibrated", "not validated",
 ]  # fmt: skip
 N_EACH = 100
 
@@ -111,11 +112,16 @@ def mutated(case: str, rng: random.Random) -> bytes:
 
 def use(model: Any, X: Any) -> None:
     """Ask everything that a model can be asked."""
-    repr(model), model.get_params(), repr(model.columns_), model.history_, model.feature_importances_
+    repr(model), model.get_params(), repr(model.columns_), model.history_, model.feature_importances_, model.members_
+    repr(model.pack_), model.fitted_.scores and (model.oof_scores_, model.oof_score_)
     try:
         model.predict(X)
         if hasattr(model, "classes_"):
             repr(model.classes_), model.predict_proba(X), model.decision_function(X)
+        elif model.fitted_.residuals:
+            model.predict_interval(X)
+        for group in range(len(model.fitted_.groups)):
+            model.encode(X, group)
     except TableError:
         return
 

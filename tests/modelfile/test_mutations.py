@@ -10,7 +10,14 @@ from tabgnm.estimators.model_file import from_bytes
 from tabgnm.modelfile import ModelFileError
 from tests.modelfile.examples import content, fitted, measured, table_for
 
-CASES = ["no names", "periodic", "loss: mse, 2 outputs", "labels: several targets", "variant: gated"]
+CASES = [
+    "no names",
+    "periodic",
+    "loss: mse, 2 outputs",
+    "labels: several targets",
+    "variant: gated",
+    "pack of regressors",
+]
 N_MUTATIONS = 10_000
 MOST_MEGABYTES = 200
 MOST_SECONDS = 5.0

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import safetensors.numpy
 import torch
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 import tabgnm
@@ -19,6 +21,7 @@ from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tests.modelfile.examples import (
     CASES,
     N_ROWS,
+    PACKS,
     QUICK,
     codes,
     content,
@@ -51,6 +54,13 @@ def assert_identical(a: Any, b: Any) -> None:
         assert type(a) is type(b) and a == b
 
 
+def without_seconds(estimator: Any) -> Any:
+    """Forget how long each candidate took, which is all that two equal fits differ in."""
+    for record in estimator.fitted_.candidates:
+        record["seconds"] = 0.0
+    return estimator
+
+
 def told(estimator: Any, X: Any) -> dict[str, Any]:
     """Everything that an estimator says."""
     said = {
@@ -60,15 +70,20 @@ def told(estimator: Any, X: Any) -> dict[str, Any]:
         "importances": estimator.feature_importances_,
         "n_features_in": estimator.n_features_in_,
         "names": getattr(estimator, "feature_names_in_", None),
-        "encoded": estimator.encode(X),
+        "encoded": [estimator.encode(X, group) for group in range(len(estimator.fitted_.groups))],
+        "pack": pd.DataFrame(estimator.pack_).to_dict("list"),
+        "scores": estimator.fitted_.scores,
     }
     if hasattr(estimator, "classes_"):
         said |= {
             name: getattr(estimator, name)(X) for name in ("predict_proba", "predict_log_proba", "decision_function")
         }
         said["classes"] = estimator.classes_
-    elif estimator.fitted_.n_members > 1:
-        said["std"] = estimator.predict(X, return_std=True)
+    else:
+        if estimator.fitted_.n_networks > 1:
+            said["std"] = estimator.predict(X, return_std=True)
+        if estimator.fitted_.residuals:
+            said["interval"] = estimator.predict_interval(X, coverage=0.8)
     return said
 
 
@@ -105,14 +120,28 @@ def test_where_a_generator_stands_is_not_saved() -> None:
     assert from_bytes(to_bytes(model)).random_state is None
 
 
-@pytest.mark.parametrize("case", ["periodic", "labels: several targets", "variant: tied", "float64"])
+@pytest.mark.parametrize(
+    "case", ["periodic", "labels: several targets", "variant: tied", "float64", "pack with logarithms"]
+)
 def test_a_loaded_model_can_be_pickled(case: str) -> None:
     model = pickle.loads(pickle.dumps(from_bytes(content(case))))
     X = table_for(model)
     assert_identical(told(fitted(case), X), told(model, X))
 
 
-@pytest.mark.parametrize("case", ["periodic", "float64", "variant: gated", "labels: two strings", "l0"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "periodic",
+        "float64",
+        "variant: gated",
+        "labels: two strings",
+        "l0",
+        "pack of classifiers",
+        "pack of a table",
+        "pack with logarithms",
+    ],
+)
 def test_training_goes_on_from_a_file_as_it_would_have_without_one(case: str) -> None:
     loaded, same = from_bytes(content(case)), pickle.loads(pickle.dumps(fitted(case)))
     X = frame() if hasattr(same, "feature_names_in_") else numbers()
@@ -120,7 +149,7 @@ def test_training_goes_on_from_a_file_as_it_would_have_without_one(case: str) ->
     for model in (loaded, same):
         model.partial_fit(X, y)
         model.partial_fit(X, y)
-        model.set_params(warm_start=True, max_epochs=2).fit(X, y)
+        without_seconds(model.set_params(warm_start=True, max_epochs=2).fit(X, y))
     assert_identical(told(same, X), told(loaded, X))
     assert to_bytes(loaded) == to_bytes(same)
     assert len(loaded.history_[0]["train_loss"]) == 3 + 1 + 1 + 2
@@ -128,16 +157,16 @@ def test_training_goes_on_from_a_file_as_it_would_have_without_one(case: str) ->
 
 def test_a_file_remembers_what_the_weights_were_made_for() -> None:
     model = pickle.loads(pickle.dumps(fitted("kinds by position")))
-    model.set_params(hidden=(7,), n_candidates=1, n_folds=3, column_kinds={0: "number"}, max_epochs=2)
+    model.set_params(hidden=(7,), n_folds=3, column_kinds={0: "number"}, max_epochs=2)
     loaded = from_bytes(to_bytes(model))
     assert loaded.get_params() == model.get_params() and to_bytes(loaded) == to_bytes(model)
     for changed in (model, loaded):
         with pytest.raises(ValueError, match=r"column_kinds=.* was \{0: 'ignore', 2: 'number'\} when training began"):
             changed.partial_fit(numbers(), target())
-        changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_candidates=1, n_folds=2)
+        changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_folds=2)
         with pytest.raises(ValueError, match=r"hidden=\(7,\) was \(5,\) when training began"):
             changed.partial_fit(numbers(), target())
-        changed.set_params(hidden=(5,)).partial_fit(numbers(), target())
+        without_seconds(changed.set_params(hidden=(5,)).partial_fit(numbers(), target()))
     assert to_bytes(loaded) == to_bytes(model)
 
 
@@ -166,10 +195,79 @@ def test_a_loaded_model_can_be_fitted_to_another_table() -> None:
 def test_a_member_that_diverged_later_keeps_its_history() -> None:
     """Losses that are not finite are None, metrics NaN or infinite: all come back as they were."""
     model = pickle.loads(pickle.dumps(fitted("loss: mse, 1 outputs")))
-    history = model.fitted_.histories[0]
+    history = model.fitted_.groups[0].histories[0]
     history["train_loss"][1] = None
     history["val_r2"] = [math.nan, -math.inf, math.inf]
     assert_identical(from_bytes(to_bytes(model)).history_, model.history_)
+
+
+def test_a_pack_comes_back_with_all_its_candidates() -> None:
+    """Otherwise the cases above would not say anything about packs."""
+    for case in PACKS:
+        groups = from_bytes(content(case)).fitted_.groups
+        assert len(groups) == len(fitted(case).fitted_.groups) >= (2 if case.startswith("pack") else 1)
+        for own, other in zip(groups, fitted(case).fitted_.groups, strict=True):
+            assert_identical(
+                [own.settings, own.weight, own.seeds, own.folds],
+                [other.settings, other.weight, other.seeds, other.folds],
+            )
+    assert len(from_bytes(content("pack of a table")).fitted_.encoders) == 2
+    transforms = {group.targets.transform for group in from_bytes(content("pack with logarithms")).fitted_.groups}
+    assert transforms == {"none", "log"}
+    assert from_bytes(content("calibrated")).fitted_.temperature < 1
+
+
+def test_groups_that_share_an_encoder_share_it_after_loading() -> None:
+    model, loaded = fitted("pack of a table"), from_bytes(content("pack of a table"))
+    for own in (model, loaded):
+        places = [own.fitted_.encoders.index(group.encoder) for group in own.fitted_.groups]
+        assert len(set(places)) < len(places)
+    assert len(parts(content("pack of a table"))[0]["encoders"]) == 2
+
+
+def test_what_is_known_of_candidates_and_scores_comes_back() -> None:
+    """Candidates that were not measured have a loss of NaN; settings may be None, and numbers of NumPy."""
+    model = pickle.loads(pickle.dumps(fitted("pack of regressors")))
+    model.fitted_.candidates[1] |= {"loss": math.nan, "loss_std": math.inf, "numeric_embedding": None}
+    model.fitted_.candidates[2] |= {"n_basis": np.int64(2), "learning_rate": np.float32(0.5)}
+    model.fitted_.scores["mse"] = math.nan
+    loaded = from_bytes(to_bytes(model))
+    assert_identical(loaded.oof_scores_, model.oof_scores_)
+    assert loaded.oof_score_ == model.oof_score_
+    assert list(loaded.pack_) == list(model.pack_) and len(loaded.pack_) == 3
+    records = loaded.fitted_.candidates
+    assert math.isnan(records[1]["loss"]) and records[1]["loss_std"] == math.inf
+    assert records[1]["numeric_embedding"] is None and records[2]["learning_rate"] == 0.5
+    assert to_bytes(loaded) == to_bytes(model)
+
+
+def test_folds_without_errors_come_back() -> None:
+    """Rows of a fold whose network diverged have no errors."""
+    model = pickle.loads(pickle.dumps(fitted("loss: mse, 1 outputs")))
+    model.fitted_.residuals[0] = model.fitted_.residuals[0][:0]
+    loaded = from_bytes(to_bytes(model))
+    assert_identical(loaded.fitted_.residuals, model.fitted_.residuals)
+    assert_identical(loaded.predict_interval(numbers()), model.predict_interval(numbers()))
+
+
+def test_a_loaded_model_has_no_predictions_of_the_rows_of_fit() -> None:
+    model = fitted("pack of a table")
+    assert len(model.oof_prediction_) == N_ROWS
+    with pytest.raises(AttributeError, match=r"not in loaded models"):
+        from_bytes(content("pack of a table")).oof_prediction_  # noqa: B018
+
+
+def test_folds_of_your_own_are_not_stored_as_they_are_rows_of_the_training_data() -> None:
+    folds = [(np.arange(0, 40), np.arange(40, 60)), (np.arange(20, 60), np.arange(0, 20))]
+    for cv in (KFold(3), folds):
+        model = mlp_regressor(numbers(), target(), n_folds="auto", cv=cv)
+        file = to_bytes(model)
+        assert "cv" not in parts(file)[0]["parameters"]
+        loaded = from_bytes(file)
+        assert loaded.get_params() == model.get_params() | {"cv": None}
+        assert_identical(told(loaded, numbers()), told(model, numbers()))
+        assert to_bytes(model.set_params(cv=None)) == file == to_bytes(loaded)
+        loaded.partial_fit(numbers(), target())
 
 
 def test_what_a_search_found_best_can_be_saved(tmp_path: Path) -> None:
@@ -199,8 +297,8 @@ def test_any_zip_program_and_safetensors_itself_can_read_a_file(tmp_path: Path) 
             ("weights.safetensors", zipfile.ZIP_STORED),
         ]
         arrays = safetensors.numpy.load(archive.read("weights.safetensors"))
-    for name, weights in fitted("float64").fitted_.parameters.items():
-        assert_identical(arrays[f"networks/{name}"], weights.numpy())
+    for name, weights in fitted("float64").fitted_.groups[0].parameters.items():
+        assert_identical(arrays[f"groups/0/networks/{name}"], weights.numpy())
 
 
 def test_a_file_is_as_large_as_its_weights_and_a_few_kilobytes() -> None:
@@ -210,9 +308,9 @@ def test_a_file_is_as_large_as_its_weights_and_a_few_kilobytes() -> None:
         fitted("periodic"),
     ]
     for model in models:
-        n_bytes = sum(weights.nbytes for weights in model.fitted_.parameters.values())
+        n_bytes = sum(weights.nbytes for group in model.fitted_.groups for weights in group.parameters.values())
         size = len(to_bytes(model))
-        # A history of 100 epochs takes 100 x 3 numbers of 20 digits for each member, half of that once packed.
+        # A history of 100 epochs takes 100 x 3 numbers of 20 digits for each network, half of that once packed.
         n_epochs = sum(len(history["train_loss"]) for history in model.history_)
         assert n_bytes < size < n_bytes + 8_000 + 35 * n_epochs
 

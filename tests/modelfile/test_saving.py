@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import make_scorer, r2_score
 
 import tabgnm
 from tabgnm import GNMClassifier, MLPClassifier, MLPRegressor
@@ -44,6 +45,7 @@ PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
         r"verbose=<object .*> of type object cannot be written; use set_params\(verbose",
     ),
     "a function": ({"activation": print}, r"activation=<built-in function print> of type builtin_function"),
+    "a scorer": ({"metric": make_scorer(r2_score)}, r"metric=make_scorer.* cannot be written; use set_params\(metric="),
     "NaN": ({"l1": float("nan")}, r"l1=nan of type float cannot be written; .* finite numbers"),
     "infinity": ({"dropout": np.inf}, r"dropout=inf"),
     "bytes": ({"device": b"cpu"}, r"device=b'cpu' of type bytes"),
@@ -83,7 +85,7 @@ def test_labels_that_cannot_be_written_are_named(tmp_path: Path) -> None:
 
 def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
     model = mlp_regressor(numbers(), target())
-    model.fitted_.parameters["bias_1"][0, 0] = np.nan
+    model.fitted_.groups[0].parameters["bias_1"][0, 0] = np.nan
     with pytest.raises(ModelFileError, match=r"cannot be saved: .*weights bias_1 are not finite numbers; fit .*again"):
         model.save(tmp_path / "model.tabgnm")
 
@@ -225,7 +227,7 @@ def test_numbers_of_the_training_data_are_nowhere_but_among_quantiles(scaling: s
     schema, arrays = parts(to_bytes(model.fit(X, y, sample_weight=weights)))
     assert not arrays_with(arrays, np.concatenate([y, weights]))
     # The median, and the smallest, the largest and some in between; the number of all of them is limited.
-    quantiles = {"encoder/number_centre": 2, "encoder/knots": 2 * 13}
+    quantiles = {"encoders/0/number_centre": 2, "encoders/0/knots": 2 * 13}
     if scaling == "standard" and embedding != "piecewise":
         quantiles = {}
     for name in arrays_with(arrays, X.ravel()):
@@ -244,8 +246,32 @@ def test_rare_levels_are_not_in_the_file_frequent_ones_are() -> None:
 def test_only_what_is_documented_is_in_the_schema() -> None:
     schema, arrays = parts(content("periodic"))
     assert list(schema) == [
-        "format", "version", "weights_sha256", "tabgnm", "estimator", "parameters", "has_names", "n_calls", "encoder",
-        "targets", "shape", "seeds", "histories",
+        "format", "version", "weights_sha256", "tabgnm", "estimator", "parameters", "has_names", "n_calls", "encoders",
+        "targets", "groups", "candidates", "scores", "temperature",
     ]  # fmt: skip
-    assert (schema["format"], schema["version"]) == ("tabgnm model", 1)
-    assert {name.partition("/")[0] for name in arrays} == {"networks", "encoder", "targets", "importances"}
+    assert (schema["format"], schema["version"]) == ("tabgnm model", container.VERSION)
+    assert list(schema["groups"][0]) == [
+        "settings", "weight", "encoder", "targets", "shape", "seeds", "folds", "histories",
+    ]  # fmt: skip
+    assert {name.partition("/")[0] for name in arrays} == {"groups", "encoders", "targets", "residuals", "importances"}
+
+
+def numbers_in(value: Any) -> set[float]:
+    """Return all numbers in a JSON value."""
+    if isinstance(value, dict | list):
+        return set().union(*map(numbers_in, value.values() if isinstance(value, dict) else value))
+    return {value} if isinstance(value, float) else set()
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None:
+    """Not even its prediction: of the errors on left-out rows there are sorted sizes, without the rows."""
+    X, y = numbers(400), np.random.default_rng(3).gamma(1.0, size=400) + 0.1
+    transform = "log" if log else "none"
+    model = MLPRegressor(**QUICK | {"n_candidates": 3}, hidden=(3,), target_transform=transform).fit(X, y)
+    schema, arrays = parts(to_bytes(model))
+    predicted = np.concatenate([model.oof_prediction_, model.predict(X)])
+    assert not arrays_with(arrays, np.concatenate([y, np.log(y), predicted]))
+    assert not numbers_in(schema) & set(np.concatenate([X.ravel(), y, np.log(y), predicted]).tolist())
+    for fold, sizes in enumerate(model.fitted_.residuals):
+        assert (np.diff(arrays[f"residuals/{fold}"], axis=0) >= 0).all() and len(sizes) == 200

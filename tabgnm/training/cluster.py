@@ -1,0 +1,74 @@
+"""Fleets on joblib's active backend, where that is a cluster: `with joblib.parallel_config("dask")`, or Ray's."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabgnm.nn.shapes import Shape
+from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
+from tabgnm.training.data import Table
+from tabgnm.training.fleet import Fleet
+from tabgnm.training.result import TrainedModel
+from tabgnm.training.settings import FleetSettings, Member
+
+_TASKS_PER_WORKER = 2  # so that workers which are done early find something to do
+_SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
+
+
+def n_cluster_workers() -> int:
+    """Return how many workers joblib's active backend has, or 0 if it is not a cluster."""
+    if "joblib" not in sys.modules:  # then nobody has chosen a backend, and loading it would take time
+        return 0
+    from joblib import _parallel_backends as backends
+    from joblib.parallel import get_active_backend
+
+    # Of this machine: a fleet uses all of its cores, so more processes would gain nothing.
+    local = (
+        backends.LokyBackend,
+        backends.MultiprocessingBackend,
+        backends.SequentialBackend,
+        backends.ThreadingBackend,
+    )
+    backend, _ = get_active_backend()
+    return 0 if isinstance(backend, local) else max(1, int(backend.effective_n_jobs(-1)))
+
+
+def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ...]]:
+    """Divide the jobs of a fleet into tasks, so that all fleets together have a few tasks per worker."""
+    size = max(_SMALLEST_TASK, -(-n_all // (_TASKS_PER_WORKER * n_workers)))
+    return [tuple(jobs[first : first + size]) for first in range(0, len(jobs), size)]
+
+
+def train_on_cluster(
+    tasks: Sequence[tuple[Shape, Sequence[Member], FleetSettings, Sequence[Table]]], deadline: float | None
+) -> Iterator[tuple[int, list[TrainedModel]]]:
+    """Train fleets on the active backend; yield (number of the task, its models) in order.
+
+    At the deadline workers end as an interrupted fit does, and `Interrupted` is raised at the end.
+    """
+    import joblib
+
+    seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+    results = joblib.Parallel()(joblib.delayed(_train)(*task, seconds) for task in tasks)
+    yield from enumerate(results)
+    if deadline is not None and time.monotonic() >= deadline:
+        raise Interrupted
+
+
+def _train(
+    shape: Shape, members: Sequence[Member], settings: FleetSettings, tables: Sequence[Table], seconds: float | None
+) -> list[TrainedModel]:
+    fleet = Fleet(shape, members, settings)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    found: list[Any] = []
+    try:
+        for _, models in train_concurrently(
+            [lambda: fleet.fit(list(tables)).models], settings.torch_device(), 1, deadline
+        ):
+            found = models
+    except Interrupted:
+        pass  # the models are those at the deadline
+    return found

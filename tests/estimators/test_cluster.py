@@ -1,0 +1,46 @@
+"""A fit within joblib's configuration of a cluster is divided among its workers, and gives the same model."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import threading
+
+import joblib
+import numpy as np
+import pytest
+
+from tests.estimators.examples import gnm, numbers
+
+needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
+
+
+@needs_dask
+@pytest.mark.filterwarnings("ignore")  # of Dask, about a worker that is gone
+def test_a_fit_survives_the_loss_of_a_dask_worker() -> None:
+    from distributed import Client, LocalCluster
+
+    X, y, _ = numbers(400)
+    model = gnm(n_candidates=4, n_folds=3, max_epochs=30, activation="auto", n_layers="auto", n_nodes=60)
+    expected = model.fit(X, y).predict_proba(X)
+    weights = [record["weight"] for record in model.fitted_.candidates]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        victim = next(iter(client.run(os.getpid).values()))
+        killer = threading.Timer(0.5, lambda: os.kill(victim, signal.SIGKILL))
+        with joblib.parallel_config("dask"):
+            killer.start()
+            model.fit(X, y)
+        killer.join()
+    assert [record["weight"] for record in model.fitted_.candidates] == pytest.approx(weights)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-3)
+
+
+def test_backends_of_this_machine_are_no_cluster() -> None:
+    X, y, _ = numbers(60)
+    alone = gnm().fit(X, y).predict_proba(X)
+    with joblib.parallel_config("threading", n_jobs=2):
+        np.testing.assert_array_equal(gnm().fit(X, y).predict_proba(X), alone)
