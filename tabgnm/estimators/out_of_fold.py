@@ -26,6 +26,7 @@ Array = NDArray[Any]
 
 _FEWEST_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
+_SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
 _MOST_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
 
 
@@ -61,7 +62,7 @@ class OutOfFold:
         device = str(torch_device(str(estimator.device)))
         n_rows = len(prepared.candidates[0].data.table.x)
         candidates = sorted(networks)
-        with torch_threads(thread_count(estimator.n_jobs)):
+        with torch_threads(1 if n_rows < _SEVERAL_THREADS_ROWS else thread_count(estimator.n_jobs)):
             found = [_means(prepared.candidates[number], networks[number], n_rows, device) for number in candidates]
         covered = np.logical_and.reduce([~np.isnan(means[:, 0]) for means in found])
         rows = np.flatnonzero(covered)

@@ -164,6 +164,9 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
         n_folds = max(len(own) for own in networks.values())
         full = {number: own for number, own in networks.items() if len(own) == n_folds}
         oof = OutOfFold.of(estimator, prepared, full if prepared.previous is None else networks)
+        if not len(oof.rows):  # networks of different folds diverged
+            first = min(full)
+            oof = OutOfFold.of(estimator, prepared, {first: full[first]})
         trained.losses |= {number: oof.fold_losses(number) for number in oof.candidates}
         if prepared.previous is None:
             most = max(_FEWEST_KEPT, prepared.effort.most_networks // n_folds)

@@ -34,10 +34,12 @@ from tabgnm.training.threads import thread_count
 # All nodes except the bias are updated, so the number of nodes is the width of a layer.
 AUTO_FREE_NODES = 32
 MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
-AUTO_BATCHES = 64
-AUTO_BATCH_SIZES = (32, 512)
 
 Auto = Literal["auto"]
+
+
+class TooFewNodesError(ValueError):
+    """A network has fewer nodes than inputs, outputs and the bias need."""
 
 
 def is_auto(value: object) -> bool:
@@ -103,7 +105,7 @@ class GNMParameters:
         else:
             n_nodes = check_integer("n_nodes", self.n_nodes)
         if n_nodes < smallest:
-            raise ValueError(
+            raise TooFewNodesError(
                 f"n_nodes={n_nodes} is too small: {n_inputs} encoded inputs + {n_outputs} outputs + 1 bias need at "
                 f"least {smallest} nodes; use n_nodes>={smallest} or n_nodes='auto'"
             )
@@ -171,7 +173,7 @@ class TrainingParameters:
         Maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"
     batch_size : int or "auto", default="auto"
-        Rows per step. "auto" makes about 64 steps per epoch with 32 to 512 rows each.
+        Rows per step. "auto" makes about 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512 rows each.
     dropout : float or "auto", default="auto"
         Dropout rate in all layers but the last.
     l1, l2, l0 : float, default=0.0
@@ -275,14 +277,12 @@ class TrainingParameters:
         check_random(self.random_state)
         check_verbose(self.verbose)
 
-    def _batch_size(self, n_rows: int) -> int:
-        if not is_auto(self.batch_size):
-            if isinstance(self.batch_size, str):
-                raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
-            return positive_integer("batch_size", self.batch_size)
-        smallest, largest = AUTO_BATCH_SIZES
-        power = 1 << max(0, (n_rows // AUTO_BATCHES).bit_length() - 1)
-        return min(max(power, smallest), largest)
+    def _batch_size(self, n_rows: int, effort: Effort) -> int:
+        if is_auto(self.batch_size):
+            return effort.batch_size(n_rows)
+        if isinstance(self.batch_size, str):
+            raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
+        return positive_integer("batch_size", self.batch_size)
 
     def _fleet_settings(
         self, loss: Loss, n_rows: int, effort: Effort, *, validated: bool, one_epoch: bool = False
@@ -292,7 +292,7 @@ class TrainingParameters:
         return FleetSettings(
             loss=loss,
             max_epochs=1 if one_epoch else max_epochs,  # type: ignore[arg-type] # a number, not "auto"
-            batch_size=self._batch_size(n_rows),
+            batch_size=self._batch_size(n_rows, effort),
             patience=patience if validated else None,  # type: ignore[arg-type] # likewise
             optimiser=self.optimiser,
             schedule="constant" if one_epoch else self.schedule,

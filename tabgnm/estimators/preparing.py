@@ -25,7 +25,7 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
-from tabgnm.estimators.parameters import is_auto
+from tabgnm.estimators.parameters import TooFewNodesError, is_auto
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
 from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
@@ -233,7 +233,7 @@ def prepare_candidates(
         if one_epoch or not rows.validated:
             n = 1  # without validation there is nothing to choose by
         wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
-    candidates = []
+    candidates, too_small = [], None
     for number, settings in enumerate(wanted):
         group = previous.groups[number] if previous is not None else None
         if group is not None:
@@ -243,7 +243,11 @@ def prepare_candidates(
             data = _encoded(estimator, rows, settings, shared, one_epoch=one_epoch)
             folds = list(range(len(rows.folds)))
             body = functools.partial(estimator._network_shape, settings=settings, n_auto=effort.n_nodes)
-            shape = full_shape(data.encoder, body, data.targets.n_outputs)
+            try:
+                shape = full_shape(data.encoder, body, data.targets.n_outputs)
+            except TooFewNodesError as error:  # a number of nodes that is given may be enough for other candidates
+                too_small = too_small or error
+                continue
             seeds = [(seed + 1_000_003 * number) % 2**31 for seed in rows.seeds]
         n_train = len(rows.folds[0].train)
         fleet = estimator._fleet_settings(
@@ -267,6 +271,8 @@ def prepare_candidates(
             for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
         ]
         candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group))
+    if not candidates and too_small is not None:
+        raise too_small
     return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
 
 

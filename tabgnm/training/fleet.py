@@ -27,6 +27,7 @@ from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.row_batches import DeviceTables, RowSet
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.threads import torch_threads
 
 _log = logging.getLogger("tabgnm.training")
 
@@ -291,10 +292,11 @@ class _Saver:
 
 @contextmanager
 def _arithmetic(device: torch.device) -> Iterator[None]:
-    """For this fit only: no autograd, and on a CPU denormal numbers are 0.
+    """For this fit only: no autograd, and on a CPU denormal numbers are 0 and torch has one thread.
 
     Gradients of rows that are learned fade away until they fall below the smallest normal number; processors compute
-    several times more slowly with such numbers, and nothing depends on them.
+    several times more slowly with such numbers, and nothing depends on them. What is not a training step is short, and
+    waiting for a second thread costs more than it saves.
     """
     with torch.inference_mode():  # gradients are derived by hand
         if device.type == "cuda":
@@ -305,6 +307,7 @@ def _arithmetic(device: torch.device) -> Iterator[None]:
         flushed_before = bool(torch.tensor(1e-40).mul(1.0) == 0)
         torch.set_flush_denormal(True)
         try:
-            yield
+            with torch_threads(1):  # steps may use more
+                yield
         finally:
             torch.set_flush_denormal(flushed_before)

@@ -19,6 +19,7 @@ from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     RandomizedSearchCV,
     ShuffleSplit,
     StratifiedKFold,
@@ -143,6 +144,15 @@ def test_candidates_whose_targets_differ_in_scale_do_not_share_them() -> None:
     grid = {"scale_target": [True, False], "n_folds": [0, 1, 2]}
     theirs = GridSearchCV(estimator, grid, cv=2, refit=False).fit(x, y)
     same_results(FleetSearchCV(estimator, grid, cv=2, refit=False).fit(x, y), theirs, 1e-8)
+
+
+def test_estimators_with_several_candidates_of_their_own_are_searched_as_well(rows: Any) -> None:
+    estimator = small(precision="float64", n_candidates=3, n_nodes=60, max_epochs=2, metric="accuracy")
+    grid = [{"learning_rate": [0.02, 0.002]}, {"n_candidates": [2]}, {"n_folds": ["auto"], "cv": [KFold(2), KFold(3)]}]
+    theirs = GridSearchCV(estimator, grid, cv=2, scoring="neg_log_loss").fit(*rows)
+    ours = FleetSearchCV(estimator, grid, cv=2, scoring="neg_log_loss").fit(*rows)
+    same_results(ours, theirs, 1e-8)
+    np.testing.assert_allclose(ours.predict_proba(rows[0]), theirs.predict_proba(rows[0]), atol=1e-8)
 
 
 def test_estimators_among_the_candidates_are_not_changed(rows: Any) -> None:

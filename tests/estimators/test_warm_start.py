@@ -51,6 +51,12 @@ def test_class_weights_of_partial_fit_are_weights_of_rows(several: bool) -> None
     np.testing.assert_allclose(given, mlp().partial_fit(X, y, classes, weights).predict_proba(X), atol=1e-12)
 
 
+@pytest.mark.parametrize(("n_folds", "n_networks"), [("auto", 4), (3, 3), (1, 1), (0, 1)])
+def test_partial_fit_trains_as_many_networks_as_there_would_be_folds(n_folds: Any, n_networks: int) -> None:
+    model = mlp(n_folds=n_folds).partial_fit(X, Y, [0, 1]).partial_fit(X, Y)
+    assert len(model.members_) == n_networks and not model.fitted_.scores
+
+
 def test_partial_fit_continues_after_fit() -> None:
     model = mlp().fit(X, Y)
     before = model.predict_proba(X)
