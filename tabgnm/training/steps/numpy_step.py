@@ -21,7 +21,7 @@ from tabgnm.training.validation import Validation, add_losses
 # Multiply-adds of a forward pass: fewest and most of a group, and fewest of a model that is worth splitting. The longer
 # an operation takes, the less the threads wait for the interpreter lock between operations: with 40 networks of 100
 # nodes, groups of 2 make two threads as slow as one. Groups that are too large are harder to divide evenly.
-_SMALLEST_GROUP, _LARGEST_GROUP = 1_000_000, 40_000_000
+_SMALLEST_GROUP, _LARGEST_GROUP = 2_000_000, 40_000_000
 _SMALLEST_SPLIT = 10_000_000
 _PART_ROWS = 64  # fewest of a part: with 32 rows and 300 nodes, moving weights between the cores takes what is saved
 _VALIDATION_NUMBERS = 2**16  # of the widest layer at a time
