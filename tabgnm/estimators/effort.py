@@ -57,7 +57,7 @@ class Effort:
 # networks of 128 nodes are nearly as good as those of 256, and three times as fast.
 _EFFORTS = {
     ("cpu", "fast"): Effort(2, 4, 100, 20, 128, 1.0e6, 2_000, 8, 32, 64),
-    ("cpu", "default"): Effort(8, 5, 150, 35, 128, 2.5e6, 2_000, 25, 32, 64),
+    ("cpu", "default"): Effort(8, 5, 130, 30, 128, 2.5e6, 2_000, 25, 32, 64),
     ("cpu", "best"): Effort(16, 8, 300, 60, 256, 1.0e7, 2_000, 64, 64, 32),
     ("cuda", "fast"): Effort(3, 5, 150, 30, 256, 3.0e6, 100_000, 15, 64, 32),
     ("cuda", "default"): Effort(9, 8, 300, 60, 256, 6.0e6, 20_000, 32, 64, 32),
