@@ -41,8 +41,8 @@ def run(options: Options) -> dict[str, Any]:
         "device": options.device,
     }
     fits: dict[int, dict[str, Callable[[], object]]] = {}
-    for n_members in (GNMClassifier().n_members, 1):
-        model = GNMClassifier(**settings, n_members=n_members)
+    for n_members in (4, 1):
+        model = GNMClassifier(**settings, n_candidates=1, n_folds=n_members)
         fits[n_members] = {ONE: _with_one_thread(model, X, y), DEFAULT: lambda model=model: model.fit(X, y)}
         for fit in fits[n_members].values():
             fit()  # warm-up

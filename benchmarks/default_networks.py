@@ -1,4 +1,4 @@
-"""The network that the estimators train by default, for two made-up tables."""
+"""A network that the estimators train by default on a GPU, for two made-up tables: that of the ReLU candidate."""
 
 from __future__ import annotations
 

@@ -156,9 +156,9 @@ def test_the_default_networks_are_those_of_the_estimators(table: str) -> None:
     data = default_networks.rows(table, quick=True)
     frame = {f"number {i}": data.x[:, i].numpy() for i in range(n_numeric)}
     frame |= {f"category {i}": [f"{code:g}" for code in data.x[:, n_numeric + i]] for i in range(len(levels))}
-    model = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, random_state=0).fit(
-        pd.DataFrame(frame), data.y.numpy()
-    )
+    size = {"n_nodes": 256, "activation": "relu"}  # as of the third candidate on a GPU
+    model = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, random_state=0, **size)
+    model.fit(pd.DataFrame(frame), data.y.numpy())
     ours, theirs = default_networks.network(table), model.members_[0].shape
     # With two classes an estimator has one output, and its categories have a level for what is unknown.
     assert replace(theirs.body, n_outputs=2) == ours.body
