@@ -255,7 +255,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
-            raise AttributeError("oof_scores_ needs rows that networks are validated on; fit with n_folds>=1")
+            raise AttributeError(
+                "oof_scores_ needs rows that networks are validated on; it is there after a fit with n_folds>=1, and "
+                "not after partial_fit"
+            )
         return dict(self.fitted_.scores)
 
     @property

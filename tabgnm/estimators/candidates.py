@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tabgnm.estimators.effort import MOST_NUMERIC_INPUTS
+from tabgnm.estimators.parameters import is_auto
 
 # What a candidate of the list has unless it says otherwise. These parameters of the estimators are "auto" by default.
 BASE: dict[str, Any] = {
@@ -92,7 +93,7 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
     n : int
     facts : TableFacts
     """
-    fixed = {name: value for name, value in given.items() if not _is_auto(value)}
+    fixed = {name: value for name, value in given.items() if not is_auto(value)}
     open_names = [name for name in BASE if name in given and name not in fixed]
     found: dict[str, dict[str, Any]] = {}
     for own in _all(n):
@@ -103,15 +104,14 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE
         }
-        if _is_auto(given.get("numeric_dim")):
+        embeds = not is_auto(given.get("numeric_embedding")) or not is_auto(given.get("numeric_dim"))
+        if not embeds and 2 * facts.n_numbers > MOST_NUMERIC_INPUTS:
+            settings["numeric_embedding"] = None
+        if is_auto(given.get("numeric_dim")):
             most = max(1, MOST_NUMERIC_INPUTS // max(1, facts.n_numbers))
             settings["numeric_dim"] = min(settings["numeric_dim"], most)
         found.setdefault(repr(_what_matters(settings, facts)), settings)
     return list(found.values())
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
 
 
 def _all(n: int) -> Iterator[dict[str, Any]]:

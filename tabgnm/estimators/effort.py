@@ -33,6 +33,8 @@ class Effort:
     n_steps : int
         Steps of an epoch, roughly, as long as the batches are not too small or large for this.
     smallest_batch : int
+    most_weights : float
+        Networks with more weights than this get fewer epochs even on small tables, see `for_networks`.
     """
 
     n_candidates: int
@@ -45,6 +47,27 @@ class Effort:
     most_networks: int
     n_steps: int
     smallest_batch: int
+    most_weights: float
+
+    def for_networks(self, n_weights: int, n_rows: int) -> Effort:
+        """Return what a fit spends on networks with so many weights: fewer epochs and candidates on wide tables."""
+        most = self.most_row_epochs * self.most_weights
+        work = n_weights * max(n_rows, FEWEST_ROWS) * self.max_epochs
+        if work <= most:
+            return self
+        epochs = max(FEWEST_EPOCHS, int(self.max_epochs * most / work))
+        too_much = work * epochs / self.max_epochs / most
+        return replace(
+            self.with_epochs(epochs),
+            n_candidates=min(self.n_candidates, max(FEWEST_CANDIDATES, int(self.n_candidates / max(1.0, too_much)))),
+        )
+
+    def with_epochs(self, max_epochs: int) -> Effort:
+        """Return this with fewer epochs, and a patience that is the same share of them, but not left to chance."""
+        if max_epochs >= self.max_epochs:
+            return self
+        patience = max(FEWEST_EPOCHS // 2, round(self.patience * max_epochs / self.max_epochs))
+        return replace(self, max_epochs=max_epochs, patience=patience)
 
     def batch_size(self, n_rows: int) -> int:
         """Return the number of rows of a batch, a power of 2, for so many training rows."""
@@ -56,27 +79,97 @@ class Effort:
 # A GPU trains many networks in the time of one, so it is given more of them. On a CPU, time grows with each of them;
 # networks of 128 nodes are nearly as good as those of 256, and three times as fast.
 _EFFORTS = {
-    ("cpu", "fast"): Effort(2, 4, 100, 20, 128, 1.0e6, 2_000, 8, 32, 64),
-    ("cpu", "default"): Effort(8, 5, 130, 30, 128, 2.5e6, 2_000, 25, 32, 64),
-    ("cpu", "best"): Effort(16, 8, 300, 60, 256, 1.0e7, 2_000, 64, 64, 32),
-    ("cuda", "fast"): Effort(3, 5, 150, 30, 256, 3.0e6, 100_000, 15, 64, 32),
-    ("cuda", "default"): Effort(9, 8, 300, 60, 256, 6.0e6, 20_000, 32, 64, 32),
-    ("cuda", "best"): Effort(20, 8, 400, 80, 256, 1.2e7, 20_000, 64, 64, 32),
+    ("cpu", "fast"): Effort(
+        n_candidates=2,
+        n_folds=4,
+        max_epochs=100,
+        patience=20,
+        n_nodes=128,
+        most_row_epochs=1.0e6,
+        race_rows=2_000,
+        most_networks=8,
+        n_steps=32,
+        smallest_batch=64,
+        most_weights=5e4,
+    ),
+    ("cpu", "default"): Effort(
+        n_candidates=8,
+        n_folds=5,
+        max_epochs=130,
+        patience=30,
+        n_nodes=128,
+        most_row_epochs=2.5e6,
+        race_rows=2_000,
+        most_networks=25,
+        n_steps=32,
+        smallest_batch=64,
+        most_weights=5e4,
+    ),
+    ("cpu", "best"): Effort(
+        n_candidates=16,
+        n_folds=8,
+        max_epochs=300,
+        patience=60,
+        n_nodes=256,
+        most_row_epochs=1.0e7,
+        race_rows=2_000,
+        most_networks=64,
+        n_steps=64,
+        smallest_batch=32,
+        most_weights=2e5,
+    ),
+    ("cuda", "fast"): Effort(
+        n_candidates=3,
+        n_folds=5,
+        max_epochs=150,
+        patience=30,
+        n_nodes=256,
+        most_row_epochs=3.0e6,
+        race_rows=20_000,
+        most_networks=15,
+        n_steps=64,
+        smallest_batch=32,
+        most_weights=1e6,
+    ),
+    ("cuda", "default"): Effort(
+        n_candidates=9,
+        n_folds=8,
+        max_epochs=300,
+        patience=60,
+        n_nodes=256,
+        most_row_epochs=6.0e6,
+        race_rows=20_000,
+        most_networks=32,
+        n_steps=64,
+        smallest_batch=32,
+        most_weights=1e6,
+    ),
+    ("cuda", "best"): Effort(
+        n_candidates=20,
+        n_folds=8,
+        max_epochs=400,
+        patience=80,
+        n_nodes=256,
+        most_row_epochs=1.2e7,
+        race_rows=20_000,
+        most_networks=64,
+        n_steps=64,
+        smallest_batch=32,
+        most_weights=1e6,
+    ),
 }
 FEWEST_EPOCHS = 20
-# Numbers that learned features of all numeric columns together may have: with more columns, each gets fewer.
+FEWEST_CANDIDATES = 3
+FEWEST_ROWS = 2000  # below, the time of a step does not depend on the rows
+# Numbers that learned features of all numeric columns together may have: with more columns, each gets fewer, and with
+# more than half of them none.
 MOST_NUMERIC_INPUTS = 400
 
 
 def effort_for(name: str, device_type: str, n_rows: int) -> Effort:
     """Return what a fit on this device to a table with so many rows spends."""
     effort = _EFFORTS["cpu" if device_type == "cpu" else "cuda", name]
-    epochs = max(FEWEST_EPOCHS, int(effort.most_row_epochs / max(1, n_rows)))
-    if epochs < effort.max_epochs:
-        # The patience is the same share of the epochs, but not so short that chance decides.
-        patience = max(FEWEST_EPOCHS // 2, round(effort.patience * epochs / effort.max_epochs))
-        effort = replace(effort, max_epochs=epochs, patience=patience)
-    return effort
+    return effort.with_epochs(max(FEWEST_EPOCHS, int(effort.most_row_epochs / max(1, n_rows))))
 
 
 def check_effort(value: object) -> None:

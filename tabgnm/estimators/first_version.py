@@ -60,7 +60,8 @@ def converted(container: Container) -> Container:
     }
     described = {name: schema[name] for name in ("tabgnm", "estimator", "has_names", "n_calls", "targets")}
     described |= {"parameters": new, "encoders": [schema["encoder"]], "groups": [group]}
-    described |= {"candidates": [], "scores": {}, "temperature": 1.0}
+    described |= {"candidates": [], "scores": {}, "temperature": 1.0, "n_left_out": 0}
+    described["fold_seed"] = seeds[0] if seeds else 0
     if _FITTED_WITH in schema:
         described[_FITTED_WITH] = _fitted_with(schema[_FITTED_WITH], parameters)
     return replace(container, version=2, schema=described, tensors=_renamed(container.tensors))

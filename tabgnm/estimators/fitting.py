@@ -102,7 +102,12 @@ class FittedPack:
     temperature : float
         Divides the logarithms of probabilities.
     residuals : list of arrays
-        Sorted absolute errors of the rows that each fold left out, (errors, outputs); for prediction intervals.
+        Sorted absolute errors of the rows that each fold left out, (errors, outputs), or quantiles of them; for
+        prediction intervals. A single array if all folds left out the same rows.
+    n_left_out : int
+        Number of rows that the errors are of.
+    fold_seed : int
+        Seed of the folds, so that continued training has the same ones.
     """
 
     groups: list[NetworkGroup]
@@ -112,6 +117,8 @@ class FittedPack:
     scores: dict[str, float] = field(default_factory=dict)
     temperature: float = 1.0
     residuals: list[Array] = field(default_factory=list)
+    n_left_out: int = 0
+    fold_seed: int = 0
 
     @property
     def n_networks(self) -> int:
@@ -149,7 +156,8 @@ class PreparedRows:
     targets: Targets
     folds: list[Fold]
     seeds: list[int]  # one per fold
-    weights: Array | None
+    weights: Array | None  # sample weights x class weights
+    score_weights: Array | None  # sample weights
     trained_on: Array | None  # rows that any fold is trained on, if not all
     may_vary: bool  # whether targets may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)

@@ -107,6 +107,12 @@ def splitter_folds(
         rows = [_positions(part, place, cv) for part in (train, val)]
         if not len(rows[0]) or not len(rows[1]):
             raise ValueError(f"cv={cv!r:.80} has a fold without rows; expected training and validation rows in each")
+        both = np.intersect1d(rows[0], rows[1])
+        if len(both):
+            raise ValueError(
+                f"cv={cv!r:.80} has {len(both)} rows in the training and in the validation rows of a fold; expected "
+                "different rows: networks are judged by rows that they were not trained on"
+            )
         folds.append(Fold(torch.from_numpy(rows[0]), torch.from_numpy(rows[1])))
     return folds
 

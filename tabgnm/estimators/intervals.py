@@ -13,7 +13,7 @@ Array = NDArray[Any]
 _BISECTIONS = 40
 
 
-def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float) -> Array:
+def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float, n_rows: int) -> Array:
     """Return the lower and upper ends of intervals.
 
     The upper end is the quantile of prediction + error over all left-out rows, where the prediction is that of the
@@ -27,16 +27,25 @@ def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float) -> Arra
         Sorted absolute errors of the rows that each fold left out. Folds count equally.
     coverage : float
         Share of the targets that should lie within the interval.
+    n_rows : int
+        Number of different rows that the errors are of.
 
     Returns
     -------
     array of shape (rows, 2)
     """
-    n_errors = sum(map(len, residuals))
-    level = min(1.0, np.ceil(coverage * (n_errors + 1)) / n_errors)
+    level = np.ceil(coverage * (n_rows + 1)) / n_rows
+    if level > 1:
+        most = n_rows / (n_rows + 1)
+        raise ValueError(
+            f"coverage={coverage:g} needs more than the {n_rows} rows that networks were not trained on; use "
+            f"coverage<={most:.3g}, or more rows or folds"
+        )
     upper = _quantile(centers, residuals, level)
     lower = -_quantile(-centers, residuals, level)
-    return np.stack([lower, upper], axis=1)
+    # With a low coverage folds that disagree may leave nothing between the ends.
+    middle = (lower + upper) / 2
+    return np.stack([np.minimum(lower, middle), np.maximum(upper, middle)], axis=1)
 
 
 def _quantile(centers: Array, residuals: Sequence[Array], level: float) -> Array:

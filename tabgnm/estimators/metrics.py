@@ -42,15 +42,19 @@ def check_metric(value: object) -> None:
         )
 
 
-def scorer_of(metric: Any) -> Callable[..., float]:
+def scorer_of(metric: Any, n_classes: int = 2) -> Callable[..., float]:
     """Return the scorer that a metric other than "auto" stands for."""
-    scorer: Callable[..., float] = get_scorer(_SHORT_NAMES.get(metric, metric) if isinstance(metric, str) else metric)
+    name = _SHORT_NAMES.get(metric, metric) if isinstance(metric, str) else metric
+    if isinstance(name, str) and name == "roc_auc" and n_classes > 2:
+        name = "roc_auc_ovr"
+    scorer: Callable[..., float] = get_scorer(name)
     return scorer
 
 
 def takes_weights(scorer: Callable[..., float]) -> bool:
     """Whether a scorer has an argument for sample weights; functions of users need not have one."""
-    parameters = inspect.signature(scorer).parameters.values()
+    # Scorers of scikit-learn take any argument, and pass it to a function that may not.
+    parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters.values()
     return any(own.name == "sample_weight" or own.kind is own.VAR_KEYWORD for own in parameters)
 
 

@@ -50,6 +50,8 @@ _KEYS = {
     "candidates",
     "scores",
     "temperature",
+    "n_left_out",
+    "fold_seed",
 }
 _GROUP_KEYS = {"settings", "weight", "encoder", "targets", "shape", "seeds", "folds", "histories"}
 # Values at the time of the fit, of parameters that have changed since. Left out if there are none.
@@ -158,6 +160,8 @@ def _described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
         "candidates": [plain_values.plain_record(record) for record in fitted.candidates],
         "scores": plain_values.plain_record(fitted.scores),
         "temperature": float(fitted.temperature),
+        "n_left_out": fitted.n_left_out,
+        "fold_seed": fitted.fold_seed,
     }
     changed = {name: value for name, value in changed_since(estimator).items() if name not in _NOT_STORED}
     if changed:
@@ -216,7 +220,11 @@ def _estimator(container: Container) -> TabularEstimator:
         _scores(schema["scores"], targets),
         _positive("its temperature", schema["temperature"], 0.01, 100.0),
         _residuals(reader, groups, targets),
+        _count("its number of left-out rows", schema["n_left_out"], 0),
+        _count("the seed of its folds", schema["fold_seed"], 0),
     )
+    if fitted.residuals and not fitted.n_left_out:
+        raise ModelFileError("it has sizes of errors of no rows; expected a number of left-out rows")
     reader.check_all_used()
     if type(schema["has_names"]) is not bool:
         raise ModelFileError(f"has_names is {shown(schema['has_names'])}; expected true or false")
@@ -366,6 +374,7 @@ def _residuals(reader: _Reader, groups: list[NetworkGroup], targets: Targets) ->
         raise ModelFileError("it has sizes of errors; expected these of a regressor only")
     _same("folds with sizes of errors", sorted(arrays), sorted(str(fold) for fold in range(len(arrays))))
     kept = {fold for group in groups for fold in group.folds}
+    kept = {0} if len(arrays) == 1 else kept  # all folds left out the same rows
     if max(kept) >= len(arrays) or not any(len(arrays[str(fold)]) for fold in kept):
         raise ModelFileError(f"it has sizes of errors of {len(arrays)} folds; expected those of its networks")
     found = [arrays[str(fold)] for fold in range(len(arrays))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ Array = NDArray[Any]
 _FEWEST_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
 _SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
+_LARGE = 10**7  # numbers of a candidate; more are kept in float32
+_MOST_CHECKED_ROWS = 1000  # to see whether a metric fits
 _MOST_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
 
 
@@ -69,7 +73,10 @@ class OutOfFold:
         targets, all_weights = prepared.rows.targets, prepared.rows.weights
         y = prepared.rows.target_tensor(targets, torch.float64)[torch.from_numpy(rows)]
         weights = None if all_weights is None else all_weights[rows]
-        predictions = np.stack([means[rows] for means in found])
+        predictions = np.empty((len(found), len(rows), found[0].shape[1]), dtype=found[0].dtype)
+        for place in range(len(found)):
+            predictions[place] = found[place][rows]
+            found[place] = found[place][:0]  # large tables with many classes take much memory
         return cls(prepared, candidates, rows, predictions, y, weights, estimator.metric)
 
     def row_losses(self, predictions: Array) -> Array:
@@ -83,15 +90,17 @@ class OutOfFold:
         return np.array([-self._score(own) for own in predictions])
 
     def _score(self, predictions: Array) -> float:
-        targets = self.prepared.rows.targets
-        y = self._labels()
-        scorer = scorer_of(self.metric)
-        weighs = self.weights is not None and takes_weights(scorer)
-        arguments = {"sample_weight": self.weights} if weighs else {}
-        return float(scorer(_as_model(targets, predictions), None, y, **arguments))
+        return score(self.metric, self.prepared.rows.targets, predictions, self.labels, self._score_weights)
 
-    def _labels(self) -> Array:
-        """Return the targets of the rows as they were given."""
+    @property
+    def _score_weights(self) -> Array | None:
+        """Sample weights of the rows, without class weights: scores are those of `score`."""
+        weights = self.prepared.rows.score_weights
+        return None if weights is None else weights[self.rows]
+
+    @cached_property
+    def labels(self) -> Array:
+        """The targets of the rows as they were given."""
         prepared = self.prepared.rows
         y = prepared.y if prepared.y_val is None else np.concatenate([prepared.y, prepared.y_val])
         return np.asarray(y[self.rows])
@@ -121,8 +130,10 @@ class OutOfFold:
                 )
             fitted.scores = self._class_scores(targets)
         else:
-            fitted.residuals = self._residuals()
+            fitted.residuals, fitted.n_left_out = self._residuals(), len(self.rows)
             fitted.scores = self._number_scores(targets)
+        if not is_auto(self.metric):
+            fitted.scores["metric"] = self._score(self.combined)
 
     def _temperature(self, targets: ClassTargets) -> float:
         """Return the temperature with the lowest log-loss, or 1 if it is not clearly better than that.
@@ -146,29 +157,30 @@ class OutOfFold:
     def _class_scores(self, targets: ClassTargets) -> dict[str, float]:
         assert self.combined is not None
         parts = targets.parts(self.combined)
-        codes = targets.codes(self._labels()).reshape(len(self.rows), -1)
+        codes = targets.codes(self.labels).reshape(len(self.rows), -1)
         right = np.stack([np.argmax(part, axis=1) == own for part, own in zip(parts, codes.T, strict=True)], axis=1)
         errors = [
-            calibration_error(part.max(axis=1), own, self.weights) for part, own in zip(parts, right.T, strict=True)
+            calibration_error(part.max(axis=1), own, self._score_weights)
+            for part, own in zip(parts, right.T, strict=True)
         ]
         if targets.kind == "one":
             return {"accuracy": 1.0, "log_loss": 0.0, "calibration_error": 0.0}
         return {
-            "accuracy": float(np.average(right.all(axis=1), weights=self.weights)),
-            "log_loss": float(np.average(self.row_losses(self.combined), weights=self.weights)) / len(parts),
+            "accuracy": float(np.average(right.all(axis=1), weights=self._score_weights)),
+            "log_loss": float(np.average(self.row_losses(self.combined), weights=self._score_weights)) / len(parts),
             "calibration_error": float(np.mean(errors)),
         }
 
     def _number_scores(self, targets: NumberTargets) -> dict[str, float]:
         assert self.combined is not None
-        y = self._labels().reshape(len(self.rows), -1)
+        y = self.labels.reshape(len(self.rows), -1)
         # In units of a power of 2, as squares of very large numbers would overflow.
         _, exponent = np.frexp(np.abs(y).max(axis=0))
         y, predicted = np.ldexp(y, -exponent), np.ldexp(self.combined, -exponent)
-        center = np.average(y, axis=0, weights=self.weights)
-        squared = np.average((predicted - y) ** 2, axis=0, weights=self.weights)
-        absolute = np.average(np.abs(predicted - y), axis=0, weights=self.weights)
-        spread = np.average((y - center) ** 2, axis=0, weights=self.weights)
+        center = np.average(y, axis=0, weights=self._score_weights)
+        squared = np.average((predicted - y) ** 2, axis=0, weights=self._score_weights)
+        absolute = np.average(np.abs(predicted - y), axis=0, weights=self._score_weights)
+        spread = np.average((y - center) ** 2, axis=0, weights=self._score_weights)
         r2 = np.where(spread > 0, 1 - squared / np.where(spread > 0, spread, 1), np.where(squared > 0, 0.0, 1.0))
         with np.errstate(over="ignore"):  # where the score itself is too large for float64
             scores = {
@@ -177,7 +189,7 @@ class OutOfFold:
                 "mae": float(np.mean(np.ldexp(absolute, exponent))),
             }
         if targets.loss.name not in ("mse",):
-            own = np.average(self.row_losses(self.combined), weights=self.weights)
+            own = np.average(self.row_losses(self.combined), weights=self._score_weights)
             scores[targets.loss.name] = float(own)
         return scores
 
@@ -185,10 +197,12 @@ class OutOfFold:
         """Return the sorted absolute errors of each fold, (errors, outputs), at most a thousand quantiles of them."""
         assert self.combined is not None
         with np.errstate(over="ignore"):
-            errors = np.abs(self.combined - self._labels().reshape(len(self.rows), -1))
+            errors = np.abs(self.combined - self.labels.reshape(len(self.rows), -1))
         errors = np.minimum(errors, np.finfo(np.float64).max)
         found = []
-        for fold in self.prepared.rows.folds:
+        # With X_val all folds left out the same rows, each of which counts once.
+        folds = self.prepared.rows.folds[:1] if self.prepared.rows.raw_val is not None else self.prepared.rows.folds
+        for fold in folds:
             assert fold.val is not None
             own = np.sort(errors[np.isin(self.rows, fold.val.numpy())], axis=0)
             if len(own) > _MOST_RESIDUALS:
@@ -221,7 +235,8 @@ def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n
         outputs = FleetResult(model.shape, [model]).predict(x[val], device=device)[0]
         own = targets.out_of_fold(outputs)
         if total is None:
-            total = np.zeros((n_rows, own.shape[1]))
+            is_large = n_rows * own.shape[1] > _LARGE
+            total = np.zeros((n_rows, own.shape[1]), dtype=np.float32 if is_large else np.float64)
         total[val.numpy()] += own
         counts[val.numpy()] += 1
     assert total is not None
@@ -237,6 +252,44 @@ def scaled_by(probabilities: Array, temperature: float) -> Array:
     logs -= logs.max(axis=-1, keepdims=True)
     scaled = np.exp(logs)
     return np.asarray(scaled / scaled.sum(axis=-1, keepdims=True))
+
+
+def score(
+    metric: Any, targets: ClassTargets | NumberTargets, predictions: Array, y: Array, weights: Array | None
+) -> float:
+    """Return the score of predictions by a metric other than "auto"."""
+    n_classes = len(targets.classes[0]) if isinstance(targets, ClassTargets) else 2
+    scorer = scorer_of(metric, n_classes)
+    arguments = {"sample_weight": weights} if weights is not None and takes_weights(scorer) else {}
+    return float(scorer(_as_model(targets, predictions), None, y, **arguments))
+
+
+def check_metric_fits(metric: Any, targets: ClassTargets | NumberTargets, y: Array) -> None:
+    """Raise if a metric cannot score such targets, before anything is trained."""
+    if isinstance(targets, ClassTargets):
+        if targets.kind == "one":
+            return  # a single class is predicted whatever the metric says
+        codes = targets.codes(y).reshape(len(y), -1)
+        _, rows = np.unique(codes, axis=0, return_index=True)
+        rows = np.sort(rows)[:_MOST_CHECKED_ROWS]
+        parts = []
+        for column, classes in zip(codes[rows].T, targets.classes, strict=True):
+            part = np.full((len(rows), len(classes)), 0.5 / len(classes))
+            part[np.arange(len(rows)), column] += 0.5
+            parts.append(part)
+        predictions = np.concatenate(parts, axis=1)
+    else:
+        rows = np.arange(min(len(y), _MOST_CHECKED_ROWS))
+        predictions = y[rows].reshape(len(rows), -1) + 1.0
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about so few rows
+            score(metric, targets, predictions, y[rows], None)
+    except Exception as error:  # of a scorer, which may be the user's own
+        raise ValueError(
+            f"metric={metric!r:.80} cannot score these targets ({type(error).__name__}: {error!s:.200}); use 'auto', "
+            "or a metric for them"
+        ) from error
 
 
 def _as_model(targets: ClassTargets | NumberTargets, predictions: Array) -> Predicted:

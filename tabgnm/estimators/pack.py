@@ -75,7 +75,10 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     deadline = None
     if estimator.time_limit is not None:
         deadline = began + estimator.time_limit * time_limits.SHARE_OF_TRAINING
-        prepared = time_limits.reduced(prepared, deadline)
+        if prepared.candidates[0].fleet.max_epochs > 1:
+            prepared = time_limits.reduced(prepared, deadline)
+        # Time for an epoch, even if preparations took all of it.
+        deadline = max(deadline, time.monotonic() + time_limits.LEAST_SECONDS)
     trained = TrainedPack(prepared)
     n_candidates = len(prepared.candidates)
     n_positions = [len(candidate.members) for candidate in prepared.candidates]
@@ -112,9 +115,9 @@ def _run(
                 share = max(1, model.history.n_epochs) / n_epochs
                 trained.add(*wanted[place], model, share * (now - began))
             began = now
-    except Interrupted:
+    except Interrupted as interrupted:
         trained.interrupted = True
-        trained.out_of_time = deadline is not None and time.monotonic() >= deadline
+        trained.out_of_time = interrupted.at_deadline
         if trained.prepared.previous is not None:
             _keep_as_before(trained, wanted)
 
@@ -174,7 +177,16 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
             weights = {number: float(w) for number, w in zip(oof.candidates, chosen, strict=True) if w > 0}
     ranked = sorted(weights, key=lambda number: (-weights[number], number))
     groups = [prepared.group(number, weights[number], networks[number]) for number in ranked]
-    fitted = FittedPack(groups, prepared.rows.targets)
+    fitted = FittedPack(groups, prepared.rows.targets, fold_seed=prepared.rows.seeds[0])
+    if prepared.previous is not None:
+        fitted.temperature = prepared.previous.temperature
+    if estimator.time_limit is not None and not any(own["best_epoch"] for group in groups for own in group.histories):
+        warnings.warn(
+            f"time_limit={estimator.time_limit:g} ended training before the first epoch: the networks are untrained; "
+            "use a larger time_limit, or fewer rows",
+            ConvergenceWarning,
+            stacklevel=6,  # the caller of `fit`
+        )
     if oof is not None:
         oof.finish(estimator, fitted, [oof.candidates.index(number) for number in ranked])
     fitted.candidates = _described(trained, weights)
@@ -195,7 +207,7 @@ def _report_divergence(trained: TrainedPack) -> None:
             f"training of {trained.n_diverged} of {n_all} networks diverged in the first epoch; they are left out. A "
             f"smaller learning_rate than {rate} may help",
             ConvergenceWarning,
-            stacklevel=5,  # the caller of `fit`
+            stacklevel=6,  # the caller of `fit`
         )
 
 

@@ -53,7 +53,8 @@ class GNMParameters:
 
     n_nodes : int or "auto", default="auto"
         Number of nodes of the graph: one per encoded input, one per output, one bias, and the rest hidden. "auto"
-        means 128 on a CPU and 256 on a GPU, or more if that would leave fewer than 32 hidden nodes.
+        means 128 on a CPU and 256 on a GPU or with `effort="best"`, or more if that would leave fewer than 32 hidden
+        nodes.
     n_layers : int or "auto", default="auto"
         Number of message passing layers.
     activation : str, default="auto"
@@ -129,7 +130,8 @@ class MLPParameters:
     """The multi-layer perceptron. What is "auto" differs between the candidates of a pack.
 
     hidden : sequence of int or "auto", default="auto"
-        Widths of the hidden layers. "auto" means two or three layers of 128 nodes on a CPU and of 256 on a GPU.
+        Widths of the hidden layers. "auto" means two or three layers of 128 nodes on a CPU, and of 256 on a GPU or with
+        `effort="best"`.
     activation : str, default="auto"
         Activation of the hidden layers. See `tabgnm.nn.activation_names()`.
     init : {"kaiming", "torch"}, default="kaiming"
@@ -173,7 +175,8 @@ class TrainingParameters:
         Maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"
     batch_size : int or "auto", default="auto"
-        Rows per step. "auto" makes about 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512 rows each.
+        Rows per step. "auto" makes about 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512 rows each (64 to
+        512 on a CPU from 500 rows on).
     dropout : float or "auto", default="auto"
         Dropout rate in all layers but the last.
     l1, l2, l0 : float, default=0.0
@@ -221,7 +224,7 @@ class TrainingParameters:
     random_state : int, RandomState or None, default=None
         Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar in a terminal or notebook, with the best score so far and the time left.
+        1 shows a progress bar in a terminal or notebook, with the lowest loss so far and the time left.
     """
 
     effort: str = "default"

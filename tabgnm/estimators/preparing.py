@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,10 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
+from tabgnm.estimators.out_of_fold import check_metric_fits
 from tabgnm.estimators.parameters import TooFewNodesError, is_auto
 from tabgnm.estimators.targets import NumberTargets, Targets
+from tabgnm.nn.shapes import Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
 from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
 from tabgnm.training import Member, Table
@@ -37,8 +41,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+_log = logging.getLogger("tabgnm")
+
 # Networks of the first call of `partial_fit`, which has no folds, unless n_folds says how many.
 _STREAMED_NETWORKS = 4
+_SHARE_OF_ENCODING = 0.15  # of a time limit
 _SKEWED = 1.0  # skewness from which on a target has a long tail
 
 
@@ -63,6 +70,7 @@ def prepare_rows(
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
     weights = sample_weights(sample_weight, raw.n_rows)
+    score_weights = None if weights is None else in_range(weights)
     streamed = None
     if one_epoch:
         streamed = (
@@ -79,6 +87,7 @@ def prepare_rows(
         if len(rows) < raw.n_rows:
             classes = estimator._labels_of_all_rows(targets_given) if classes is None else classes
             kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
+            score_weights = None if score_weights is None else score_weights[rows]
             groups = None if groups is None else groups[rows]
     # A target that is constant in these rows may vary in later ones.
     may_vary = one_epoch or bool(estimator.warm_start) or y_val is not None
@@ -100,7 +109,9 @@ def prepare_rows(
             raise ValueError(
                 f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"
             )
-        weights = None if weights is None else np.concatenate([weights, np.ones(raw_val.n_rows)])
+        ones = np.ones(raw_val.n_rows)
+        weights = None if weights is None else np.concatenate([weights, ones])
+        score_weights = None if score_weights is None else np.concatenate([score_weights, ones])
     folds, seeds = _folds_and_seeds(
         estimator,
         raw.n_rows,
@@ -118,6 +129,8 @@ def prepare_rows(
         own = None if weights is None else weights[trained_on]
         # Centre and scale of numbers are those of the training rows; labels are those of all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
+    if not is_auto(estimator.metric) and not one_epoch:
+        check_metric_fits(estimator.metric, targets, targets_given)
     return PreparedRows(
         raw=raw,
         raw_val=raw_val,
@@ -129,6 +142,7 @@ def prepare_rows(
         folds=folds,
         seeds=seeds,
         weights=weights,
+        score_weights=score_weights,
         trained_on=trained_on,
         may_vary=may_vary,
     )
@@ -183,7 +197,7 @@ def _folds_and_seeds(
 
     first_seed = int(random.randint(np.iinfo(np.int32).max))
     if previous is not None:  # the same folds again, if the rows are the same
-        first_seed = previous.groups[0].seeds[0] if previous.groups[0].folds[0] == 0 else first_seed
+        first_seed = previous.fold_seed
     if one_epoch:
         return seeds_of(folding.without_validation(n_rows, n_folds))
     if n_val is not None:
@@ -233,8 +247,16 @@ def prepare_candidates(
         if one_epoch or not rows.validated:
             n = 1  # without validation there is nothing to choose by
         wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
-    candidates, too_small = [], None
+    candidates: list[PreparedCandidate] = []
+    too_small = None
+    began = time.monotonic()
     for number, settings in enumerate(wanted):
+        if previous is None and is_auto(estimator.n_candidates) and len(candidates) == effort.n_candidates:
+            break
+        if number and estimator.time_limit is not None and previous is None:
+            spent = time.monotonic() - began
+            if spent > _SHARE_OF_ENCODING * estimator.time_limit:
+                break  # encoding a large table for all candidates would leave no time for training
         group = previous.groups[number] if previous is not None else None
         if group is not None:
             data = _encoded_as_before(rows, group.encoder, estimator._with_own_loss(group.targets), group.dtype, shared)
@@ -246,9 +268,12 @@ def prepare_candidates(
             try:
                 shape = full_shape(data.encoder, body, data.targets.n_outputs)
             except TooFewNodesError as error:  # a number of nodes that is given may be enough for other candidates
+                _log.info("candidate %d is left out: %s", number, error)
                 too_small = too_small or error
                 continue
             seeds = [(seed + 1_000_003 * number) % 2**31 for seed in rows.seeds]
+            if not candidates:
+                effort = effort.for_networks(shape.n_parameters(), rows.n_rows)
         n_train = len(rows.folds[0].train)
         fleet = estimator._fleet_settings(
             data.targets.loss, n_train, effort, validated=rows.validated, one_epoch=one_epoch
@@ -266,6 +291,7 @@ def prepare_candidates(
                 l2=estimator.l2,
                 l0=estimator.l0,
                 sample_weight=rows.weight_tensor,
+                frequency_scale=settings["frequency_scale"] if group is None and _is_periodic(shape) else None,
                 start=None if group is None else group.network(position),
             )
             for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
@@ -274,6 +300,10 @@ def prepare_candidates(
     if not candidates and too_small is not None:
         raise too_small
     return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+
+
+def _is_periodic(shape: Shape) -> bool:
+    return shape.embedding is not None and shape.embedding.n_numeric > 0 and shape.embedding.numeric == "periodic"
 
 
 def _check_choices(parameters: Mapping[str, Any]) -> None:
@@ -327,12 +357,14 @@ def _encoded(
     one_epoch: bool = False,
 ) -> PreparedTable:
     """Encode the table as a candidate wants it, or return what another candidate with the same wish got."""
+    scale: Any = estimator.frequency_scale
     table_settings = TableSettings(
         scaling=settings["scaling"],
         numeric_embedding=settings["numeric_embedding"],
         n_basis=settings["n_basis"],
         numeric_dim=settings["numeric_dim"],
-        frequency_scale=settings["frequency_scale"],
+        # Only the initial weights depend on it, see `Member`: candidates with different ones share their encoder.
+        frequency_scale=BASE["frequency_scale"] if is_auto(scale) else scale,
         max_one_hot=estimator.max_one_hot,
         level_dim=estimator.level_dim,
         min_level_count=estimator.min_level_count,

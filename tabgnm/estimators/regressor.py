@@ -127,15 +127,20 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         coverage = check_number("coverage", coverage, 0, 1, "0.9")
         fitted = self.fitted_
         if not fitted.residuals:
-            raise ValueError("predict_interval needs rows that networks were not trained on; fit with n_folds>=1")
-        (centers,) = self._predicted(X, self._fold_means)  # (rows, folds, outputs)
-        used = [fold for fold, errors in enumerate(fitted.residuals) if len(errors) and fold in self._kept_folds()]
-        ends = [
-            cv_plus(
-                centers[:, [self._kept_folds().index(fold) for fold in used], output].T,
-                [fitted.residuals[fold][:, output] for fold in used],
-                coverage,
+            raise ValueError(
+                "predict_interval needs the errors of rows that networks were not trained on; they are there after a "
+                "fit with n_folds>=1, and not after partial_fit"
             )
+        if len(fitted.residuals) == 1:
+            centers = self._predicted(X, self._reduce)[0][None]  # (1, rows, outputs)
+            residuals = fitted.residuals
+        else:
+            kept = self._kept_folds()
+            centers = np.moveaxis(self._predicted(X, self._fold_means)[0], 1, 0)  # (folds, rows, outputs)
+            used = [place for place, fold in enumerate(kept) if len(fitted.residuals[fold])]
+            centers, residuals = centers[used], [fitted.residuals[kept[place]] for place in used]
+        ends = [
+            cv_plus(centers[..., output], [own[:, output] for own in residuals], coverage, fitted.n_left_out)
             for output in range(centers.shape[2])
         ]
         return ends[0] if self._number_targets().one_dimensional else np.stack(ends, axis=1)

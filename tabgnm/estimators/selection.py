@@ -13,8 +13,8 @@ Array = NDArray[Any]
 Losses = Callable[[Array], Array]
 
 _STEPS = 30
-# Gains below this share of the loss are noise: stop there instead of adding more candidates.
-_SMALLEST_GAIN = 1e-6
+_STEPS_WITHOUT_GAIN = 10
+_SMALLEST_GAIN = 1e-6  # of the loss; less is rounding
 
 
 def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
@@ -37,8 +37,10 @@ def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
         With a sum of 1.
     """
     n_candidates = len(predictions)
+    if n_candidates == 1:
+        return np.ones(1)
     counts = np.zeros(n_candidates)
-    best_counts, best_loss = counts, np.inf
+    best_counts, best_loss, best_step = counts, np.inf, 0
     mean = np.zeros_like(predictions[0])
     for step in range(1, _STEPS + 1):
         allowed = np.arange(n_candidates)
@@ -53,7 +55,9 @@ def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
         counts[chosen] += 1
         mean = mean + (predictions[chosen] - mean) / step
         if step == 1 or found[place] < best_loss - _SMALLEST_GAIN * abs(best_loss):
-            best_counts, best_loss = counts, float(found[place])
+            best_counts, best_loss, best_step = counts, float(found[place]), step
+        if step - best_step >= _STEPS_WITHOUT_GAIN:
+            break
     return np.asarray(best_counts / best_counts.sum())
 
 

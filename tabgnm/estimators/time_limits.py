@@ -15,8 +15,9 @@ _log = logging.getLogger("tabgnm")
 
 # Of the time limit; the rest is for out-of-fold predictions, selection and importances.
 SHARE_OF_TRAINING = 0.9
+LEAST_SECONDS = 0.3
 _SHARE_OF_PLAN = 0.85  # of what is left for training: a measurement of a few epochs is not exact
-_PROBE_ROWS, _PROBE_EPOCHS = 2048, 3
+_PROBE_ROWS, _PROBE_EPOCHS = 1024, 3
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
 _FEW_EPOCHS, _FEWEST_FOLDS = 15, 3
 
@@ -77,7 +78,10 @@ def _rows_per_second(candidate: PreparedCandidate) -> float:
         rows = torch.arange(len(candidate.data.table.x)) if member.train is None else member.train
         members.append(replace(member, train=rows[:_PROBE_ROWS], val=None))
     settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
-    Fleet(candidate.shape, members, settings).fit(candidate.data.table, callbacks=[clock])
+    fleet = Fleet(candidate.shape, members, settings)
+    models = fleet.fit(candidate.data.table, callbacks=[clock]).models
+    if any(model.history.status == "interrupted" for model in models):
+        raise KeyboardInterrupt("fit was interrupted before training began")
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     fastest = min(gaps, default=0.0)  # none if all networks diverged in the first epoch
     return sum(len(member.train) for member in members if member.train is not None) / max(fastest, 1e-6)

@@ -51,18 +51,19 @@ def train_on_cluster(
     """
     import joblib
 
-    seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
-    results = joblib.Parallel()(joblib.delayed(_train)(*task, seconds) for task in tasks)
+    # By the clock on the wall, as workers begin tasks at different times.
+    ends_at = None if deadline is None else time.time() + deadline - time.monotonic()
+    results = joblib.Parallel()(joblib.delayed(_train)(*task, ends_at) for task in tasks)
     yield from enumerate(results)
     if deadline is not None and time.monotonic() >= deadline:
-        raise Interrupted
+        raise Interrupted(at_deadline=True)
 
 
 def _train(
-    shape: Shape, members: Sequence[Member], settings: FleetSettings, tables: Sequence[Table], seconds: float | None
+    shape: Shape, members: Sequence[Member], settings: FleetSettings, tables: Sequence[Table], ends_at: float | None
 ) -> list[TrainedModel]:
     fleet = Fleet(shape, members, settings)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = None if ends_at is None else time.monotonic() + ends_at - time.time()
     found: list[Any] = []
     try:
         for _, models in train_concurrently(

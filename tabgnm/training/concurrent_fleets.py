@@ -25,7 +25,17 @@ _ON_A_GPU = 12
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed: tasks that were running returned what they had, and no others were started."""
+    """Ctrl-C was pressed, or it was time: tasks that were running returned what they had, and no others were started.
+
+    Attributes
+    ----------
+    at_deadline : bool
+        Whether only the deadline ended them.
+    """
+
+    def __init__(self, *, at_deadline: bool = False) -> None:
+        super().__init__("training was interrupted")
+        self.at_deadline = at_deadline
 
 
 def fleets_at_once(device: torch.device) -> int:
@@ -71,7 +81,7 @@ def _one_by_one(tasks: Iterable[Callable[[], T]], deadline: float | None) -> Ite
             result = task()
         yield number, result
         if interruption.requested:
-            raise Interrupted
+            raise Interrupted(at_deadline=not interruption.by_user)
 
 
 def _in_threads(
@@ -118,4 +128,4 @@ def _in_threads(
                 for number, future in zip(numbers, ordered, strict=True):
                     yield number, future.result()
         if interruption.requested:
-            raise Interrupted
+            raise Interrupted(at_deadline=not interruption.by_user)

@@ -28,6 +28,7 @@ class Interruption:
     def __init__(self) -> None:
         self._outer: Interruption | None = getattr(_of_thread, "innermost", None)
         self._event = threading.Event()
+        self._by_user = False
         self._installed = False
 
     @property
@@ -35,8 +36,14 @@ class Interruption:
         """Whether training should end."""
         return self._event.is_set() or (self._outer is not None and self._outer.requested)
 
+    @property
+    def by_user(self) -> bool:
+        """Whether Ctrl-C or a callback asked for the end, not a deadline."""
+        return self._by_user or (self._outer is not None and self._outer.by_user)
+
     def request(self) -> None:
         """Request the end of all training around this, as Ctrl-C does."""
+        self._by_user = True
         self.end_within()
         if self._outer is not None:
             self._outer.request()

@@ -164,3 +164,9 @@ def test_training_continues_where_the_rows_have_fewer_folds_than_before(with_val
     model.fit(X, Y, **more)
     assert len(model.members_) == 10 and np.isfinite(model.oof_prediction_).all()
     assert [len(history["val_loss"]) for history in model.history_] == [2] * 10
+
+
+def test_rows_that_are_trained_and_validated_on_in_one_fold_are_refused() -> None:
+    rows = np.arange(len(X))
+    with pytest.raises(ValueError, match="in the training and in the validation rows of a fold"):
+        mlp(n_folds="auto", cv=[(rows, rows[:10])]).fit(X, Y)

@@ -304,7 +304,8 @@ def test_scorers_get_predictions_in_the_form_of_the_estimators(kind: str) -> Non
         return float((estimator.predict(None) == y).mean())
 
     fitted = make(**(SEVERAL | changed), metric=score).fit(X, y)
-    assert all(own.shape == predicted.shape == y.shape for own, predicted in seen)
+    assert all(own.shape == predicted.shape and own.shape[1:] == y.shape[1:] for own, predicted in seen)
+    assert len(seen[-1][0]) == len(y)  # first a few rows, to see whether the scorer fits
     assert seen[0][1].dtype == fitted.predict(X).dtype
 
 
@@ -422,3 +423,58 @@ def test_training_that_diverges_in_all_networks_is_an_error_that_names_the_rate(
     diverging = mlpr(n_candidates=4, n_folds=3, learning_rate=1e30, warmup=0.0, time_limit=time_limit)
     with pytest.raises(ValueError, match=r"all \d+ networks.*learning_rate=1e\+30; use a smaller one"):
         diverging.fit(X, T)
+
+
+# --- found by review
+
+
+@pytest.mark.parametrize(
+    ("make", "y", "metric"),
+    [
+        (mlpr, T, "accuracy"),
+        (mlp, np.where(Y, "yes", "no"), "mae"),
+        (mlp, np.where(Y, "yes", "no"), "f1"),
+        (mlp, Y, lambda _a, _b: 1.0),
+    ],
+)
+def test_a_metric_that_does_not_fit_is_refused_before_training(
+    make: Any, y: Any, metric: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "train", lambda *_: pytest.fail("training began"))
+    with pytest.raises(ValueError, match="cannot score these targets"):
+        make(metric=metric).fit(X, y)
+
+
+def test_the_area_under_the_curve_of_several_classes_is_one_against_the_rest() -> None:
+    assert 0.5 < mlp(metric="roc_auc", **LEARNS).fit(X, Y3).oof_scores_["metric"] <= 1
+
+
+def test_scorers_whose_function_takes_no_weights_are_not_given_any() -> None:
+    scorer = make_scorer(lambda a, b: float(np.mean(a == b)))
+    assert mlp(metric=scorer, class_weight="balanced").fit(X, Y).oof_scores_["metric"] > 0
+
+
+def test_out_of_fold_scores_have_no_class_weights() -> None:
+    few = (np.arange(N) % 10 == 0).astype(int)
+    model = mlp(class_weight="balanced").fit(X, few)
+    assert model.oof_score_ == pytest.approx(np.mean(model.oof_prediction_.argmax(axis=1) == few))
+
+
+def test_a_time_limit_too_short_for_an_epoch_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(plan: Any, **_: Any) -> Any:
+        for fleet in plan.fleets:
+            yield fleet, plan._fleet_of(fleet)[0].untrained().models
+        raise Interrupted(at_deadline=True)
+
+    monkeypatch.setattr("tabgnm.estimators.pack.FleetPlan.run_fleets", ended)
+    with pytest.warns(UserWarning, match=r"time_limit=5 ended training before the first epoch"):
+        mlp(time_limit=5).fit(X, Y)
+
+
+def test_a_row_of_validation_counts_once_in_an_interval() -> None:
+    model = mlpr(n_folds=4).fit(X, T, X_val=X[:10], y_val=T[:10])
+    assert model.fitted_.n_left_out == 10 and len(model.fitted_.residuals) == 1
+    with pytest.raises(ValueError, match=r"coverage=0.95 needs more than the 10 rows"):
+        model.predict_interval(X, 0.95)
+    low, high = model.predict_interval(X, 0.05).T
+    assert (low <= high).all()

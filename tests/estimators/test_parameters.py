@@ -166,9 +166,11 @@ def test_an_option_is_never_ignored_in_silence() -> None:
 
 def test_each_column_of_a_wide_table_gets_fewer_learned_features() -> None:
     random = np.random.default_rng(0)
-    for n_columns, numeric_dim in ((100, 4), (101, 3), (500, 1)):
+    for n_columns, numeric_dim in ((100, 4), (101, 3), (200, 2)):
         model = mlpr(n_folds=1, max_epochs=1, hidden=(4,)).fit(random.normal(size=(30, n_columns)), range(30))
         assert model.fitted_.groups[0].encoder.embedding.numeric_dim == numeric_dim
+    model = mlpr(n_folds=1, max_epochs=1).fit(random.normal(size=(30, 201)), range(30))
+    assert model.fitted_.groups[0].encoder.embedding is None
     model = mlpr(n_folds=1, max_epochs=1, numeric_dim=4).fit(random.normal(size=(30, 500)), range(30))
     assert model.fitted_.groups[0].encoder.embedding.numeric_dim == 4
 

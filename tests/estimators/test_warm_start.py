@@ -122,3 +122,24 @@ def test_epochs_without_validation_leave_gaps_in_the_history() -> None:
     history = model.history_[0]
     assert len(history["train_loss"]) == len(history["val_loss"]) == len(history["val_accuracy"]) == 4
     assert history["val_loss"][3] is None and np.isnan(history["val_accuracy"][3])
+
+
+def test_warm_start_has_the_same_folds_whichever_candidate_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_leads(predictions: Any, _losses: Any, _most: int) -> Any:
+        weights = np.arange(1.0, 1.0 + len(predictions))
+        return weights / weights.sum()
+
+    monkeypatch.setattr("tabgnm.estimators.pack.greedy_weights", last_leads)
+    model = mlp(n_candidates=3, n_folds=3, warm_start=True, dropout="auto", activation="auto").fit(X, Y)
+    before = [fold.val for fold in mlp(n_folds=3)._prepare(X, Y).rows.folds]
+    after = [fold.val for fold in model._prepare(X, Y, previous=model.fitted_).rows.folds]
+    assert all(own is not None and other is not None for own, other in zip(before, after, strict=True))
+    assert [own.tolist() for own in before if own is not None] == [own.tolist() for own in after if own is not None]
+
+
+def test_partial_fit_keeps_the_temperature_and_says_that_errors_are_gone() -> None:
+    classifier = mlp().fit(X, Y)
+    classifier.fitted_.temperature = 1.25
+    assert classifier.partial_fit(X, Y).fitted_.temperature == 1.25
+    with pytest.raises(ValueError, match="not after partial_fit"):
+        mlpr().fit(X, T).partial_fit(X, T).predict_interval(X)

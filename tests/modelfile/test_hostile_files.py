@@ -402,7 +402,6 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "a temperature that is None": lambda: edited(PAIR, put("temperature", None)),
     "a temperature that is a string": lambda: edited(PAIR, put("temperature", "NaN")),
     "errors of a classifier": lambda: rearranged(array("residuals/0", RESIDUALS)),
-    "errors of one fold only": lambda: rearranged(lambda arrays: arrays.pop("residuals/1"), MSE),
     "errors of a later fold only": lambda: rearranged(lambda arrays: arrays.pop("residuals/0"), MSE),
     "errors of a fold by name": lambda: rearranged(array("residuals/first", RESIDUALS), MSE),
     "errors of a fold by another name": lambda: rearranged(array("residuals/02", RESIDUALS), MSE),

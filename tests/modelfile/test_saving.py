@@ -247,7 +247,7 @@ def test_only_what_is_documented_is_in_the_schema() -> None:
     schema, arrays = parts(content("periodic"))
     assert list(schema) == [
         "format", "version", "weights_sha256", "tabgnm", "estimator", "parameters", "has_names", "n_calls", "encoders",
-        "targets", "groups", "candidates", "scores", "temperature",
+        "targets", "groups", "candidates", "scores", "temperature", "n_left_out", "fold_seed",
     ]  # fmt: skip
     assert (schema["format"], schema["version"]) == ("tabgnm model", container.VERSION)
     assert list(schema["groups"][0]) == [
