@@ -16,10 +16,11 @@ _log = logging.getLogger("tabgnm")
 # Of the time limit; the rest is for out-of-fold predictions, selection and importances.
 SHARE_OF_TRAINING = 0.9
 LEAST_SECONDS = 0.3
-_SHARE_OF_PLAN = 0.85  # of what is left for training: a measurement of a few epochs is not exact
-_PROBE_ROWS, _PROBE_EPOCHS = 1024, 3
+_SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
+_PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
-_FEW_EPOCHS, _FEWEST_FOLDS = 15, 3
+_WORTHWHILE_CANDIDATES = 2
+_FEW_EPOCHS, _FEWEST_FOLDS = 8, 3
 
 
 class _Clock(Callback):
@@ -45,11 +46,13 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     if prepared.previous is not None:  # training continues: all networks stay
         n_candidates = len(prepared.candidates)
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
-    elif n_candidates < 1:
-        n_candidates = 1
-        if budget / n_folds < _FEW_EPOCHS:
-            n_folds = min(n_folds, _FEWEST_FOLDS)
-        epochs = max(1, min(epochs, int(budget / n_folds)))
+    elif n_candidates < _WORTHWHILE_CANDIDATES:
+        # Two different candidates for fewer epochs are better than one for many; and fewer folds than few epochs.
+        n_candidates = min(_WORTHWHILE_CANDIDATES, len(prepared.candidates))
+        n_folds = min(n_folds, _FEWEST_FOLDS)
+        if budget / (n_folds * n_candidates) < _FEW_EPOCHS:
+            n_candidates = 1
+        epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("time for %d candidates on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
     kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
