@@ -31,12 +31,14 @@ BASE: dict[str, Any] = {
     "n_basis": 16,
     "numeric_dim": 4,
     "frequency_scale": 0.1,
+    "screen_columns": False,
     "target_transform": "none",
 }
 _PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
 LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
     {**_PIECEWISE, "weight_decay": 0.1},
+    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many numbers
     {"activation": "relu", "dropout": 0.1},
     {"target_transform": "log"},  # only for positive targets with a long tail
     {"n_layers": 4},
@@ -76,10 +78,13 @@ class TableFacts:
         Columns that are encoded as numbers.
     long_tail : bool
         Whether all targets are positive and their logarithms are less skewed.
+    screened : bool
+        Whether there are so many numbers that some are left out by a candidate.
     """
 
     n_numbers: int
     long_tail: bool = False
+    screened: bool = False
 
 
 def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> list[dict[str, Any]]:
@@ -100,6 +105,8 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
         if len(found) == n:
             break
         if own.get("target_transform") == "log" and not facts.long_tail:
+            continue
+        if own.get("screen_columns") and not facts.screened:
             continue
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE

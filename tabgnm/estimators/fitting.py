@@ -219,6 +219,23 @@ class PreparedCandidate:
     seeds: list[int]
     folds: list[int]
     previous: NetworkGroup | None = None  # that training continues from
+    left_out: list[Array] | None = None  # columns that each member does without
+
+    def table(self, position: int) -> Table:
+        """Return the table that a member is trained on: columns that are left out are 0."""
+        table = self.data.table
+        if self.left_out is None:
+            return table
+        x = table.x.clone()
+        x[:, torch.from_numpy(self.left_out[position])] = 0.0
+        return Table(x, table.y)
+
+    def finished(self, position: int, model: TrainedModel) -> TrainedModel:
+        """Return a trained member with weights of 0 for columns that were left out: it takes whole rows from now on."""
+        if self.left_out is not None:
+            body = model.shape.body if isinstance(model.shape, EmbeddedShape) else model.shape
+            model.parameters[body.layer_names[0][0]][torch.from_numpy(self.left_out[position])] = 0.0
+        return model
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,9 @@ class TrainedPack:
         if never_finite(model):
             self.n_diverged += 1
         else:
-            self.networks.setdefault(candidate, {})[position] = model
+            self.networks.setdefault(candidate, {})[position] = self.prepared.candidates[candidate].finished(
+                position, model
+            )
 
 
 def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: list[Table]) -> list[Job]:
@@ -61,7 +63,7 @@ def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: li
     jobs = []
     for number, position in wanted:
         candidate = prepared.candidates[number]
-        table = candidate.data.table
+        table = candidate.table(position)
         if id(table) not in places:
             places[id(table)] = len(tables)
             tables.append(table)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tabgnm.estimators import folds as folding
 from tabgnm.estimators.candidates import BASE, TableFacts, candidate_settings
@@ -19,6 +20,7 @@ from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
 from tabgnm.estimators.fitting import (
     EncodedTables,
     FittedPack,
+    NetworkGroup,
     PreparedCandidate,
     PreparedFit,
     PreparedRows,
@@ -29,8 +31,9 @@ from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.out_of_fold import check_metric_fits
 from tabgnm.estimators.parameters import TooFewNodesError, is_auto
+from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
-from tabgnm.nn.shapes import Shape
+from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
 from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
 from tabgnm.training import Member, Table
@@ -296,10 +299,36 @@ def prepare_candidates(
             )
             for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
         ]
-        candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group))
+        left_out = _left_out(rows, data, shape, members, group) if settings["screen_columns"] else None
+        candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group, left_out))
     if not candidates and too_small is not None:
         raise too_small
     return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+
+
+def _left_out(
+    rows: PreparedRows, data: PreparedTable, shape: Shape, members: Sequence[Member], group: NetworkGroup | None
+) -> list[Array] | None:
+    """Return the columns that each member does without: by a test on its training rows, or as before."""
+    body = shape.body if isinstance(shape, EmbeddedShape) else shape
+    if not body.has_no_variant:
+        raise ValueError(
+            "screen_columns=True is for networks whose inputs are used in the first layer only; use False, "
+            "or combine='none', clamp_inputs=False, persistent_outputs=False, tied=False and learn_initial=False"
+        )
+    n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
+    if group is not None:
+        weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
+        return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
+    if n_plain * rows.n_rows > MOST_NUMBERS:
+        return None
+    x, y = data.table.x[:, :n_plain].numpy(), data.table.y.numpy()
+    return [unrelated_columns(x[own], y[own]) for own in (_not_none(member.train).numpy() for member in members)]
+
+
+def _not_none(rows: Tensor | None) -> Tensor:
+    assert rows is not None
+    return rows
 
 
 def _is_periodic(shape: Shape) -> bool:
@@ -327,7 +356,13 @@ def _facts(
         settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
         first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
         n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
-    return TableFacts(n_numbers, isinstance(rows.targets, NumberTargets) and _has_long_tail(rows.y))
+    long_tail = isinstance(rows.targets, NumberTargets) and _has_long_tail(rows.y)
+    without_variants = all(
+        is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name]
+        for name in ("combine", "clamp_inputs", "persistent_outputs", "tied")
+    )
+    screened = n_numbers > SCREENED_FROM and without_variants and not parameters.get("learn_initial", False)
+    return TableFacts(n_numbers, long_tail, screened)
 
 
 def _has_long_tail(y: Array) -> bool:

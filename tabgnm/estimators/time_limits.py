@@ -70,6 +70,7 @@ def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> Prepa
         members=candidate.members[:n_folds],
         seeds=candidate.seeds[:n_folds],
         folds=candidate.folds[:n_folds],
+        left_out=None if candidate.left_out is None else candidate.left_out[:n_folds],
     )
 
 

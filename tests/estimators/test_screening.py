@@ -1,0 +1,80 @@
+"""Columns without a relation to the target are left out by a candidate, as its training rows tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tabgnm.estimators.screening import unrelated_columns
+from tests.estimators.examples import gnm, gnmr, mlp, mlpr
+
+SCREENED: dict[str, Any] = {"screen_columns": True, "numeric_embedding": None, "n_folds": 3}
+
+
+def noisy(n_rows: int = 400, n_columns: int = 60, seed: int = 0) -> tuple[Any, Any]:
+    """Return a table in which the first three columns matter: linearly, in the middle, and for the spread only."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_columns))
+    return X, X[:, 0] + np.abs(X[:, 1]) + 2 * X[:, 2] * random.normal(size=n_rows)
+
+
+def test_related_columns_stay_and_most_others_go() -> None:
+    X, y = noisy(2000)
+    gone = unrelated_columns(X, y[:, None])
+    assert not set(gone) & {0, 1, 2} and len(gone) > 45
+    gone = unrelated_columns(X, (y > y.mean()).astype(int))
+    assert not set(gone) & {0, 1} and len(gone) > 45
+
+
+def test_ten_columns_stay_even_if_nothing_is_related() -> None:
+    random = np.random.default_rng(0)
+    gone = unrelated_columns(random.normal(size=(300, 40)), random.normal(size=(300, 1)))
+    assert len(gone) <= 30
+    assert len(unrelated_columns(np.zeros((50, 12)), np.arange(50.0)[:, None])) == 2  # constants have no relation
+
+
+@pytest.mark.parametrize(("make", "classifies"), [(gnm, True), (mlp, True), (gnmr, False), (mlpr, False)])
+def test_a_network_ignores_the_columns_that_its_training_rows_do_not_support(make: Any, classifies: bool) -> None:
+    X, y = noisy()
+    y = (y > 0).astype(int) if classifies else y
+    size = {"n_nodes": 80} if make in (gnm, gnmr) else {}
+    model = make(**SCREENED, **size).fit(X, y)
+    (group,) = model.fitted_.groups
+    (candidate,) = make(**SCREENED, **size)._prepare(X, y).candidates
+    assert candidate.left_out is not None
+    encoded = model.encode(X)
+    for position, (fold, network) in enumerate(zip(group.folds, model.members_, strict=True)):
+        train = model._prepare(X, y).rows.folds[fold].train.numpy()
+        targets = y[train] if classifies else ((y - group.targets.center) / group.targets.scale)[train][:, None]
+        assert candidate.left_out[position].tolist() == unrelated_columns(encoded[train], targets).tolist()
+        changed = encoded.copy()
+        changed[:, candidate.left_out[position]] += 5.0
+        with torch.no_grad():
+            same = network(torch.as_tensor(encoded)), network(torch.as_tensor(changed))
+        np.testing.assert_array_equal(*same)
+    unused = np.flatnonzero(model.feature_importances_ == 0)
+    assert set(unused) == set.intersection(*map(set, map(np.ndarray.tolist, candidate.left_out)))
+
+
+def test_only_tables_with_many_numbers_have_such_a_candidate() -> None:
+    for n_columns, screened in ((50, 0), (51, 1)):
+        X, y = noisy(100, n_columns)
+        candidates = mlpr(n_candidates=4)._prepare(X, y).candidates
+        assert sum(own.settings["screen_columns"] for own in candidates) == screened
+
+
+def test_continued_training_leaves_out_the_same_columns() -> None:
+    X, y = noisy()
+    model = mlpr(**SCREENED, warm_start=True).fit(X, y)
+    before = model.feature_importances_ == 0
+    assert before.any() and ((model.fit(X, y).feature_importances_ == 0) == before).all()
+    assert ((model.partial_fit(X, y).feature_importances_ == 0) == before).all()
+
+
+def test_machines_whose_inputs_stay_cannot_do_without_columns() -> None:
+    X, y = noisy()
+    with pytest.raises(ValueError, match="screen_columns=True is for networks whose inputs"):
+        gnmr(**SCREENED, n_nodes=80, clamp_inputs=True).fit(X, y)
