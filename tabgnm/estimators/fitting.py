@@ -231,7 +231,14 @@ class PreparedCandidate:
         return Table(x, table.y)
 
     def finished(self, position: int, model: TrainedModel) -> TrainedModel:
-        """Return a trained member with weights of 0 for columns that were left out: it takes whole rows from now on."""
+        """Return a trained member that takes any row from now on.
+
+        Weights of columns that were left out become 0, and levels that it has not seen are as good as none.
+        """
+        if self.previous is None:
+            train = self.members[position].train
+            x = self.data.table.x if train is None else self.data.table.x[train]
+            _make_unseen_levels_neutral(model.shape, model.parameters, x)
         if self.left_out is not None:
             body = model.shape.body if isinstance(model.shape, EmbeddedShape) else model.shape
             model.parameters[body.layer_names[0][0]][torch.from_numpy(self.left_out[position])] = 0.0
@@ -255,7 +262,6 @@ class PreparedFit:
         kept = sorted(trained)
         models = [trained[position] for position in kept]
         parameters = {name: torch.stack([m.parameters[name] for m in models]) for name in models[0].parameters}
-        _make_unseen_levels_neutral(candidate.data.encoder, parameters)
         histories = []
         for position, model in zip(kept, models, strict=True):
             own = self._history(model, candidate, position)
@@ -302,20 +308,19 @@ def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return lists | {"best_epoch": n_before + new["best_epoch"], "status": new["status"]}
 
 
-def _make_unseen_levels_neutral(encoder: TableEncoder, parameters: dict[str, Tensor]) -> None:
-    """Set the embedding of levels without training rows to the mean of the other levels of their column."""
-    untrained = np.asarray(encoder.untrained_levels, dtype=np.int64)
-    if not len(untrained):
+def _make_unseen_levels_neutral(shape: Shape, parameters: dict[str, Tensor], x: Tensor) -> None:
+    """Set the embedding of levels that no training row of a network has to the mean of the others of their column."""
+    embedding = shape.embedding
+    if embedding is None or not embedding.levels:
         return
-    table = parameters["embed_level"]  # (members, levels, dim)
-    first = 0
-    assert encoder.embedding is not None
-    for n_levels in encoder.embedding.levels:
-        own = np.arange(first, first + n_levels)
-        unseen = np.intersect1d(own, untrained)
-        seen = np.setdiff1d(own, untrained)
-        if len(unseen) and len(seen):
-            table[:, torch.as_tensor(unseen)] = table[:, torch.as_tensor(seen)].mean(dim=1, keepdim=True)
+    table, first = parameters["embed_level"], 0  # (levels, dim)
+    codes = x[:, embedding.n_plain + embedding.n_numeric :].to(torch.int64)
+    for column, n_levels in zip(codes.T, embedding.levels, strict=True):
+        seen = torch.zeros(n_levels, dtype=torch.bool)
+        seen[column] = True
+        if not seen.all():
+            own = table[first : first + n_levels]  # a view
+            own[~seen] = own[seen].mean(dim=0)
         first += n_levels
 
 

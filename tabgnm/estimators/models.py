@@ -24,7 +24,8 @@ from tabgnm.estimators.regressor import TabularRegressor
 class GNMClassifier(GNMParameters, TabularClassifier):
     """Graph Neural Machine classifier (Nikolentzos et al., 2024).
 
-    Accepts tables with numbers, categories, dates and missing values, and trains a small ensemble as one fleet.
+    Accepts tables with numbers, categories, dates and missing values. Trains several settings on several folds, all
+    together, and keeps a weighted choice of them.
 
     Parameters
     ----------
@@ -37,7 +38,11 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     columns_ : table
         Kind and encoding of each column.
     history_ : list of dict
-        Losses and accuracy of each epoch, per member.
+        Losses and accuracy of each epoch, per network.
+    pack_ : DataFrame
+        The candidates: weight, out-of-fold loss, epochs, seconds, settings.
+    oof_prediction_, oof_score_, oof_scores_
+        Predictions of the training rows by networks that were not trained on them, and their scores.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -63,7 +68,8 @@ class GNMClassifier(GNMParameters, TabularClassifier):
 class GNMRegressor(GNMParameters, TabularRegressor):
     """Graph Neural Machine regressor (Nikolentzos et al., 2024).
 
-    Accepts tables with numbers, categories, dates and missing values, and trains a small ensemble as one fleet.
+    Accepts tables with numbers, categories, dates and missing values. Trains several settings on several folds, all
+    together, and keeps a weighted choice of them.
 
     Parameters
     ----------
@@ -74,7 +80,11 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     columns_ : table
         Kind and encoding of each column.
     history_ : list of dict
-        Losses and R² of each epoch, per member.
+        Losses and R² of each epoch, per network.
+    pack_ : DataFrame
+        The candidates: weight, out-of-fold loss, epochs, seconds, settings.
+    oof_prediction_, oof_score_, oof_scores_
+        Predictions of the training rows by networks that were not trained on them, and their scores.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -112,7 +122,11 @@ class MLPClassifier(MLPParameters, TabularClassifier):
     columns_ : table
         Kind and encoding of each column.
     history_ : list of dict
-        Losses and accuracy of each epoch, per member.
+        Losses and accuracy of each epoch, per network.
+    pack_ : DataFrame
+        The candidates: weight, out-of-fold loss, epochs, seconds, settings.
+    oof_prediction_, oof_score_, oof_scores_
+        Predictions of the training rows by networks that were not trained on them, and their scores.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -147,7 +161,11 @@ class MLPRegressor(MLPParameters, TabularRegressor):
     columns_ : table
         Kind and encoding of each column.
     history_ : list of dict
-        Losses and R² of each epoch, per member.
+        Losses and R² of each epoch, per network.
+    pack_ : DataFrame
+        The candidates: weight, out-of-fold loss, epochs, seconds, settings.
+    oof_prediction_, oof_score_, oof_scores_
+        Predictions of the training rows by networks that were not trained on them, and their scores.
     feature_importances_ : array of shape (columns,)
     n_features_in_ : int
     feature_names_in_ : array of str

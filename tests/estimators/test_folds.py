@@ -109,10 +109,11 @@ def test_fit_puts_groups_into_folds_also_where_rows_have_no_weight() -> None:
 
 
 @pytest.mark.parametrize("cv", [KFold(3), TimeSeriesSplit(2), GroupKFold(4)], ids=repr)
-def test_the_folds_of_a_splitter_are_used_as_they_are(cv: Any) -> None:
+def test_the_folds_of_a_splitter_are_used_the_largest_first(cv: Any) -> None:
     groups = np.arange(N) % 8 if isinstance(cv, GroupKFold) else None
     folds = prepared_folds(mlp(n_folds="auto", cv=cv), groups=groups)
-    for fold, (train, val) in zip(folds, cv.split(X, Y, groups), strict=True):
+    expected = sorted(cv.split(X, Y, groups), key=lambda split: -len(split[0]))
+    for fold, (train, val) in zip(folds, expected, strict=True):
         assert fold.train.tolist() == train.tolist() and fold.val is not None and fold.val.tolist() == val.tolist()
 
 

@@ -172,3 +172,19 @@ def test_nothing_of_the_callers_is_written_to() -> None:
                 assert item.equals(copy, null_equal=True)
             else:
                 pd.testing.assert_frame_equal(pd.DataFrame(item), pd.DataFrame(copy))
+
+
+def test_a_level_that_a_network_has_not_seen_is_as_good_as_the_mean_of_the_others() -> None:
+    """Also if other networks have seen it: all rows of a level may be in one fold."""
+    towns = pd.DataFrame({"town": ["rare"] * 4 + [f"t{i % 12}" for i in range(116)]})
+    rows = np.arange(120)
+    model = mlp(n_folds="auto", cv=[(rows[4:], rows[:4]), (rows[:90], rows[90:])], max_one_hot=0).fit(towns, Y)
+    (group,) = model.fitted_.groups
+    codes = model.encode(towns)[:, 0].astype(int)
+    for position, fold in enumerate(group.folds):
+        table = group.parameters["embed_level"][position]
+        train = model._prepare(towns, Y).rows.folds[fold].train.numpy()
+        seen = np.unique(codes[train])
+        unseen = np.setdiff1d(np.arange(len(table)), seen)
+        expected = table[seen].mean(dim=0).expand(len(unseen), -1)
+        np.testing.assert_allclose(table[unseen], expected, atol=1e-6)
