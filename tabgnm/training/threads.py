@@ -84,6 +84,17 @@ class _BlasThreads:
 _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
 
 
+def _after_fork() -> None:
+    """Begin anew in a forked process, where locks may be held by threads that are gone, and OpenMP waits for them."""
+    global _torch_threads, _blas_threads
+    torch.set_num_threads(1)
+    _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
     """Within this, in this Python thread, torch uses `n_threads` threads; afterwards as many as before."""

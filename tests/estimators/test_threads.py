@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -198,3 +201,27 @@ def test_candidates_that_differ_in_n_jobs_get_the_same_scores(monkeypatch: pytes
         search.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"][0], rtol=1e-5
     )
     assert sizes == [[4, 4, 4]]  # folds x members, in a fleet for each n_jobs
+
+
+_FORKS = """
+import os
+import numpy as np
+import torch
+from tabgnm import MLPClassifier
+torch.set_num_threads(2)
+X = np.random.default_rng(0).normal(size=(3000, 4))
+model = MLPClassifier(hidden=(64,), n_candidates=1, n_folds=2, max_epochs=2, random_state=0, device="cpu")
+model.fit(X, X[:, 0] > 0).predict(X)
+child = os.fork()
+if child == 0:
+    model.fit(X, X[:, 0] > 0).predict(X)
+    os._exit(17)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+assert torch.get_num_threads() == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_can_fit_after_its_parent_did() -> None:
+    """OpenMP of a forked process would wait for threads that were not forked."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKS], check=True, timeout=120)
