@@ -56,7 +56,7 @@ def authors_mlp(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
 def seconds_per_epoch(model: nn.Module, data: Rows, epochs: int, device: str, batch_size: int = 64) -> EpochTime:
     """Train `model` and give the median time of an epoch, its validation pass included; a first one warms up."""
     model = model.to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()
     train = DataLoader(TensorDataset(data.x[data.train], data.y[data.train]), batch_size=batch_size, shuffle=True)
     val = DataLoader(TensorDataset(data.x[data.val], data.y[data.val]), batch_size=batch_size)
@@ -65,10 +65,10 @@ def seconds_per_epoch(model: nn.Module, data: Rows, epochs: int, device: str, ba
         model.train()
         train_loss = 0.0
         for x, y in train:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = loss_of(model(x.to(device)), y.to(device))
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             train_loss += loss.item() * len(x)
         model.eval()
         val_loss = 0.0

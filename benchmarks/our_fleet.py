@@ -31,7 +31,7 @@ def trainer(
             loss=loss,
             max_epochs=epochs,
             batch_size=batch_size,
-            optimiser="adam",
+            optimizer="adam",
             precision=precision,
             device=device,
         )

@@ -204,7 +204,7 @@ BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (gnm, "l2", [-1, "a", None]),
     (gnm, "l0", [-1, "a", None]),
     (mlp, "weight_decay", [-1, "a", None]),
-    (mlp, "optimiser", ["sgd", None, 0]),
+    (mlp, "optimizer", ["sgd", None, 0]),
     (mlp, "schedule", ["linear", None]),
     (mlp, "warmup", [-0.1, 1, 1.5, "0.1", None, float("nan"), True]),
     (mlp, "patience", [0, -1, 2.5, "10", 10**30]),

@@ -91,13 +91,13 @@ def test_the_jax_fleet_takes_the_steps_that_torch_adam_takes() -> None:
     with torch.no_grad():
         for name, values in fleet.new_state()["weights"].items():
             getattr(net, name).copy_(torch.tensor(values[1].tolist()))
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     expected = []
     for _ in range(5):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = cross_entropy(net(data.x[data.train]), data.y[data.train])
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         expected.append([loss.item(), cross_entropy(net(data.x[data.val]), data.y[data.val]).item()])
     torch.testing.assert_close(torch.tensor(fleet.train(5)[:, :, 1].tolist()), torch.tensor(expected))
 

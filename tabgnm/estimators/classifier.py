@@ -65,7 +65,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         """Train for one epoch on these rows, starting from the current weights.
 
         The first call fixes columns, categories and scaling for all later ones. No rows are used for validation, the
-        learning rate is constant, and the state of the optimiser is reset in each call.
+        learning rate is constant, and the state of the optimizer is reset in each call.
 
         Parameters
         ----------

@@ -24,9 +24,10 @@ _KEYS = {
 }
 _FITTED_WITH = "fitted_with"
 _REMOVED = ("n_members", "validation_fraction")
+_NEW_NAMES = {"optimiser": "optimizer"}
 _FOLDERS = {"networks": "groups/0/networks", "encoder": "encoders/0", "targets": "targets", "": ""}
 # What the parameters that have been added since then were in effect.
-_ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0}
+_ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0, "screen_columns": False}
 _ADDED_FOR: dict[str, dict[str, Any]] = {"Classifier": {"calibrated": False}, "Regressor": {"target_transform": "none"}}
 # Of version 1, where "auto" did not exist or meant one setting.
 _DEFAULTS = {"activation": "relu", "learning_rate": 1e-3, "dropout": 0.1}
@@ -41,7 +42,11 @@ def converted(container: Container) -> Container:
     parameters, seeds = schema["parameters"], schema["seeds"]
     if not isinstance(parameters, dict) or not isinstance(seeds, list) or not isinstance(schema["estimator"], str):
         raise ModelFileError(f"its parameters are {shown(parameters)} and its seeds {shown(seeds)}; expected an object")
-    new = {name: value for name, value in parameters.items() if name not in _REMOVED}
+    strange = sorted(set(_NEW_NAMES.values()) & set(parameters))
+    if strange:
+        raise ModelFileError(f"its parameters have the names {shown(strange)}, which version 1 did not have")
+    kept = {str(name): value for name, value in parameters.items() if name not in _REMOVED}
+    new: dict[str, Any] = {_NEW_NAMES.get(name, name): value for name, value in kept.items()}
     new["n_folds"] = _n_folds(parameters)
     new |= _ADDED | next((own for kind, own in _ADDED_FOR.items() if schema["estimator"].endswith(kind)), {})
     settings: dict[str, Any] = {

@@ -180,9 +180,9 @@ class TrainingParameters:
     dropout : float or "auto", default="auto"
         Dropout rate in all layers but the last.
     l1, l2, l0 : float, default=0.0
-        Strengths of the penalties on the edge weights. l1 with `optimiser="proximal_adam"`, and l0, yield exact zeros.
+        Strengths of the penalties on the edge weights. l1 with `optimizer="proximal_adam"`, and l0, yield exact zeros.
     weight_decay : float or "auto", default="auto"
-    optimiser : {"adamw", "adam", "proximal_adam"}, default="adamw"
+    optimizer : {"adamw", "adam", "proximal_adam"}, default="adamw"
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
         Schedule of the learning rate over all epochs.
     warmup : float, default=0.1
@@ -244,7 +244,7 @@ class TrainingParameters:
     l2: float = 0.0
     l0: float = 0.0
     weight_decay: float | Auto = "auto"
-    optimiser: str = "adamw"
+    optimizer: str = "adamw"
     schedule: str = "cosine"
     warmup: float = 0.1
     patience: int | Auto | None = "auto"
@@ -303,7 +303,7 @@ class TrainingParameters:
             max_epochs=1 if one_epoch else max_epochs,  # type: ignore[arg-type] # a number, not "auto"
             batch_size=self._batch_size(n_rows, effort),
             patience=patience if validated else None,  # type: ignore[arg-type] # likewise
-            optimiser=self.optimiser,
+            optimizer=self.optimizer,
             schedule="constant" if one_epoch else self.schedule,
             warmup=0.0 if one_epoch else self.warmup,
             precision=self.precision,
@@ -379,7 +379,7 @@ PAPER = {
     "batch_size": 64,
     "dropout": 0.0,
     "weight_decay": 0.0,
-    "optimiser": "adam",
+    "optimizer": "adam",
     "schedule": "constant",
     "warmup": 0.0,
     "patience": None,
@@ -413,7 +413,7 @@ _HOW_TRAINED = frozenset(
         "l2",
         "l0",
         "weight_decay",
-        "optimiser",
+        "optimizer",
         "schedule",
         "warmup",
         "patience",

@@ -56,7 +56,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         """Train for one epoch on these rows, starting from the current weights.
 
         The first call fixes columns, categories and scaling (also of the target) for all later ones. No rows are used
-        for validation, the learning rate is constant, and the state of the optimiser is reset in each call.
+        for validation, the learning rate is constant, and the state of the optimizer is reset in each call.
 
         Parameters
         ----------

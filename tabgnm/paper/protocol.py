@@ -173,7 +173,7 @@ class Unit:
 
     @property
     def n_steps(self) -> int:
-        """Steps of the optimiser, of all models together."""
+        """Steps of the optimizer, of all models together."""
         rows = self.source.n_rows * (1 - 1 / self.setting.n_folds) * (1 - VALIDATION_SHARE)
         return max(1, math.ceil(rows / BATCH_SIZE)) * self.setting.max_epochs * self.n_models
 

@@ -139,7 +139,7 @@ def learn_sparse_machines(
         loss=BinaryCrossEntropy(),
         max_epochs=max_epochs,
         batch_size=BATCH_SIZE,
-        optimiser="proximal_adam",
+        optimizer="proximal_adam",
         device=device,
     )
     shape = GNMShape(2, 1, N_NODES, N_LAYERS, init="paper")

@@ -58,8 +58,8 @@ class Adam:
 
     def _bind(self, flat: Tensor, grad: Tensor) -> None:
         self.flat, self.grad = flat, grad
-        members, decoupled = self.members, self.settings.optimiser != "adam"
-        proximal = self.settings.optimiser == "proximal_adam"
+        members, decoupled = self.members, self.settings.optimizer != "adam"
+        proximal = self.settings.optimizer == "proximal_adam"
         # As in torch, penalties are part of the gradient that is clipped, and weight decay is added afterwards.
         self.decay = self._column([m.weight_decay if decoupled else 0.0 for m in members])
         self.l2_penalty = self._column([2 * m.l2 for m in members])

@@ -18,7 +18,7 @@ from tabgnm.training.threads import thread_count
 
 Precision = Literal["float32", "float64", "tf32", "bf16"]
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
-OPTIMISERS = ("adam", "adamw", "proximal_adam")
+OPTIMIZERS = ("adam", "adamw", "proximal_adam")
 SCHEDULES = ("constant", "cosine", "log_cosine")
 
 
@@ -65,7 +65,7 @@ class FleetSettings:
         weights of its best epoch are kept.
     min_delta : float, default=0.0
         How much lower a validation loss has to be to count as better.
-    optimiser : {"adam", "adamw", "proximal_adam"}, default="adam"
+    optimizer : {"adam", "adamw", "proximal_adam"}, default="adam"
         `weight_decay` is added to the gradient in "adam" and decoupled in the others. "proximal_adam" applies l1 by a
         soft threshold after each step, which gives exact zeros; the others by its subgradient.
     schedule : {"constant", "cosine", "log_cosine"}, default="constant"
@@ -96,7 +96,7 @@ class FleetSettings:
     batch_size: int = 64
     patience: int | None = None
     min_delta: float = 0.0
-    optimiser: str = "adam"
+    optimizer: str = "adam"
     schedule: str = "constant"
     warmup: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
@@ -113,7 +113,7 @@ class FleetSettings:
             if getattr(self, name) is not None or name in ("max_epochs", "batch_size"):
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         _at_least("min_delta", self.min_delta, 0)
-        _one_of("optimiser", self.optimiser, OPTIMISERS)
+        _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)
         if not isinstance(self.warmup, numbers.Real) or not 0 <= self.warmup < 1:
@@ -176,7 +176,7 @@ class Member:
         Of its first weights, its shuffling, its dropout and its gates.
     learning_rate : float, default=1e-3
     weight_decay : float, default=0.0
-        See `FleetSettings.optimiser`.
+        See `FleetSettings.optimizer`.
     dropout : float, default=0.0
     l1, l2, l0 : float, default=0.0
         Factors of the penalties on the edges; l0 puts hard-concrete gates on them.

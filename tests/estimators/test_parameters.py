@@ -86,7 +86,7 @@ PAPER = {
     "max_epochs": 300,
     "batch_size": 64,
     "learning_rate": 1e-3,
-    "optimiser": "adam",
+    "optimizer": "adam",
     "schedule": "constant",
     "weight_decay": 0.0,
     "dropout": 0.0,
@@ -143,7 +143,7 @@ def test_an_option_is_never_ignored_in_silence() -> None:
     for changed in (
         {"activation": "tanh"}, {"init": "paper"}, {"combine": "residual"}, {"clamp_inputs": True}, {"tied": True},
         {"persistent_outputs": True}, {"learn_initial": True}, {"n_layers": 3}, {"n_nodes": 41}, {"l1": 0.1}, {"l2": 0.1},
-        {"l0": 0.1}, {"weight_decay": 1.0}, {"optimiser": "adam"}, {"schedule": "constant"}, {"warmup": 0.5},
+        {"l0": 0.1}, {"weight_decay": 1.0}, {"optimizer": "adam"}, {"schedule": "constant"}, {"warmup": 0.5},
         {"scaling": "standard"}, {"numeric_embedding": "piecewise"}, {"n_basis": 5}, {"numeric_dim": 3}, {"dropout": 0.5},
         {"frequency_scale": 2.0}, {"column_kinds": {0: "ignore"}}, {"precision": "float64"}, {"random_state": 1},
         {"learning_rate": 0.01}, {"batch_size": 7}, {"class_weight": {0: 2.0}}, {"label_smoothing": 0.2}, {"n_folds": 3}, {"n_folds": 1}, {"n_folds": 0},

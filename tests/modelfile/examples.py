@@ -137,7 +137,7 @@ TABLES: dict[str, Callable[[], Any]] = {
         numbers(), np.stack([codes(2), codes(3)], axis=1), class_weight=[{0: 1, 1: 2}, {0: 1, 1: 1, 2: 3}]
     ),
     "l0": lambda: gnm_classifier(numbers(), codes(2), l0=0.01),
-    "l1": lambda: gnm_classifier(numbers(), codes(2), l1=0.01, optimiser="proximal_adam"),
+    "l1": lambda: gnm_classifier(numbers(), codes(2), l1=0.01, optimizer="proximal_adam"),
     "numpy parameters": lambda: mlp_regressor(
         numbers(),
         target(),

@@ -65,12 +65,12 @@ def test_the_l0_penalty_closes_gates() -> None:
     net = MLP(5, 1, (8,), l0_gates=True)
     x = torch.randn(256, 5)
     y = x[:, :1].clone()  # one feature of five matters
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
     before = expected_l0(net).item()
     for _ in range(300):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         ((net(x) - y).square().mean() + 0.01 * expected_l0(net)).backward()
-        optimiser.step()
+        optimizer.step()
     net.eval()
     assert expected_l0(net).item() < 0.5 * before
     zeros = sum(int((p == 0).sum()) for p in net.effective_parameters().values())

@@ -53,9 +53,9 @@ LOSSES: list[Loss] = [
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "adam": {},
-    "adamw": {"optimiser": "adamw"},
-    "proximal_adam": {"optimiser": "proximal_adam"},
-    "rate factors": {"optimiser": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
+    "adamw": {"optimizer": "adamw"},
+    "proximal_adam": {"optimizer": "proximal_adam"},
+    "rate factors": {"optimizer": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
     "clipping": {"clip_norm": 0.1},
     "schedule": {"schedule": "cosine", "warmup": 0.2, "betas": (0.8, 0.99)},
 }

@@ -1,4 +1,4 @@
-"""Training is the plain PyTorch loop: the same batches, the same optimisers, the same weights."""
+"""Training is the plain PyTorch loop: the same batches, the same optimizers, the same weights."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
         factor = settings.rate_factors[max(fitting, key=len)] if fitting else 1.0
         decay = member.weight_decay if name in shape.edge_parameters() else 0.0
         groups.append({"params": [parameter], "weight_decay": decay, "factor": factor})
-    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimiser]
-    optimiser = make(groups, betas=settings.betas, eps=settings.eps)
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
+    optimizer = make(groups, betas=settings.betas, eps=settings.eps)
 
     n_steps = -(-len(member.train) // settings.batch_size)
     done = 0
@@ -61,7 +61,7 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
         key = counter_random.key(member.seed, counter_random.SHUFFLE, epoch)
         order = counter_random.shuffled([key], len(member.train), None, CPU)[0]
         for rows in member.train[order].split(settings.batch_size):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = settings.loss.per_row(forward(shape, parameters, table.x[rows]).output, table.y[rows]).mean()
             loss = loss + member.l1 * sum(edge.abs().sum() for edge in edges)
             loss = loss + member.l2 * sum(edge.square().sum() for edge in edges)
@@ -73,9 +73,9 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
                 for gradient in gradients:
                     gradient.mul_(min(1.0, settings.clip_norm / norm.item()))
             rate = member.learning_rate * learning_rate_factor(settings, done / (n_steps * settings.max_epochs))
-            for group in optimiser.param_groups:
+            for group in optimizer.param_groups:
                 group["lr"] = rate * group["factor"]
-            optimiser.step()
+            optimizer.step()
             done += 1
     return {name: parameter.detach() for name, parameter in parameters.items()}
 
@@ -96,18 +96,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "adam": ({}, {}),
     "other betas and eps": ({"betas": (0.5, 0.9), "eps": 1e-3}, {}),
     "adam with l2 decay": ({}, {"weight_decay": 0.1}),
-    "adamw": ({"optimiser": "adamw"}, {"weight_decay": 0.1}),
+    "adamw": ({"optimizer": "adamw"}, {"weight_decay": 0.1}),
     "l1": ({}, {"l1": 1e-2}),
     "l2": ({}, {"l2": 1e-2}),
-    "adamw with l1 and l2": ({"optimiser": "adamw"}, {"weight_decay": 0.1, "l1": 1e-3, "l2": 1e-3}),
+    "adamw with l1 and l2": ({"optimizer": "adamw"}, {"weight_decay": 0.1, "l1": 1e-3, "l2": 1e-3}),
     "clipping": ({"clip_norm": 0.05}, {"l1": 1e-3}),
     "clipping that never happens": ({"clip_norm": 1e6}, {}),
     "cosine": ({"schedule": "cosine"}, {}),
     "warm-up": ({"warmup": 0.4}, {}),
-    "cosine with warm-up": ({"schedule": "cosine", "warmup": 0.25, "optimiser": "adamw"}, {"weight_decay": 0.1}),
+    "cosine with warm-up": ({"schedule": "cosine", "warmup": 0.25, "optimizer": "adamw"}, {"weight_decay": 0.1}),
     "rate factors": ({"rate_factors": {"bias": 0.1, "weight": 0.5, "weight_1": 2.0}}, {"l2": 1e-2}),
     "adamw with rate factors": (
-        {"rate_factors": {"bias": 0.1, "weight_1": 2.0}, "optimiser": "adamw"},
+        {"rate_factors": {"bias": 0.1, "weight_1": 2.0}, "optimizer": "adamw"},
         {"weight_decay": 0.1},
     ),
 }  # fmt: skip
@@ -126,7 +126,7 @@ def test_training_is_the_plain_torch_loop(case: str, alone: bool) -> None:
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_so_it_is_for_every_shape_and_loss(shape: Shape, loss: Loss) -> None:
     member = Member(train=TRAIN, seed=3, learning_rate=0.01, weight_decay=0.01)
-    assert_trains_as_the_plain_loop(shape, member, settings_for(loss, max_epochs=3, optimiser="adamw"))
+    assert_trains_as_the_plain_loop(shape, member, settings_for(loss, max_epochs=3, optimizer="adamw"))
 
 
 @pytest.mark.parametrize("batch_size", [1, 13, 64, 130, 1000])
@@ -149,8 +149,8 @@ def test_torchs_own_clipping_agrees() -> None:
     first = FlatLayout(PERCEPTRON).first_weights([0], CPU, torch.float64)[0]
     parameters = {n: value.clone().requires_grad_() for n, value in FlatLayout(PERCEPTRON).views(first).items()}
     assert clip(parameters, table) > 0.05
-    optimiser = torch.optim.Adam(parameters.values(), lr=0.01, eps=1.0)
-    optimiser.step()
+    optimizer = torch.optim.Adam(parameters.values(), lr=0.01, eps=1.0)
+    optimizer.step()
     model = train(PERCEPTRON, [member], replace(settings, max_epochs=1, batch_size=1000), table)[0]
     for name, value in parameters.items():
         torch.testing.assert_close(model.parameters[name], value.detach(), rtol=1e-5, atol=1e-7)
@@ -176,9 +176,9 @@ def test_clipping_with_gates_gives_gradients_of_that_length() -> None:
 def test_proximal_adam_gives_exact_zeros_and_adam_does_not() -> None:
     member = Member(learning_rate=0.01, l1=0.1)
     zeros = {}
-    for optimiser in ("adam", "adamw", "proximal_adam"):
-        model = train(BASE, [member], settings_for(max_epochs=30, optimiser=optimiser))[0]
-        zeros[optimiser] = int((weights_of(model) == 0).sum())
+    for optimizer in ("adam", "adamw", "proximal_adam"):
+        model = train(BASE, [member], settings_for(max_epochs=30, optimizer=optimizer))[0]
+        zeros[optimizer] = int((weights_of(model) == 0).sum())
     assert zeros["adam"] == zeros["adamw"] == 0
     assert zeros["proximal_adam"] > 10
 
@@ -187,26 +187,26 @@ def test_the_proximal_step_is_a_soft_threshold_after_adams() -> None:
     how = settings_for(max_epochs=1, batch_size=1000)
     member = Member(learning_rate=0.01, l1=2.0)
     before = weights_of(train(BASE, [replace(member, l1=0.0)], how)[0])
-    after = weights_of(train(BASE, [member], replace(how, optimiser="proximal_adam"))[0])
+    after = weights_of(train(BASE, [member], replace(how, optimizer="proximal_adam"))[0])
     shrunk = before.sign() * (before.abs() - 0.01 * 2.0).clamp(min=0)
     torch.testing.assert_close(after, shrunk, rtol=1e-12, atol=1e-12)
 
 
-def test_without_penalties_the_three_optimisers_are_one() -> None:
+def test_without_penalties_the_three_optimizers_are_one() -> None:
     models = [
-        train(BASE, [Member(learning_rate=0.01)], settings_for(optimiser=optimiser))[0]
-        for optimiser in ("adam", "adamw", "proximal_adam")
+        train(BASE, [Member(learning_rate=0.01)], settings_for(optimizer=optimizer))[0]
+        for optimizer in ("adam", "adamw", "proximal_adam")
     ]
     for model in models[1:]:
         torch.testing.assert_close(weights_of(model), weights_of(models[0]), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adamw", "proximal_adam"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "proximal_adam"])
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a fleet"])
-def test_a_rate_factor_of_zero_freezes_parameters(optimiser: str, alone: bool) -> None:
+def test_a_rate_factor_of_zero_freezes_parameters(optimizer: str, alone: bool) -> None:
     member = Member(learning_rate=0.01, weight_decay=0.1, l1=0.01, l2=0.01)
     members = [member] if alone else [member, Member(seed=1), Member(seed=2)]
-    settings = settings_for(optimiser=optimiser, rate_factors={"weight_2": 0.0, "bias": 0.0})
+    settings = settings_for(optimizer=optimizer, rate_factors={"weight_2": 0.0, "bias": 0.0})
     model = train(BASE, members, settings)[0]
     first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
     for name, value in model.parameters.items():
@@ -229,13 +229,13 @@ def test_rate_factors_of_unknown_parameters_are_refused() -> None:
 
 def test_factors_of_one_change_nothing() -> None:
     member = Member(learning_rate=0.01, l1=1e-3)
-    plain = train(BASE, [member], settings_for(optimiser="proximal_adam"))[0]
-    ones = train(BASE, [member], settings_for(optimiser="proximal_adam", rate_factors={"weight": 1.0}))[0]
+    plain = train(BASE, [member], settings_for(optimizer="proximal_adam"))[0]
+    ones = train(BASE, [member], settings_for(optimizer="proximal_adam", rate_factors={"weight": 1.0}))[0]
     torch.testing.assert_close(weights_of(ones), weights_of(plain), rtol=1e-12, atol=1e-12)
 
 
 def test_decay_and_penalties_leave_alone_what_is_no_edge() -> None:
-    settings = settings_for(max_epochs=2, optimiser="proximal_adam", rate_factors={"gate": 0.0, "initial": 0.0})
+    settings = settings_for(max_epochs=2, optimizer="proximal_adam", rate_factors={"gate": 0.0, "initial": 0.0})
     member = Member(learning_rate=0.01, weight_decay=1.0, l1=1.0, l2=1.0)
     model = train(EVERYTHING, [member], settings)[0]
     first = FlatLayout(EVERYTHING).views(FlatLayout(EVERYTHING).first_weights([0], CPU, torch.float64)[0])
@@ -247,18 +247,18 @@ def test_decay_and_penalties_leave_alone_what_is_no_edge() -> None:
 def test_a_learning_rate_of_zero_changes_nothing() -> None:
     for alone in (True, False):
         members = [Member(learning_rate=0.0, weight_decay=0.1, l1=0.1), *([] if alone else [Member(), Member()])]
-        for optimiser in ("adam", "adamw", "proximal_adam"):
-            model = train(BASE, members, settings_for(max_epochs=2, optimiser=optimiser))[0]
+        for optimizer in ("adam", "adamw", "proximal_adam"):
+            model = train(BASE, members, settings_for(max_epochs=2, optimizer=optimizer))[0]
             first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
             for name, value in model.parameters.items():
-                assert torch.equal(value, first[name]), (optimiser, name)
+                assert torch.equal(value, first[name]), (optimizer, name)
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adamw"])
-def test_without_torchs_fused_kernels_the_steps_are_the_same(optimiser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_without_torchs_fused_kernels_the_steps_are_the_same(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     members = [Member(learning_rate=10.0**-i, weight_decay=0.1 * (i % 2), seed=i) for i in range(1, 5)]
     for shape in (BASE, PERIODIC):  # weight decay is for edges only, and embeddings are not edges
-        settings, table = settings_for(optimiser=optimiser, schedule="cosine"), table_for(CrossEntropy(), shape=shape)
+        settings, table = settings_for(optimizer=optimizer, schedule="cosine"), table_for(CrossEntropy(), shape=shape)
         fused = train(shape, members, settings, table)
         with monkeypatch.context() as patched:
             for name in ("_fused_adam", "_fused_adamw"):

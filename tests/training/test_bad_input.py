@@ -66,7 +66,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: settings_for(batch_size=0), ValueError, "batch_size=0 is too small"),
     (lambda: settings_for(patience=0), ValueError, "patience=0 is too small"),
     (lambda: settings_for(min_delta=-0.1), ValueError, "min_delta=-0.1 is out of range"),
-    (lambda: settings_for(optimiser="sgd"), ValueError, "optimiser='sgd' is not known; use one of 'adam', 'adamw', 'proximal_adam'"),
+    (lambda: settings_for(optimizer="sgd"), ValueError, "optimizer='sgd' is not known; use one of 'adam', 'adamw', 'proximal_adam'"),
     (lambda: settings_for(schedule="linear"), ValueError, "schedule='linear' is not known; use one of 'constant', 'cosine', 'log_cosine'"),
     (lambda: settings_for(precision="float16"), ValueError, "precision='float16' is not known; use one of 'float32'"),
     (lambda: settings_for(warmup=1.0), ValueError, r"warmup=1.0 is out of range; expected a fraction of the steps in \[0, 1\)"),

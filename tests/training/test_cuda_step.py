@@ -210,11 +210,11 @@ def test_steps_of_few_and_many_models(n_models: int) -> None:
     assert_steps_are_those_of_the_reference(state_for(embedded, members_for(n_models), batch_size=64))
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adamw", "proximal_adam"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "proximal_adam"])
 @pytest.mark.parametrize("factors", [{}, {"bias": 0.1, "weight_2": 2.0}])
-def test_steps_with_every_penalty(optimiser: str, factors: dict[str, float]) -> None:
+def test_steps_with_every_penalty(optimizer: str, factors: dict[str, float]) -> None:
     members = members_for(2, l1=1e-2, l2=1e-2, weight_decay=0.1) + members_for(2)
-    state = state_for(NETWORK, members, optimiser=optimiser, rate_factors=factors, betas=(0.8, 0.99))
+    state = state_for(NETWORK, members, optimizer=optimizer, rate_factors=factors, betas=(0.8, 0.99))
     assert_steps_are_those_of_the_reference(state)
 
 

@@ -94,13 +94,13 @@ def test_embeddings_are_trained(shape: Shape) -> None:
                 assert torch.equal(value, first[name]) == (factor == 0.0), name
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adamw", "proximal_adam"])
-def test_penalties_and_weight_decay_leave_embeddings_alone(optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "proximal_adam"])
+def test_penalties_and_weight_decay_leave_embeddings_alone(optimizer: str) -> None:
     # All edges are 0, so that nothing but a penalty could move an embedding.
     start = {name: torch.zeros(size) for name, size in PERIODIC.parameter_shapes().items()}
     own = {name: torch.randn(size) for name, size in PERIODIC.embedding.parameter_shapes().items()}
     members = [Member(learning_rate=0.1, weight_decay=0.5, l1=l1, l2=0.5, start=start | own) for l1 in (0.0, 0.5)]
-    for model in train(PERIODIC, members, settings_for(optimiser=optimiser)):
+    for model in train(PERIODIC, members, settings_for(optimizer=optimizer)):
         assert (model.parameters["bias_3"] != 0).any()
         for name, value in own.items():
             assert torch.equal(model.parameters[name], value.double())

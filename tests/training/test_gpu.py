@@ -69,7 +69,7 @@ def test_models_are_those_of_the_cpu(shape: Shape, l0: float, n_models: int) -> 
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("l0", [0.0, 1e-2])
-def test_so_they_are_with_every_optimiser(option: str, l0: float) -> None:
+def test_so_they_are_with_every_optimizer(option: str, l0: float) -> None:
     for shape in (BASE, EVERYTHING):
         train_twice(shape, different_members(5, l0=l0), settings_for(max_epochs=12, **OPTIONS[option]))
 

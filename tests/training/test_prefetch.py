@@ -20,8 +20,8 @@ from tabgnm.training.prefetch import EpochWindow
 from tests.training.examples import BASE, CPU, different_members, settings_for, train
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "constant": {"optimiser": "adam"},
-    "cosine with warmup": {"optimiser": "adamw", "schedule": "cosine", "warmup": 0.1},
+    "constant": {"optimizer": "adam"},
+    "cosine with warmup": {"optimizer": "adamw", "schedule": "cosine", "warmup": 0.1},
 }
 
 

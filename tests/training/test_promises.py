@@ -92,10 +92,10 @@ def test_a_model_is_the_same_alone_and_in_any_fleet_up_to_rounding(chunk_size: i
     [(EVERYTHING, 0.0), (RESIDUAL, 0.0), (PERCEPTRON, 0.0), (BASE, 1e-3), (EVERYTHING, 1e-3), (PERCEPTRON, 1e-3)],
     ids=["everything", "residual", "mlp", "base-l0", "everything-l0", "mlp-l0"],
 )
-@pytest.mark.parametrize("optimiser", ["adam", "proximal_adam"])
-def test_so_are_variants_however_they_are_trained(shape: Shape, l0: float, optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "proximal_adam"])
+def test_so_are_variants_however_they_are_trained(shape: Shape, l0: float, optimizer: str) -> None:
     members = different_members(8, l0=l0)
-    options: dict[str, Any] = {"optimiser": optimiser, "schedule": "cosine", "warmup": 0.1, "clip_norm": 2.0}
+    options: dict[str, Any] = {"optimizer": optimizer, "schedule": "cosine", "warmup": 0.1, "clip_norm": 2.0}
     how = settings_for(max_epochs=2, rate_factors={"bias": 0.1}, **options)
     alone = [train(shape, [member], how)[0] for member in members]
     for chunk_size in (3, 8):
