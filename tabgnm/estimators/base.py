@@ -256,8 +256,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
             raise AttributeError(
-                "oof_scores_ needs rows that networks are validated on; it is there after a fit with n_folds>=1, and "
-                "not after partial_fit"
+                "oof_scores_ needs rows that networks were not trained on; it is available after fit with n_folds>=1, "
+                "and not after partial_fit"
             )
         return dict(self.fitted_.scores)
 
@@ -276,7 +276,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         values = getattr(self, "_oof_values", None)
         if values is None:
-            raise AttributeError("oof_prediction_ is there after a fit with n_folds>=1, and not in loaded models")
+            raise AttributeError("oof_prediction_ is available after fit with n_folds>=1, and not in loaded models")
         return self._as_predicted(values)
 
     @property

@@ -59,7 +59,7 @@ def takes_weights(scorer: Callable[..., float]) -> bool:
 
 
 class Predicted:
-    """Predictions that are there already, for scorers, which expect a fitted model.
+    """Given predictions in the form of a fitted model, which is what scorers expect.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Predicted:
         return True
 
     def fit(self, X: Any, y: Any) -> Predicted:
-        """Do nothing; scorers only accept what could be fitted."""
+        """Raise; scorers require that a model has this method, but never call it."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:

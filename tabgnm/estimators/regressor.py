@@ -128,8 +128,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         fitted = self.fitted_
         if not fitted.residuals:
             raise ValueError(
-                "predict_interval needs the errors of rows that networks were not trained on; they are there after a "
-                "fit with n_folds>=1, and not after partial_fit"
+                "predict_interval needs the errors of rows that networks were not trained on; they are available "
+                "after fit with n_folds>=1, and not after partial_fit"
             )
         if len(fitted.residuals) == 1:
             centers = self._predicted(X, self._reduce)[0][None]  # (1, rows, outputs)

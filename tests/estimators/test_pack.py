@@ -349,6 +349,7 @@ def test_small_tables_have_no_race() -> None:
 # --- its end
 
 
+@pytest.mark.filterwarnings("ignore:time_limit")  # which a slow machine may not keep for an epoch
 @pytest.mark.parametrize("time_limit", [1e-6, 0.3])
 def test_a_time_limit_ends_in_a_fitted_model(time_limit: float) -> None:
     model = mlp(n_candidates=4, n_folds=4, max_epochs=1000, patience=None, time_limit=time_limit).fit(X, Y)
@@ -356,6 +357,7 @@ def test_a_time_limit_ends_in_a_fitted_model(time_limit: float) -> None:
     assert model.oof_scores_["accuracy"] >= 0
 
 
+@pytest.mark.filterwarnings("ignore:time_limit")
 @pytest.mark.parametrize("how", ["time limit", "Ctrl-C"])
 def test_continued_training_that_is_ended_keeps_the_networks_that_it_did_not_reach(
     how: str, monkeypatch: pytest.MonkeyPatch
@@ -469,6 +471,12 @@ def test_a_time_limit_too_short_for_an_epoch_is_warned_about(monkeypatch: pytest
     monkeypatch.setattr("tabgnm.estimators.pack.FleetPlan.run_fleets", ended)
     with pytest.warns(UserWarning, match=r"time_limit=5 ended training before the first epoch"):
         mlp(time_limit=5).fit(X, Y)
+
+
+def test_ctrl_c_while_the_speed_is_measured_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.estimators.time_limits.Fleet.fit", lambda fleet, *_, **__: fleet.untrained())
+    with pytest.raises(KeyboardInterrupt, match="before training began"):
+        mlp(time_limit=60).fit(X, Y)
 
 
 def test_a_row_of_validation_counts_once_in_an_interval() -> None:

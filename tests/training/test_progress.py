@@ -57,6 +57,13 @@ def test_a_terminal_shows_one_line() -> None:
     assert shown[-1].startswith("models 3/3") and "epoch 4" in shown[-1]
 
 
+def test_the_line_shows_the_lowest_validation_loss() -> None:
+    console, text = terminal()
+    models = train(BASE, different_members(3), settings_for(max_epochs=4), callbacks=[ProgressBar(console)])
+    lowest = min(loss for model in models for loss in model.history.val_loss)
+    assert f"best loss {lowest:.4g}" in frames(text.getvalue())[-1]
+
+
 def test_models_that_stop_early_fill_the_bar() -> None:
     console, _ = terminal()
     bar = ProgressBar(console)
