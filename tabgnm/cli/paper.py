@@ -272,7 +272,7 @@ def _is_told(error: Exception) -> bool:
     from tabgnm._extras import MissingExtraError
     from tabgnm.datasets import DatasetContentError
     from tabgnm.paper.engines import WorkerLostError
-    from tabgnm.paper.store import StoreError
+    from tabgnm.paper.store_file import StoreError
 
     told = (MissingExtraError, DatasetContentError, WorkerLostError, StoreError, OSError)
     # A plain ValueError is one of ours, which says what is wrong with an option; a subclass is of the program.
