@@ -102,11 +102,14 @@ def use(path: Path) -> Counter[str]:
             assert str(error).isprintable()
             refused[name] += 1
 
+    known = {result.key: result for result in (*RESULTS, NEW)}
+    with ResultStore(path.with_name("other")) as other:
+        tried("merge", other.merge, path)
+        assert all(known[own.key] == own for own in other.results())
     store = tried("open", ResultStore, path)
     if store is None:
         return refused
     with store:
-        known = {result.key: result for result in (*RESULTS, NEW)}
         for keys in (None, list(known)):
             assert all(known[own.key] == own for own in tried("results", store.results, keys) or [])
         tried("done", store.done, list(known))
@@ -123,9 +126,6 @@ def use(path: Path) -> Counter[str]:
             for key in RECORDS:
                 tried("record again", store.record, key)
             assert refused["read again"] == refused["record again"] == 0
-    other = tried("open other", ResultStore, path.with_name("other"))
-    with other:
-        tried("merge", other.merge, path)
     return refused
 
 
@@ -162,9 +162,9 @@ def mutate_and_use(folder: Path, seeds: range) -> Counter[str]:
 
 
 def test_of_a_mutated_store_only_store_errors_come(tmp_path: Path) -> None:
-    outcomes = mutate_and_use(tmp_path, range(150))
-    assert sum(outcomes.values()) == 150
-    assert sum(n for name, n in outcomes.items() if "nothing" not in name) > 50, "hardly any mutation did damage"
+    outcomes = mutate_and_use(tmp_path, range(80))
+    assert sum(outcomes.values()) == 80
+    assert sum(n for name, n in outcomes.items() if "nothing" not in name) > 20, "hardly any mutation did damage"
 
 
 @pytest.mark.slow
