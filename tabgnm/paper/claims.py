@@ -146,7 +146,7 @@ class Claims:
             while not ended.wait(RENEW_SECONDS):
                 try:
                     self.renew()
-                except StoreError as error:  # the next turn, or the next write, will show whether it lasts
+                except StoreError as error:  # noqa: PERF203 - the next turn, or the next write, will show whether it lasts
                     _log.warning("claims could not be renewed, so other processes may do the same work: %s", error)
 
         thread = threading.Thread(target=renew, daemon=True, name="tabgnm-claims")

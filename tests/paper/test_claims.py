@@ -140,7 +140,9 @@ def test_a_run_says_for_whom_it_waits_and_does_not_wait_for_ever(path: Path, cap
             run(work, one, max_wait=0.2)
         messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert len(messages) == 1
-        assert messages[0].startswith("waiting for what other processes have claimed: process 4711 on elsewhere (at work")
+        assert messages[0].startswith(
+            "waiting for what other processes have claimed: process 4711 on elsewhere (at work"
+        )
         assert one.results() == []
 
 
@@ -193,7 +195,9 @@ def test_work_that_can_never_be_claimed_ends_the_run(path: Path) -> None:
 def test_a_record_that_is_no_curve_is_told(path: Path) -> None:
     source = paper_data.load("noisy_moons", "paper", None).source
     task = CurveTask(source, Setting(max_epochs=1), Body("gnm", 40, 2), "tiny")
-    for number, content in enumerate(([], {}, "text", {"best_epoch": "x", "status": ""}, {"best_epoch": 1, "status": 1})):
+    for number, content in enumerate(
+        ([], {}, "text", {"best_epoch": "x", "status": ""}, {"best_epoch": 1, "status": 1})
+    ):
         with ResultStore(path.with_name(f"{number}")) as store:
             store.keep(task.key, content)
             with pytest.raises(StoreError, match="has something else than a training curve under the key"):
