@@ -62,7 +62,7 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
     """Return the table that a folder has under a name, or None."""
     entry = _manifest(folder).get(key, {})
     name = entry.get("file", f"{key}.csv.gz")
-    if not isinstance(name, str) or Path(name).name != name:
+    if not _is_file_name(name):
         raise DatasetContentError(
             f"{folder / MANIFEST} gives {brief(repr(name))} as the file of {key}; "
             "expected the name of a file in the same folder"
@@ -77,6 +77,11 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
                 )
         return CachedFile(path, sha256, n_samples)
     return None
+
+
+def _is_file_name(name: Any) -> bool:
+    """Whether a value is the name of a file, in no folder, that every system can have."""
+    return isinstance(name, str) and Path(name).name == name and name.isprintable() and len(name.encode()) < 256
 
 
 def _manifest(folder: Path) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tabgnm.datasets import DatasetContentError
 from tabgnm.paper import data as paper_data
 from tabgnm.paper.claims import MAX_WAIT_SECONDS, WaitingForOthers
 from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Setting, Source, folds
@@ -96,7 +97,7 @@ def curve_tasks(
     for name in only or DATA_SETS:
         try:
             source = paper_data.load(name, "paper", data_home).source
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, DatasetContentError) as error:
             missing[name] = str(error)
             continue
         for size, target in TARGETS.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tabgnm.datasets import dataset_info, dataset_names
+from tabgnm.datasets import DatasetContentError, dataset_info, dataset_names
 from tabgnm.datasets.cache import data_folder
 from tabgnm.datasets.retrieval import availability
 from tabgnm.paper import data as paper_data
@@ -102,7 +102,7 @@ def plan(
     for name, variant in names:
         try:
             source = paper_data.load(name, variant, data_home).source
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, DatasetContentError) as error:
             missing[f"{name} ({variant})"] = str(error)
             continue
         sources.append(source)

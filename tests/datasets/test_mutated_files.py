@@ -83,14 +83,14 @@ def outcomes(folder: Path, seeds: range) -> Counter[str]:
     for seed in seeds:
         try:
             counts.update([read_mutated(folder, seed)])
-        except BaseException as error:
+        except BaseException as error:  # noqa: PERF203 - says which of them it was
             raise AssertionError(f"mutation {seed}: {type(error).__name__}: {error}") from error
     return counts
 
 
 def test_a_mutated_file_is_read_or_refused(tmp_path: Path) -> None:
-    counts = outcomes(tmp_path, range(400))
-    assert counts["archive: refused"] > 20 and counts["table: refused"] > 20 and counts["manifest: refused"] > 20
+    counts = outcomes(tmp_path, range(150))
+    assert counts["archive: refused"] > 10 and counts["table: refused"] > 10 and counts["manifest: refused"] > 10
 
 
 @pytest.mark.slow
