@@ -58,9 +58,9 @@ def _folder(path: Path) -> Path:
                 return path
     except OSError as error:
         raise typer.BadParameter(
-            f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write"
+            printable(f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write")
         ) from None
-    raise typer.BadParameter(f"{path} cannot be a folder, as {existing} is a file; choose another one")
+    raise typer.BadParameter(printable(f"{path} cannot be a folder, as {existing} is a file; choose another one"))
 
 
 Only = Annotated[

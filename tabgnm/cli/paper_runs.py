@@ -205,7 +205,7 @@ def _finish(console: Console, page: Page, options: Options) -> Page:
         _show(console, table)
     for remark in page.remarks:
         _say(console, remark)
-    command = shlex.join(["tabgnm", *sys.argv[1:]])
+    command = printable(shlex.join(["tabgnm", *sys.argv[1:]]))
     for path in write_page(page, options.output, provenance(command, options.device)):
         _say(console, str(path))
     return page

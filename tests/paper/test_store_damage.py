@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import tempfile
 from collections import Counter
@@ -268,3 +269,30 @@ def test_control_characters_in_a_store_do_not_reach_the_terminal(tmp_path: Path)
     with ResultStore(path) as store, pytest.raises(StoreError) as caught:
         store.results()
     assert str(caught.value).isprintable() and r"\x1b[31m\x07" in str(caught.value)
+
+
+def test_a_merge_that_fails_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    new_store(tmp_path / "damaged")
+    change(tmp_path / "damaged", "UPDATE results SET fold = fold + 1")
+    (tmp_path / "text").write_text("no store")
+    with ResultStore(tmp_path / "own") as store:
+        for name in ("damaged", "text", "absent"):
+            with pytest.raises(StoreError, match=name):
+                store.merge(tmp_path / name)
+    assert not list(temporary.iterdir())
+
+
+def test_a_folder_for_temporary_files_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    new_store(tmp_path / "theirs")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with (
+        ResultStore(tmp_path / "own") as store,
+        pytest.raises(StoreError, match=r"cannot be copied to a temporary folder \(.*No space left"),
+    ):
+        store.merge(tmp_path / "theirs")
