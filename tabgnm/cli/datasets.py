@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from tabgnm._printable import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -36,7 +38,7 @@ def list_datasets(data_home: DataHome = None) -> None:
     console = Console()
     with _errors_told():
         console.print(_table(folder, with_titles=console.width >= WIDE_ENOUGH_FOR_TITLES))
-    console.print(f"Cache: {folder}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"Cache: {printable(str(folder))}", highlight=False, soft_wrap=True, markup=False)
 
 
 @datasets_app.command()
@@ -76,7 +78,7 @@ def fetch(
         try:
             with _errors_told(), _download_bar(console, spec.name) as on_bytes:
                 path = fetch_dataset(spec.name, data_home, verify=verify, on_bytes=on_bytes)
-                where = path if path is not None else "needs no file"
+                where = printable(str(path)) if path is not None else "needs no file"
                 console.print(f"{spec.name}: {where}", highlight=False, markup=False, soft_wrap=True)
         except typer.Exit:  # noqa: PERF203 - one that fails does not keep the others from being fetched
             failures += 1
@@ -92,7 +94,9 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except (DatasetContentError, OSError) as error:  # DatasetUnavailableError is an OSError, too
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True
+        )
         raise typer.Exit(1) from None
 
 

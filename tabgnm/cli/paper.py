@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from tabgnm._printable import printable
+
 paper_app = typer.Typer(
     name="paper", help="The paper's experiments, next to its published numbers.", no_args_is_help=True
 )
@@ -56,9 +58,9 @@ def _folder(path: Path) -> Path:
                 return path
     except OSError as error:
         raise typer.BadParameter(
-            f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write"
+            printable(f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write")
         ) from None
-    raise typer.BadParameter(f"{path} cannot be a folder, as {existing} is a file; choose another one")
+    raise typer.BadParameter(printable(f"{path} cannot be a folder, as {existing} is a file; choose another one"))
 
 
 Only = Annotated[
@@ -245,7 +247,7 @@ def merge(
         with ResultStore(store) as own:
             for other in others:
                 found = own.merge(other)
-                text = f"{other}: {found.n_new:,} new results"
+                text = f"{printable(str(other))}: {found.n_new:,} new results"
                 if found.n_different:
                     text += f"; {found.n_different:,} have another value here, which stays"
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -263,7 +265,9 @@ def _errors_told(after_ctrl_c: str, *, dry_run: bool = False) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         if not _is_told(error):
             raise
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True
+        )
         raise typer.Exit(1) from None
 
 
@@ -272,7 +276,7 @@ def _is_told(error: Exception) -> bool:
     from tabgnm._extras import MissingExtraError
     from tabgnm.datasets import DatasetContentError
     from tabgnm.paper.engines import WorkerLostError
-    from tabgnm.paper.store import StoreError
+    from tabgnm.paper.store_file import StoreError
 
     told = (MissingExtraError, DatasetContentError, WorkerLostError, StoreError, OSError)
     # A plain ValueError is one of ours, which says what is wrong with an option; a subclass is of the program.

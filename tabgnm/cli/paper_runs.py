@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tabgnm._printable import printable
 from tabgnm.paper import pages, pictures
 from tabgnm.paper.curves import curve_tasks, run_curves
 from tabgnm.paper.engines import Engine
@@ -204,7 +205,7 @@ def _finish(console: Console, page: Page, options: Options) -> Page:
         _show(console, table)
     for remark in page.remarks:
         _say(console, remark)
-    command = shlex.join(["tabgnm", *sys.argv[1:]])
+    command = printable(shlex.join(["tabgnm", *sys.argv[1:]]))
     for path in write_page(page, options.output, provenance(command, options.device)):
         _say(console, str(path))
     return page
@@ -227,7 +228,7 @@ def _show(console: Console, table: TextTable) -> None:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 def _list_work(console: Console, own: ExperimentPlan, todo: list[Unit], options: Options, engine: Engine) -> None:

@@ -1,7 +1,8 @@
 """Reading a file out of an archive.
 
-Nothing is ever unpacked onto the disk: members are read as streams, so the names inside an archive, whatever they
-are (``../../x``, ``/etc/x``), decide nothing about the file system.
+Nothing is ever unpacked under a name of the archive: members are read as streams, so the names inside an archive,
+whatever they are (``../../x``, ``/etc/x``), decide nothing about the file system. What is decompressed is counted, in
+all layers together, and reading stops at the limit, whatever sizes the archive announces.
 """
 
 from __future__ import annotations
@@ -9,95 +10,218 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
+from tabgnm._printable import brief
 from tabgnm.datasets import lzw
-from tabgnm.datasets.errors import DatasetContentError
+from tabgnm.datasets.errors import GET_AGAIN, DatasetContentError, damage_told
+from tabgnm.datasets.limits import CHUNK_BYTES, BoundedReader, ByteBudget, SizeLimits, bounded_lines, too_large
 
-DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+# What programs write by default. The others (bzip2, LZMA, encryption) are in no archive of the registry, and the
+# readers of the standard library for them return as much at once as a bomb wants.
+ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+ENCRYPTED = 0x1
+MAX_DIRECTORY_BYTES = 2**20  # some 20,000 names
+MAX_NAMES = 20  # shown in an error
+
+Entry = TypeVar("Entry", zipfile.ZipInfo, tarfile.TarInfo)
 
 
 @contextmanager
-def open_member(archive: Path, member: str, where: str) -> Iterator[IO[str]]:
+def open_member(archive: Path, member: str, where: str, limits: SizeLimits) -> Iterator[Iterator[str]]:
     """Open a member of an archive as text.
 
     Parameters
     ----------
     archive : pathlib.Path
-        A zip file, or a tar file (compressed or not).
+        A zip file, or a tar file (compressed by gzip or not).
     member : str
         The name of the member, without folders. It may be stored compressed, as ``member.gz`` or ``member.Z``, and
         may be in a zip file inside the archive.
     where : str
         What errors call the archive.
+    limits : SizeLimits
+        The most that the archive, and what is read from it, may hold.
 
     Yields
     ------
-    io.TextIOBase
-        The decompressed text.
+    iterator of str
+        The lines.
 
     Raises
     ------
     DatasetContentError
-        When the file is no such archive, is damaged, or has no such member.
+        When the file is no such archive, is damaged, encrypted or too large, or has no such member; also while the
+        lines are read.
     """
+    if archive.stat().st_size > limits.n_bytes:
+        raise too_large(where, limits.n_bytes)
+    budget = ByteBudget(limits.n_bytes, where)
     with ExitStack() as stack:
-        try:
-            stream = _find(archive, member, where, stack)
-            yield cast("IO[str]", io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
-        except DAMAGE as error:
-            raise DatasetContentError(f"{where} is damaged ({error}); get it again") from error
+        with damage_told(where):
+            stream = _find(archive, member, where, budget, stack)
+        yield bounded_lines(stream, limits, budget, where, errors="replace")
 
 
-def _find(archive: Path, member: str, where: str, stack: ExitStack) -> IO[bytes]:
+def _find(archive: Path, member: str, where: str, budget: ByteBudget, stack: ExitStack) -> IO[bytes]:
     if zipfile.is_zipfile(archive):
-        outer = stack.enter_context(zipfile.ZipFile(archive))
+        outer = _open_zip(stack.enter_context(archive.open("rb")), where, stack)
         names = outer.namelist()
-        for folder in chain([outer], _nested(outer, stack)):
-            stored = _choose(folder.namelist(), member)
-            if stored is not None:
-                return _decompressed(stack.enter_context(folder.open(stored)), stored, stack)
-    elif tarfile.is_tarfile(archive):
-        tar = stack.enter_context(tarfile.open(archive))  # noqa: SIM115 - the stack closes it
-        names = [entry.name for entry in tar if entry.isfile()]
-        stored = _choose(names, member)
-        if stored is not None:
-            return _decompressed(cast("IO[bytes]", tar.extractfile(stored)), stored, stack)
+        for folder in chain([outer], _nested(outer, budget, where, stack)):
+            entry = _choose(((info.filename, info) for info in folder.infolist()), member)
+            if entry is not None:
+                return _decompressed(_open_zipped(folder, entry, stack), entry.filename, budget, where, stack)
+    elif (tar := _open_tar(archive, budget, where, stack)) is not None:
+        files = [entry for entry in tar if entry.isfile()]
+        names = [entry.name for entry in files]
+        found = _choose(zip(names, files, strict=True), member)
+        if found is not None:
+            return _decompressed(cast("IO[bytes]", tar.extractfile(found)), found.name, budget, where, stack)
     else:
         raise DatasetContentError(
             f"{where} is neither a zip nor a tar file: it was cut short, or is something else; get it again"
         )
-    raise DatasetContentError(f"{where} has no file {member!r}; it holds {', '.join(names) or 'nothing'}")
+    raise DatasetContentError(f"{where} has no file {member!r}; it holds {_listed(names)}")
 
 
-def _nested(outer: zipfile.ZipFile, stack: ExitStack) -> Iterator[zipfile.ZipFile]:
-    for name in outer.namelist():
-        if name.lower().endswith(".zip"):
-            # A zip file is read from its end, which a stream out of another one does slowly; so it is read whole.
-            yield stack.enter_context(zipfile.ZipFile(io.BytesIO(outer.read(name))))
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names):,} in all)" if len(names) > MAX_NAMES else ""
+    return (", ".join(brief(name) for name in names[:MAX_NAMES]) or "nothing") + more
 
 
-def _choose(names: list[str], member: str) -> str | None:
-    """Return the name that the member is stored under; of several, the one in the fewest folders."""
+def _choose(entries: Iterable[tuple[str, Entry]], member: str) -> Entry | None:
+    """Return the entry that is the member; of several, the one in the fewest folders."""
+    by_name: dict[str, list[tuple[int, Entry]]] = {}
+    for name, entry in entries:
+        by_name.setdefault(PurePosixPath(name).name, []).append((name.count("/"), entry))
     for wanted in (member, f"{member}.gz", f"{member}.Z"):
-        found = [name for name in names if PurePosixPath(name).name == wanted]
-        if found:
-            return min(found, key=lambda name: name.count("/"))
+        if wanted in by_name:
+            return min(by_name[wanted], key=lambda found: found[0])[1]
     return None
 
 
-def _decompressed(stream: IO[bytes], stored: str, stack: ExitStack) -> IO[bytes]:
+# Zip files
+
+
+class _SmallReads:
+    """A zip file of which little can be read at once: zipfile reads the list of all names in one go."""
+
+    def __init__(self, file: IO[bytes], where: str) -> None:
+        self._file, self._where = file, where
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY_BYTES:
+            raise DatasetContentError(
+                f"{self._where} lists its files in {size:,} bytes, far more than the archive of a data set; {GET_AGAIN}"
+            )
+        return self._file.read(size)
+
+
+def _open_zip(file: IO[bytes], where: str, stack: ExitStack) -> zipfile.ZipFile:
+    return stack.enter_context(zipfile.ZipFile(cast("IO[bytes]", _SmallReads(file, where))))
+
+
+def _open_zipped(folder: zipfile.ZipFile, entry: zipfile.ZipInfo, stack: ExitStack) -> IO[bytes]:
+    if entry.flag_bits & ENCRYPTED:
+        raise DatasetContentError(f"{entry.filename!r} is encrypted, so it is not the original archive; {GET_AGAIN}")
+    if entry.compress_type not in ZIP_METHODS:
+        raise DatasetContentError(
+            f"{entry.filename!r} is compressed by method {entry.compress_type}, but only stored and deflated files are "
+            f"read, as the original archive has them; {GET_AGAIN}"
+        )
+    return stack.enter_context(folder.open(entry))
+
+
+def _nested(outer: zipfile.ZipFile, budget: ByteBudget, where: str, stack: ExitStack) -> Iterator[zipfile.ZipFile]:
+    for entry in outer.infolist():
+        if entry.filename.lower().endswith(".zip"):
+            # A zip file is read from its end, which a stream out of another one does slowly; so it is copied.
+            copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+            source = BoundedReader(_open_zipped(outer, entry, stack), budget, where)
+            while chunk := source.read(CHUNK_BYTES):
+                copy.write(chunk)
+            yield _open_zip(copy, where, stack)
+
+
+# Tar files
+
+
+class _BoundedSeeker:
+    """A decompressed tar file, as tarfile reads it: from place to place, but not beyond the limit.
+
+    It is the furthest place that counts, and a jump counts before it is made.
+    """
+
+    def __init__(self, source: IO[bytes], budget: ByteBudget) -> None:
+        self._source, self._budget = source, budget
+        self._furthest = 0
+
+    def _reach(self, position: int) -> None:
+        if position > self._furthest:
+            self._budget.spend(position - self._furthest)
+            self._furthest = position
+
+    def read(self, size: int) -> bytes:
+        self._reach(self._source.tell() + size)
+        return self._source.read(size)
+
+    def seek(self, position: int) -> int:
+        self._reach(position)
+        return self._source.seek(position)
+
+    def tell(self) -> int:
+        return self._source.tell()
+
+
+def _open_tar(archive: Path, budget: ByteBudget, where: str, stack: ExitStack) -> tarfile.TarFile | None:
+    """Open a tar file, compressed by gzip or not; None if it is none."""
+    file: IO[bytes] = stack.enter_context(archive.open("rb"))
+    magic = file.read(2)
+    file.seek(0)
+    if magic == b"\x1f\x8b":
+        file = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=file)))
+    try:
+        return stack.enter_context(tarfile.open(fileobj=cast("IO[bytes]", _BoundedSeeker(file, budget)), mode="r:"))
+    except tarfile.ReadError as error:
+        if magic == b"\x1f\x8b":
+            raise DatasetContentError(f"{where} is damaged ({error}); {GET_AGAIN}") from error
+        return None
+
+
+# Members that are compressed once more
+
+
+class _PieceReader(io.RawIOBase):
+    """A file of the pieces that an iterator gives."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # what io calls a writable buffer
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        n_bytes = min(len(buffer), len(self._rest))
+        buffer[:n_bytes], self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return n_bytes
+
+
+def _decompressed(stream: IO[bytes], stored: str, budget: ByteBudget, where: str, stack: ExitStack) -> IO[bytes]:
+    if not stored.endswith((".gz", ".Z")):
+        return stream
+    packed = io.BufferedReader(BoundedReader(stream, budget, where), CHUNK_BYTES)
     if stored.endswith(".gz"):
-        return cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=stream)))
-    if stored.endswith(".Z"):
-        try:
-            return io.BytesIO(lzw.decompress(stream.read()))
-        except ValueError as error:
-            raise DatasetContentError(f"{stored} cannot be decompressed: {error}") from error
-    return stream
+        return cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=packed)))
+    return cast("IO[bytes]", io.BufferedReader(_PieceReader(lzw.decompress(cast("IO[bytes]", packed)))))

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 import io
 import json
 import os
 import tempfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tabgnm._printable import brief
 from tabgnm.datasets.content import is_missing
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.formats import BLOCK_ROWS, Columns, Delimited, read_columns
+from tabgnm.datasets.limits import MANIFEST_BYTES, ByteBudget, bounded_lines, sha256_of, too_large
 from tabgnm.datasets.spec import DatasetSpec
 
 DATA_VARIABLE = "TABGNM_DATA"
@@ -62,9 +62,10 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
     """Return the table that a folder has under a name, or None."""
     entry = _manifest(folder).get(key, {})
     name = entry.get("file", f"{key}.csv.gz")
-    if not isinstance(name, str) or Path(name).name != name:
+    if not _is_file_name(name):
         raise DatasetContentError(
-            f"{folder / MANIFEST} gives {name!r} as the file of {key}; expected the name of a file in the same folder"
+            f"{folder / MANIFEST} gives {brief(repr(name))} as the file of {key}; "
+            "expected the name of a file in the same folder"
         )
     path = folder / name
     if path.is_file():
@@ -72,10 +73,15 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
         for field, value, kind in (("sha256", sha256, str), ("n_samples", n_samples, int)):
             if value is not None and not isinstance(value, kind):
                 raise DatasetContentError(
-                    f"{folder / MANIFEST} gives {value!r} as {field} of {key}; expected {kind.__name__}"
+                    f"{folder / MANIFEST} gives {brief(repr(value))} as {field} of {key}; expected {kind.__name__}"
                 )
         return CachedFile(path, sha256, n_samples)
     return None
+
+
+def _is_file_name(name: Any) -> bool:
+    """Whether a value is the name of a file, in no folder, that every system can have."""
+    return isinstance(name, str) and Path(name).name == name and name.isprintable() and len(name.encode()) < 256
 
 
 def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
@@ -83,10 +89,14 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(MANIFEST_BYTES + 1)
+        if len(content) > MANIFEST_BYTES:
+            raise ValueError(f"it has more than {MANIFEST_BYTES:,} bytes")
+        manifest = json.loads(content.decode())
         if not isinstance(manifest, dict) or not all(isinstance(entry, dict) for entry in manifest.values()):
             raise ValueError("expected an object of objects")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetContentError(f"{path} is not a manifest of data sets: {error}; mend or remove it") from error
     return manifest
 
@@ -97,19 +107,21 @@ def read_cached(spec: DatasetSpec, cached: CachedFile, *, verify: bool) -> Colum
     Raises
     ------
     DatasetContentError
-        When the file is damaged, or (with `verify`) is not the one of the manifest.
+        When the file is damaged or too large, or (with `verify`) is not the one of the manifest.
     """
-    content = cached.path.read_bytes()
-    if verify and cached.sha256 is not None and hashlib.sha256(content).hexdigest() != cached.sha256:
-        raise DatasetContentError(
-            f"{cached.path} is not the file that {cached.path.parent / MANIFEST} describes: its SHA-256 is "
-            f"{hashlib.sha256(content).hexdigest()}, expected {cached.sha256}; replace the file"
-        )
-    try:
-        with gzip.open(io.BytesIO(content), "rt", encoding="utf-8", newline="") as text:
-            return read_columns(text, Delimited(), spec.kinds(), where=str(cached.path), max_rows=None)
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DatasetContentError(f"{cached.path} is damaged ({error}); remove it to get it again") from error
+    limits, where = spec.limits, str(cached.path)
+    with cached.path.open("rb") as file:
+        if cached.path.stat().st_size > limits.n_bytes:
+            raise too_large(where, limits.n_bytes)
+        if verify and cached.sha256 is not None and (actual := sha256_of(file)) != cached.sha256:
+            raise DatasetContentError(
+                f"{where} is not the file that {cached.path.parent / MANIFEST} describes: its SHA-256 is "
+                f"{actual}, expected {cached.sha256}; replace the file"
+            )
+        with gzip.GzipFile(fileobj=file) as packed:
+            budget = ByteBudget(limits.n_bytes, where)
+            lines = bounded_lines(cast("IO[bytes]", packed), limits, budget, where, errors="strict")
+            return read_columns(lines, Delimited(), spec.kinds(), where=where, max_rows=None, row_limit=limits.n_rows)
 
 
 def _cells(values: NDArray[Any]) -> list[Any]:

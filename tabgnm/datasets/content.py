@@ -50,7 +50,8 @@ def content_checksum(columns: Columns) -> str:
         elif values.dtype.kind == "i":
             digest.update(values.astype("<i8").tobytes())
         else:
-            rounded = values.astype("<f4") + np.float32(0)  # no negative zero
+            with np.errstate(over="ignore"):  # a number of a damaged file; it becomes infinite
+                rounded = values.astype("<f4") + np.float32(0)  # no negative zero
             rounded[np.isnan(rounded)] = np.nan  # one bit pattern for every NaN
             digest.update(rounded.astype("<f4").tobytes())
     return digest.hexdigest()

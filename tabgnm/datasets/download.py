@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from tabgnm.datasets.errors import DatasetUnavailableError
+from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.spec import Archive
 
 RETRIES = 3
@@ -25,11 +25,16 @@ class _Refused(Exception):
     """The server will not give the file, or its name leads nowhere; asking again is of no use."""
 
 
+class _TooLarge(Exception):
+    """The server sends more than the archive can have."""
+
+
 def download(
     archive: Archive,
     path: Path,
     *,
     place: Path,
+    max_bytes: int,
     on_bytes: OnBytes | None = None,
     retries: int = RETRIES,
     timeout: float = TIMEOUT_SECONDS,
@@ -44,6 +49,8 @@ def download(
         Where to put it. Nothing is there until the download is complete and its checksum right.
     place : pathlib.Path
         Where the error tells the user to put the file.
+    max_bytes : int
+        The most that the archive can have; the download stops there.
     on_bytes : callable, optional
         Called with the number of bytes that have come and their number in all (None if unknown), again and again.
     retries : int, default=3
@@ -55,6 +62,8 @@ def download(
     ------
     DatasetUnavailableError
         When it did not succeed; the message says which file to put where instead.
+    DatasetContentError
+        When the server sends more than `max_bytes`.
     """
     import pooch
     import requests
@@ -68,7 +77,12 @@ def download(
     )
     try:
         with _quiet(pooch.get_logger()):
-            store.fetch(path.name, downloader=lambda url, to, _: _receive(url, Path(to), timeout, on_bytes))
+            store.fetch(path.name, downloader=lambda url, to, _: _receive(url, Path(to), timeout, max_bytes, on_bytes))
+    except _TooLarge as error:
+        raise DatasetContentError(
+            f"{archive.url} has {error}, but the archive of the data set has at most {max_bytes:,}; the server sends "
+            f"something else. Save the right file as {place}"
+        ) from None
     except (requests.RequestException, _Refused, ValueError, OSError) as error:
         raise DatasetUnavailableError(
             f"{archive.url} could not be downloaded ({_reason(error)}). "
@@ -76,7 +90,7 @@ def download(
         ) from error
 
 
-def _receive(url: str, to: Path, timeout: float, on_bytes: OnBytes | None) -> None:
+def _receive(url: str, to: Path, timeout: float, max_bytes: int, on_bytes: OnBytes | None) -> None:
     """Write what a URL gives to a file.
 
     pooch's own downloader leaves the connection open when it fails, and takes a body that ends early for whole with
@@ -97,10 +111,17 @@ def _receive(url: str, to: Path, timeout: float, on_bytes: OnBytes | None) -> No
         response.raise_for_status()
         announced = response.headers.get("Content-Length", "")
         total = int(announced) if announced.isdecimal() else None
+        if total is not None and total > max_bytes:
+            raise _TooLarge(f"{total:,} bytes")
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":  # a small body could become a large one
+            raise _Refused(f"the server sends it compressed by {encoding!r}, though asked not to")
         received = 0
         for chunk in response.iter_content(CHUNK_BYTES):
-            file.write(chunk)
             received += len(chunk)
+            if received > max_bytes:
+                raise _TooLarge(f"more than {max_bytes:,} bytes")
+            file.write(chunk)
             if on_bytes is not None:
                 on_bytes(received, total)
         if total is not None and received != total:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeAlias
@@ -15,7 +16,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.datasets.errors import DatasetContentError
+from tabgnm._printable import brief
+from tabgnm.datasets.errors import GET_AGAIN, DatasetContentError
 
 Kind = Literal["number", "integer", "category"]
 # Column name -> its values: float64 with NaN for missing numbers, int64, or text objects with NaN for missing ones.
@@ -23,6 +25,8 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 
 MISSING = frozenset({"", "?"})
 BLOCK_ROWS = 20_000
+LARGEST_INTEGER = 2.0**53  # a float is exact up to there
+SHOWN_CHARS = 400  # of a list of columns
 QUOTED_OR_WORD = re.compile(r'"([^"]*)"|(\S+)')
 ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+(?:'([^']*)'|"([^"]*)"|(\S+))""", re.IGNORECASE)
 
@@ -80,7 +84,13 @@ class Arff:
 
 
 def read_columns(
-    text: Iterable[str], file_format: Delimited | Arff, kinds: Mapping[str, Kind], *, where: str, max_rows: int | None
+    text: Iterable[str],
+    file_format: Delimited | Arff,
+    kinds: Mapping[str, Kind],
+    *,
+    where: str,
+    max_rows: int | None,
+    row_limit: int | None = None,
 ) -> Columns:
     """Read the wanted columns of a table.
 
@@ -96,6 +106,8 @@ def read_columns(
         What errors call the file.
     max_rows : int, optional
         Stop after so many rows.
+    row_limit : int, optional
+        Refuse a table with more rows than this.
 
     Returns
     -------
@@ -105,28 +117,25 @@ def read_columns(
     Raises
     ------
     DatasetContentError
-        When a wanted column is missing, a row has too few or too many cells, or a cell is not of its kind.
+        When a wanted column is missing, a row has too few or too many cells, a cell is not of its kind, or there are
+        more rows than `row_limit`.
 
     Examples
     --------
     >>> read_columns(["a;b", "1;x", "?;y"], Delimited(separator=";"), {"a": "number"}, where="t.csv", max_rows=None)
     {'a': array([ 1., nan])}
     """
-    names, rows = file_format.table(text)
+    with _not_a_table_told(where):
+        names, rows = file_format.table(text)
     absent = [name for name in kinds if name not in names]
     if absent:
-        raise DatasetContentError(f"{where} has no column {absent[0]!r}; its columns are {', '.join(names) or 'none'}")
+        columns = brief(", ".join(names), SHOWN_CHARS) or "none"
+        raise DatasetContentError(f"{where} has no column {absent[0]!r}; its columns are {columns}")
     position = {name: names.index(name) for name in kinds}
     blocks: list[list[NDArray[Any]]] = []
     n_rows = 0
-    rows = islice(rows, max_rows)
-    while block := _next_block(rows, where):
-        for offset, row in enumerate(block):
-            if len(row) != len(names):
-                raise DatasetContentError(
-                    f"row {n_rows + offset + 1} of {where} has {len(row)} cells instead of {len(names)}; "
-                    "the file is damaged or of another version"
-                )
+    rows = islice(_checked(rows, len(names), row_limit, where), max_rows)
+    while block := list(islice(rows, BLOCK_ROWS)):
         cells = list(zip(*block, strict=True))
         blocks.append(
             [_values(cells[position[name]], kind, f"column {name!r} of {where}") for name, kind in kinds.items()]
@@ -137,9 +146,27 @@ def read_columns(
     return {name: np.concatenate(parts) for name, parts in zip(kinds, zip(*blocks, strict=True), strict=True)}
 
 
-def _next_block(rows: Iterator[list[str]], where: str) -> list[list[str]]:
+def _checked(rows: Iterator[list[str]], n_cells: int, row_limit: int | None, where: str) -> Iterator[list[str]]:
+    """Yield rows that have the right number of cells; a wrong one is told before more are read."""
+    with _not_a_table_told(where):
+        for number, row in enumerate(rows, 1):
+            if len(row) != n_cells:
+                raise DatasetContentError(
+                    f"row {number} of {where} has {len(row)} cells instead of {n_cells}; "
+                    "the file is damaged or of another version"
+                )
+            if row_limit is not None and number > row_limit:
+                raise DatasetContentError(
+                    f"{where} has more than {row_limit:,} rows, far more than the data set, so it is damaged or "
+                    f"another file; {GET_AGAIN}"
+                )
+            yield row
+
+
+@contextmanager
+def _not_a_table_told(where: str) -> Iterator[None]:
     try:
-        return list(islice(rows, BLOCK_ROWS))
+        yield
     except csv.Error as error:
         raise DatasetContentError(f"{where} is not a table: {error}; the file is damaged") from error
 
@@ -151,9 +178,10 @@ def _values(cells: Sequence[str], kind: Kind, where: str) -> NDArray[Any]:
     numbers = _numbers(cells, where)
     if kind == "number":
         return numbers
-    if not np.array_equal(numbers, np.floor(numbers)):  # also when one is missing: NaN equals nothing
-        wrong = next(cell for cell, number in zip(cells, numbers, strict=True) if number != np.floor(number))
-        raise DatasetContentError(f"{where} holds {wrong!r}, which is not an integer")
+    is_integer = (numbers == np.floor(numbers)) & (np.abs(numbers) <= LARGEST_INTEGER)  # NaN equals nothing
+    if not is_integer.all():
+        wrong = cells[int(np.argmin(is_integer))]
+        raise DatasetContentError(f"{where} holds {brief(wrong)!r}, which is not an integer")
     return numbers.astype(np.int64)
 
 
@@ -167,5 +195,5 @@ def _numbers(cells: Sequence[str], where: str) -> NDArray[np.float64]:
                 try:
                     numbers[row] = float(cell)
                 except ValueError:
-                    raise DatasetContentError(f"{where} holds {cell!r}, which is not a number") from None
+                    raise DatasetContentError(f"{where} holds {brief(cell)!r}, which is not a number") from None
         return numbers

@@ -7,62 +7,76 @@ table is cleared, the rest of the group is padding.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import IO
+
 MAGIC = b"\x1f\x9d"
 FIRST_WIDTH = 9
 CLEAR = 256
+PIECE_BYTES = 2**16
+# All entries of the table together. Those of text have some ten bytes each; made to be long, 65,536 have 2 GB.
+MAX_TABLE_BYTES = 2**26
 
 
-def decompress(data: bytes) -> bytes:
-    """Return the decompressed content of a ``.Z`` file.
+def decompress(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the decompressed content of a ``.Z`` file, piece by piece.
 
     Parameters
     ----------
-    data : bytes
-        The whole file.
+    stream : binary file
+        The file; its `read` has to give as many bytes as are asked for, but at the end.
 
     Raises
     ------
     ValueError
         When the bytes are not such a file, or are damaged.
     """
-    if data[:2] != MAGIC or len(data) < 3:
+    header = stream.read(3)
+    if header[:2] != MAGIC or len(header) < 3:
         raise ValueError("not a .Z file: it does not begin with the bytes 1f 9d")
-    flags = data[2]
+    flags = header[2]
     max_width, has_clear = flags & 0x1F, bool(flags & 0x80)
     if not FIRST_WIDTH <= max_width <= 16:
         raise ValueError(f"a .Z file with codes of {max_width} bits; 9 to 16 are known")
     fresh = [bytes([value]) for value in range(256)] + ([b""] if has_clear else [])
-    table, width = list(fresh), FIRST_WIDTH
+    table, width, table_bytes = list(fresh), FIRST_WIDTH, 0
     previous: bytes | None = None
     pieces: list[bytes] = []
-    position = 3
-    while position < len(data):
-        group = int.from_bytes(data[position : position + width], "little")
-        n_codes = min(8, (len(data) - position) * 8 // width)
-        position += width
+    n_waiting = 0
+    while data := stream.read(width):
+        group = int.from_bytes(data, "little")
         mask, limit = (1 << width) - 1, 1 << width
-        for _ in range(n_codes):
+        for _ in range(len(data) * 8 // width):
             code = group & mask
             group >>= width
             if code == CLEAR and has_clear:
-                table, width, previous = list(fresh), FIRST_WIDTH, None
+                table, width, previous, table_bytes = list(fresh), FIRST_WIDTH, None, 0
                 break
+            n_known = len(table)
             if previous is None:
                 if code > 255:
                     raise ValueError(f"damaged .Z file: code {code} before any text")
                 entry = table[code]
-            elif code < len(table):
+            elif code < n_known:
                 entry = table[code]
-                if len(table) < 1 << max_width:
+                if n_known < 1 << max_width:
                     table.append(previous + entry[:1])
-            elif code == len(table) < 1 << max_width:
+                    table_bytes += len(table[-1])
+            elif code == n_known < 1 << max_width:
                 entry = previous + previous[:1]
                 table.append(entry)
+                table_bytes += len(entry)
             else:
-                raise ValueError(f"damaged .Z file: code {code} where {len(table)} are known")
+                raise ValueError(f"damaged .Z file: code {code} where {n_known} are known")
+            if table_bytes > MAX_TABLE_BYTES:
+                raise ValueError(f"a .Z file whose table has more than {MAX_TABLE_BYTES:,} bytes; no text needs that")
             pieces.append(entry)
+            n_waiting += len(entry)
             previous = entry
             if len(table) >= limit and width < max_width:
                 width += 1
                 break
-    return b"".join(pieces)
+        if n_waiting >= PIECE_BYTES:
+            yield b"".join(pieces)
+            pieces, n_waiting = [], 0
+    yield b"".join(pieces)

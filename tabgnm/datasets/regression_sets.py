@@ -44,7 +44,7 @@ def _diabetes(variant: Variant) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 def _california(raw: Columns) -> Columns:
     """Averages per household and the value in units of 100,000 dollars, as scikit-learn has them."""
-    households = raw["households"]
+    households = np.where(raw["households"] > 0, raw["households"], np.nan)  # a damaged file may have none
     return {
         "MedInc": raw["medianIncome"],
         "HouseAge": raw["housingMedianAge"],

@@ -26,6 +26,7 @@ from tabgnm.datasets.content import Checked, check_content
 from tabgnm.datasets.download import OnBytes, download
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.formats import Columns, read_columns
+from tabgnm.datasets.limits import sha256_of
 from tabgnm.datasets.registry import dataset_info
 from tabgnm.datasets.spec import Archive, DatasetSpec
 
@@ -107,7 +108,7 @@ def complete_rows(
             columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing"
         )
     try:
-        with _original(archive, folder, on_bytes) as (original, where):
+        with _original(spec, archive, folder, on_bytes) as (original, where):
             columns = parse_archive(spec, archive, original, where, verify=verify)
             checked = check_content(spec, columns, where) if verify else "nothing"
             return DatasetRows(columns, write_cached(spec, columns, folder), checked)
@@ -143,10 +144,10 @@ def _check_sample(n_rows: int, cached: CachedFile) -> Checked:
 
 def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *, verify: bool) -> Columns:
     """Read the columns of a data set out of its original archive, which errors call `where`."""
+    limits = spec.limits
     if verify and archive.sha256 is not None:
-        import pooch
-
-        actual = pooch.file_hash(str(path))
+        with path.open("rb") as file:
+            actual = sha256_of(file)
         if actual != archive.sha256:
             raise DatasetContentError(
                 f"{where} is not the archive of {spec.title}: its SHA-256 is {actual}, expected {archive.sha256}; "
@@ -157,15 +158,19 @@ def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *
     max_rows = spec.n_samples if spec.n_samples_original is not None else None
     parts = []
     for member in archive.members:
-        with open_member(path, member, where) as text:
-            inside = f"{member!r} in {where}"
-            parts.append(read_columns(text, archive.format, kinds, where=inside, max_rows=max_rows))
+        inside = f"{member!r} in {where}"
+        with open_member(path, member, where, limits) as lines:
+            parts.append(
+                read_columns(lines, archive.format, kinds, where=inside, max_rows=max_rows, row_limit=limits.n_rows)
+            )
     columns = {name: np.concatenate([part[name] for part in parts]) for name in kinds}
     return archive.derive(columns) if archive.derive is not None else columns
 
 
 @contextmanager
-def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Iterator[tuple[Path, str]]:
+def _original(
+    spec: DatasetSpec, archive: Archive, folder: Path, on_bytes: OnBytes | None
+) -> Iterator[tuple[Path, str]]:
     """Give the archive and what errors call it: the one that the user has put there, or a download.
 
     A download goes into a folder of its own, so that two processes that want the same one do not meet, and is removed
@@ -184,5 +189,5 @@ def _original(archive: Archive, folder: Path, on_bytes: OnBytes | None) -> Itera
                 f"there is no folder to download {archive.url} to ({error}); give a folder that can be written, "
                 f"as data_home= or in the environment variable {DATA_VARIABLE}"
             ) from error
-        download(archive, Path(own) / archive.file, place=place, on_bytes=on_bytes)
+        download(archive, Path(own) / archive.file, place=place, max_bytes=spec.limits.n_bytes, on_bytes=on_bytes)
         yield Path(own) / archive.file, archive.url

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.datasets.formats import Arff, Columns, Delimited, Kind
+from tabgnm.datasets.limits import SizeLimits
 
 Task = Literal["classification", "regression"]
 TASKS: tuple[Task, ...] = ("classification", "regression")
@@ -149,6 +150,14 @@ class DatasetSpec:
     def n_rows_published(self) -> int:
         """Number of rows of the original data set, of which the paper may use a part."""
         return self.n_samples_original or self.n_samples
+
+    @property
+    def limits(self) -> SizeLimits:
+        """The most that a file of this data set may hold, be it cached or original."""
+        n_columns = len(self.columns)
+        if isinstance(self.source, Archive) and isinstance(self.source.format, Delimited):
+            n_columns = max(n_columns, len(self.source.format.columns or ()))
+        return SizeLimits.of_table(self.n_rows_published, n_columns)
 
     @property
     def n_features(self) -> int:

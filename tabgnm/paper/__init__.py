@@ -12,7 +12,8 @@ from tabgnm.paper.engines import Engine, WorkerLostError
 from tabgnm.paper.protocol import Setting, Unit
 from tabgnm.paper.published import Published, published
 from tabgnm.paper.run import ExperimentPlan, Progress, data_sets, missing_units, plan, run
-from tabgnm.paper.store import ResultStore, StoreError
+from tabgnm.paper.store import ResultStore
+from tabgnm.paper.store_file import StoreError
 from tabgnm.paper.summary import Cell, Comparison, compare, summarise
 from tabgnm.paper.work import Result, run_unit
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,10 +11,13 @@ from typing import Any
 
 import torch
 
+from tabgnm.datasets import DatasetContentError
 from tabgnm.paper import data as paper_data
+from tabgnm.paper.claims import MAX_WAIT_SECONDS, WaitingForOthers
 from tabgnm.paper.protocol import BATCH_SIZE, MODELS, PROTOCOL_VERSION, Body, Setting, Source, folds
 from tabgnm.paper.sizes import TARGETS, body_of_size
-from tabgnm.paper.store import WAIT_SECONDS, ResultStore
+from tabgnm.paper.store import ResultStore
+from tabgnm.paper.store_file import StoreError
 from tabgnm.training import Fleet, FleetSettings, History, Member
 from tabgnm.training.concurrent_fleets import train_concurrently
 from tabgnm.training.settings import torch_device
@@ -95,7 +97,7 @@ def curve_tasks(
     for name in only or DATA_SETS:
         try:
             source = paper_data.load(name, "paper", data_home).source
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, DatasetContentError) as error:
             missing[name] = str(error)
             continue
         for size, target in TARGETS.items():
@@ -112,10 +114,12 @@ def run_curves(
     data_home: str | None = None,
     device: str = "auto",
     on_curve: Callable[[int], Any] | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
 ) -> list[Curve]:
     """Train what the store does not have; `on_curve` is told how many are there.
 
-    Other processes on the same store may train some of them; this one waits for those.
+    Other processes on the same store may train some of them. This one logs for whom it waits, and raises `StoreError`
+    when they store nothing new for `max_wait` seconds.
     """
     known = {task.key: store.record(task.key) for task in tasks}
 
@@ -125,7 +129,8 @@ def run_curves(
 
     if any(record is not None for record in known.values()):
         report()
-    with store.renewing():
+    waiting = WaitingForOthers(store.claims, max_wait)
+    with store.claims.renewing():
         while missing := [task for task in tasks if known[task.key] is None]:
             begun: list[CurveTask] = []
             works = (partial(_train, task, data_home, device) for task in _claimed(store, missing, begun))
@@ -136,20 +141,33 @@ def run_curves(
                     known[key] = history.as_dict()
                     report()
             finally:
-                store.release()
+                store.claims.release()
             if not begun:
-                time.sleep(WAIT_SECONDS)  # others are at it
+                waiting.pause([task.key for task in missing])
             theirs = {key: store.record(key) for key, record in known.items() if record is None}
             known.update(theirs)
             if any(record is not None for record in theirs.values()):
                 report()
-    return [Curve(task, History.from_dict(known[task.key] or {})) for task in tasks]
+    return [Curve(task, _history(task, known[task.key], store)) for task in tasks]
+
+
+def _history(task: CurveTask, record: Any, store: ResultStore) -> History:
+    try:
+        history = History.from_dict(record)
+        if len(history.train_loss) == len(history.val_loss) > 0:
+            return history
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        pass
+    raise StoreError(
+        f"the store {str(store.path)!r} has something else than a training curve under the key {task.key[:12]}; "
+        "move the store away and start a new one"
+    )
 
 
 def _claimed(store: ResultStore, tasks: Sequence[CurveTask], begun: list[CurveTask]) -> Iterator[CurveTask]:
     """Claim each curve when its turn comes, and give out, and note, those that nobody else is at."""
     for task in tasks:
-        if store.claim([task.key]):
+        if store.claims.take([task.key]):
             begun.append(task)
             yield task
 

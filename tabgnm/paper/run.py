@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tabgnm.datasets import dataset_info, dataset_names
+from tabgnm.datasets import DatasetContentError, dataset_info, dataset_names
 from tabgnm.datasets.cache import data_folder
 from tabgnm.datasets.retrieval import availability
 from tabgnm.paper import data as paper_data
+from tabgnm.paper.claims import MAX_WAIT_SECONDS, WaitingForOthers
 from tabgnm.paper.engines import Engine, WorkerLostError
 from tabgnm.paper.protocol import MODELS, Model, Setting, Skipped, Source, Unit, bodies, units
-from tabgnm.paper.store import WAIT_SECONDS, ResultStore
+from tabgnm.paper.store import ResultStore
 
 _log = logging.getLogger("tabgnm.paper")
 
@@ -101,7 +102,7 @@ def plan(
     for name, variant in names:
         try:
             source = paper_data.load(name, variant, data_home).source
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, DatasetContentError) as error:
             missing[f"{name} ({variant})"] = str(error)
             continue
         sources.append(source)
@@ -143,8 +144,13 @@ def run(
     engine: Engine | None = None,
     *,
     progress: Callable[[Progress], Any] | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
 ) -> None:
-    """Train what is missing. Other processes on the same store may do a part of it; this one waits for them."""
+    """Train what is missing.
+
+    Other processes on the same store may do a part of it. This one logs for whom it waits, and raises `StoreError` when
+    they store nothing new for `max_wait` seconds.
+    """
     engine = engine or Engine()
     began = time.monotonic()
     todo = missing_units(store, wanted.units)
@@ -161,7 +167,8 @@ def run(
 
     report()
     lost_in_a_row = 0
-    with store.renewing():
+    waiting = WaitingForOthers(store.claims, max_wait)
+    with store.claims.renewing():
         while todo:
             claimed, first = _claimed(store, todo), None
             try:
@@ -178,18 +185,18 @@ def run(
                     raise
                 _log.warning("%s; going on with what is left", error)
             finally:
-                store.release()
+                store.claims.release()
             todo = missing_units(store, todo)
             left.intersection_update(key for unit in todo for key in unit.result_keys())
             report()
             if todo and first is None:
-                time.sleep(WAIT_SECONDS)  # others are at it
+                waiting.pause([key for unit in todo for key in unit.result_keys()])
 
 
 def _claimed(store: ResultStore, todo: Sequence[Unit]) -> Iterator[Unit]:
     """Claim what is free of each unit when its turn comes, and give it out."""
     for unit in todo:
         keys = unit.result_keys()
-        free = unit.without(set(keys) - store.claim(keys))
+        free = unit.without(set(keys) - store.claims.take(keys))
         if free is not None:
             yield free

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tabgnm.datasets import DatasetContentError
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Shape
 from tabgnm.paper import data as paper_data
@@ -64,7 +65,7 @@ def runtime_tasks(
     for name in only or COMPARED:
         try:
             source = paper_data.load(name, "paper", data_home).source
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, DatasetContentError) as error:
             missing[name] = str(error)
             continue
         if name == "car":

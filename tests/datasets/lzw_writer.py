@@ -52,3 +52,23 @@ def compress(data: bytes, max_width: int = 16, block_mode: bool = True, clear_wh
         emit(table[word])
     flush()
     return bytes(out)
+
+
+def bomb(n_codes: int) -> bytes:
+    """A file whose n-th code stands for n letters: 80 kB for 2 GB."""
+    out = bytearray([0x1F, 0x9D, 16 | 0x80])
+    width, codes = 9, list[int]()
+
+    def flush(n_slots: int) -> None:
+        packed = sum(code << (width * index) for index, code in enumerate(codes))
+        out.extend(packed.to_bytes((n_slots * width + 7) // 8, "little"))
+        codes.clear()
+
+    for number in range(n_codes):
+        codes.append(ord("a") if number == 0 else 256 + number)
+        is_wider = 257 + number >= 1 << width and width < 16  # what the reader knows by now
+        if len(codes) == 8 or is_wider:
+            flush(8)
+        width += is_wider
+    flush(len(codes))
+    return bytes(out)

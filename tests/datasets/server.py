@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,7 +14,8 @@ class Answer:
     """What the server gives for a path.
 
     `truncate_at`: stop after so many bytes, though more were announced. `stall_at`: send so many, then nothing, until
-    the server is closed. `broken_attempts`: how many requests get that treatment before the answer is whole.
+    the server is closed. `broken_attempts`: how many requests get that treatment before the answer is whole. `endless`:
+    send the body again and again, without saying how much there is, until the other side has had enough.
     """
 
     body: bytes = b""
@@ -22,6 +23,8 @@ class Answer:
     truncate_at: int | None = None
     stall_at: int | None = None
     broken_attempts: int = 1_000
+    endless: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,10 +48,19 @@ def running_server() -> Iterator[Server]:
             answer = server.answers.get(self.path, Answer(status=404))
             broken = server.requests.count(self.path) <= answer.broken_attempts
             self.send_response(answer.status if broken or answer.status == 404 else 200)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            if answer.endless:
+                self.end_headers()
+                with suppress(ConnectionError):
+                    while not server.closing.is_set():
+                        self.wfile.write(answer.body)
+                return
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             cut = answer.truncate_at if answer.truncate_at is not None else answer.stall_at
-            self.wfile.write(answer.body[:cut] if broken else answer.body)
+            with suppress(ConnectionError):  # the other side need not want all of it
+                self.wfile.write(answer.body[:cut] if broken else answer.body)
             if broken and answer.stall_at is not None:
                 self.wfile.flush()
                 server.closing.wait(20)

@@ -129,3 +129,19 @@ app(["datasets", sys.argv[1], *sys.argv[3:], "--data-home", sys.argv[2]])
         command = [sys.executable, "-c", program, arguments[0], str(tmp_path), *arguments[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["fetch", "car"], ["info", "car"]])
+def test_no_name_of_a_file_reaches_the_terminal_as_a_control_character(
+    arguments: list[str], runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "red \x1b[31m bell \x07"
+    (folder / "archives").mkdir(parents=True)
+    (folder / "archives" / "car+evaluation.zip").write_bytes(ORIGINALS["car"].archive())
+    monkeypatch.setitem(REGISTRY, "car", small_spec("car"))
+    done = runner.invoke(app, ["datasets", *arguments, "--data-home", str(folder)])
+    assert done.exit_code == 0, done.output
+    (folder / "datasets.json").write_text("{")
+    told = runner.invoke(app, ["datasets", *arguments, "--data-home", str(folder)])
+    assert told.exit_code == 1 and r"red \x1b[31m bell \x07" in told.output
+    assert all(line.isprintable() for line in (done.output + told.output).splitlines())

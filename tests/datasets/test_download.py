@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import logging
 import socket
@@ -16,6 +17,7 @@ from tests.datasets.originals import ORIGINALS, small_spec
 from tests.datasets.server import Answer, Server
 
 BODY = ORIGINALS["car"].archive()
+MAX_BYTES = 100_000
 
 
 def car_archive(url: str, sha256: str | None = None) -> Archive:
@@ -26,7 +28,7 @@ def car_archive(url: str, sha256: str | None = None) -> Archive:
 
 def get(url: str, folder: Path, sha256: str | None = None, **options: float) -> Path:
     """Download into a folder, as if the user were to be told of another place."""
-    download(car_archive(url, sha256), folder / "car.zip", place=Path("place/car.zip"), **options)  # type: ignore[arg-type]
+    download(car_archive(url, sha256), folder / "car.zip", place=Path("place/car.zip"), max_bytes=MAX_BYTES, **options)  # type: ignore[arg-type]
     return folder / "car.zip"
 
 
@@ -197,3 +199,46 @@ def test_the_bytes_are_counted_as_they_come(server: Server, cache: Path, monkeyp
     path = fetch_dataset("car", on_bytes=lambda received, total: counts.append((received, total)))
     assert path == cache / "car.csv.gz"
     assert counts[-1] == (len(BODY), len(BODY))
+
+
+def test_a_body_that_never_ends_is_left_at_the_limit(server: Server, tmp_path: Path) -> None:
+    counts: list[int] = []
+    url = server.serve("car", Answer(b"x" * 10_000, endless=True))
+    with pytest.raises(
+        DatasetContentError,
+        match=r"car has more than 100,000 bytes, but the archive of the data set has at most 100,000; .*Save the right "
+        r"file as place/car\.zip",
+    ):
+        download(
+            car_archive(url),
+            tmp_path / "car.zip",
+            place=Path("place/car.zip"),
+            max_bytes=MAX_BYTES,
+            on_bytes=lambda received, _: counts.append(received),
+        )
+    assert max(counts) <= MAX_BYTES and server.requests == ["/car"]
+    assert files(tmp_path) == []
+
+
+def test_a_body_that_is_announced_as_too_large_is_not_read(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DatasetContentError, match="car has 200,000 bytes, but the archive of the data set has at most"):
+        get(server.serve("car", Answer(b"x" * 200_000)), tmp_path)
+    assert server.requests == ["/car"] and files(tmp_path) == []
+
+
+def test_a_body_that_is_compressed_unasked_is_refused(server: Server, tmp_path: Path) -> None:
+    bomb = gzip.compress(bytes(2**20)) * 80
+    url = server.serve("car", Answer(bomb, headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(DatasetUnavailableError, match="the server sends it compressed by 'gzip', though asked not to"):
+        get(url, tmp_path)
+    assert files(tmp_path) == []
+
+
+def test_the_limit_of_a_download_is_that_of_the_data_set(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTRY, "car", small_spec("car", server.serve("car", Answer(b"x" * 10_000, endless=True))))
+    n_bytes = REGISTRY["car"].limits.n_bytes
+    with pytest.raises(DatasetContentError, match=f"the archive of the data set has at most {n_bytes:,}"):
+        load_dataset("car")
+    assert files(cache) == []

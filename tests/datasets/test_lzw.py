@@ -1,3 +1,5 @@
+import collections
+import io
 import shutil
 import subprocess
 
@@ -5,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabgnm.datasets.lzw import decompress
-from tests.datasets.lzw_writer import compress
+from tabgnm.datasets import lzw
+from tests.datasets.lzw_writer import bomb, compress
+
+
+def decompress(data: bytes) -> bytes:
+    return b"".join(lzw.decompress(io.BytesIO(data)))
+
 
 LONG_TEXT = b"".join(b"%d,%d\n" % (number * number % 977, number % 83) for number in range(12_000))
 
@@ -44,3 +51,15 @@ def test_the_files_of_these_tests_are_what_gzip_takes_for_dot_z_files(max_width:
 def test_damage_is_told(data: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         decompress(data)
+
+
+def test_a_long_text_comes_in_pieces() -> None:
+    pieces = list(lzw.decompress(io.BytesIO(compress(LONG_TEXT))))
+    assert len(pieces) > 1 and max(map(len, pieces)) < 2 * lzw.PIECE_BYTES
+
+
+def test_a_table_made_to_be_large_is_refused_before_it_is() -> None:
+    assert decompress(bomb(300)) == b"a" * (300 * 301 // 2)  # the n-th code gives n bytes
+    pieces = lzw.decompress(io.BytesIO(bomb(65_000)))
+    with pytest.raises(ValueError, match="whose table has more than 67,108,864 bytes"):
+        collections.deque(pieces, maxlen=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,3 +71,11 @@ def some_result(key: str = "k", **changes: Any) -> Result:
         "origin": "a machine, 2026-01-31",
     }
     return Result(**(values | changes))
+
+
+def change(path: Path, statement: str, values: tuple[Any, ...] = ()) -> None:
+    """Do to a store what a failing disk or a stranger would do."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()

@@ -252,3 +252,15 @@ def test_a_narrow_terminal_still_gets_all_names_and_numbers(runner: CliRunner, m
     assert result.exit_code == 0, result.output
     assert "…" not in result.output
     assert re.search(r"noisy_moons +MLP +\d+\.\d\d ± \d+\.\d\d +99.90 ± 0.30", result.output)
+
+
+def test_no_name_of_a_store_reaches_the_terminal_as_a_control_character(runner: CliRunner, tmp_path: Path) -> None:
+    for name, content in (("a\x1b[31m", None), ("b\x1b[31m", b"not a store")):
+        if content is None:
+            with ResultStore(tmp_path / name) as store:
+                store.add([some_result("k")])
+        else:
+            (tmp_path / name).write_bytes(content)
+        result = runner.invoke(app, ["paper", "merge", "own.sqlite", name])
+        assert result.exit_code == (content is not None), result.output
+        assert r"\x1b[31m" in result.output and "\x1b" not in result.output

@@ -120,7 +120,7 @@ def test_workers_that_die_again_and_again_end_the_run(tmp_path: Path, monkeypatc
     with ResultStore(tmp_path / "a") as store, pytest.raises(WorkerLostError):
         run(small_plan(2), store)
     with ResultStore(tmp_path / "a") as store:  # and nothing stays claimed
-        assert len(store.claim(small_plan(2).result_keys())) == 8
+        assert len(store.claims.take(small_plan(2).result_keys())) == 8
 
 
 def test_work_that_fails_is_not_taken_for_a_worker_that_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_no_engine_is_started_while_others_are_at_all_of_the_work(
     work = small_plan(2)
     results = [result for unit in work.units for result in engines.run_unit(unit, device="cpu")]
     with ResultStore(tmp_path / "a") as store, ResultStore(tmp_path / "a") as other:
-        other.claim(work.result_keys())
+        other.claims.take(work.result_keys())
         ending = threading.Timer(0.4, other.add, [results])
         ending.start()
         run(work, store, Engine("dask", n_jobs=2))

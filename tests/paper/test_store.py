@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shlex
-import socket
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tabgnm.paper import ResultStore, StoreError
-from tabgnm.paper import store as store_module
 from tabgnm.paper.store import Merged
-from tests.paper.examples import some_result
+from tests.paper.examples import change, some_result
 
 
 @pytest.fixture
@@ -128,14 +123,6 @@ def test_what_is_no_store_is_not_merged_and_is_named(tmp_path: Path) -> None:
 # Checksums
 
 
-def change(path: Path, statement: str) -> None:
-    """What a failing disk or a stranger would do."""
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(statement)
-    connection.close()
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -161,7 +148,7 @@ def test_a_row_that_was_changed_is_named_and_can_be_trained_again(path: Path, da
         assert command[:2] == ["python", "-c"]
         exec(command[2], {})
         assert store.done([f"key {i}" for i in range(3)]) == {"key 0", "key 2"}
-        assert store.claim(["key 1"]) == {"key 1"}
+        assert store.claims.take(["key 1"]) == {"key 1"}
 
 
 def test_a_row_whose_key_is_no_text_any_more_can_be_removed(path: Path) -> None:
@@ -187,52 +174,6 @@ def test_numbers_that_sqlite_stores_as_others_are_not_taken_for_damage(path: Pat
         store.add([some_result(metric1=90, metric2=float("nan"), seconds=1)])
         [found] = store.results()
         assert (found.metric1, found.metric2, found.seconds) == (90.0, None, 1.0)
-
-
-# Claims
-
-
-def test_what_one_process_claims_another_does_not_get(path: Path) -> None:
-    with ResultStore(path) as one, ResultStore(path) as other:
-        assert one.claim(["a", "b"]) == {"a", "b"}
-        assert other.claim(["b", "c"]) == {"c"}
-        assert one.claim(["a", "c"]) == {"a"}
-        one.release()
-        assert other.claim(["a", "b"]) == {"a", "b"}
-
-
-def test_what_is_done_cannot_be_claimed_and_needs_no_claim_any_more(path: Path) -> None:
-    with ResultStore(path) as one, ResultStore(path) as other:
-        one.claim(["k", "l"])
-        one.add([some_result("k")])
-        assert other.claim(["k", "l"]) == set()
-        one.release()
-        assert other.claim(["k", "l"]) == {"l"}
-
-
-def test_the_claims_of_a_process_that_is_gone_are_free_at_once(path: Path) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    with ResultStore(path) as one, ResultStore(path) as other:
-        one.owner = f"{socket.gethostname()}:{gone.pid}:x"
-        one.claim(["a"])
-        assert other.claim(["a"]) == {"a"}
-
-
-def test_the_claims_of_another_machine_last_until_they_are_not_renewed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ResultStore(path) as one, ResultStore(path) as other:
-        one.owner = "elsewhere:1:x"
-        one.claim(["a"])
-        assert other.claim(["a"]) == set()
-        monkeypatch.setattr(store_module, "CLAIM_SECONDS", 0.2)
-        monkeypatch.setattr(store_module, "RENEW_SECONDS", 0.02)
-        with one.renewing():
-            time.sleep(0.4)
-            assert other.claim(["a"]) == set()
-        time.sleep(0.3)
-        assert other.claim(["a"]) == {"a"}
 
 
 # What cannot be used

@@ -1,0 +1,228 @@
+"""The SQLite file of a results store: its tables, how it is opened and checked, and what SQLite's errors mean."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tabgnm._printable import printable
+from tabgnm.paper.work import Result
+
+SCHEMA_VERSION = 2
+COLUMN_TYPES = {"int": "INTEGER", "float": "REAL", "float | None": "REAL", "str": "TEXT"}
+_COLUMNS = ", ".join(
+    f"{field.name} {COLUMN_TYPES[str(field.type)]}{' PRIMARY KEY' if field.name == 'key' else ''}"
+    for field in fields(Result)
+)
+_TABLES = {
+    "results": f"({_COLUMNS}, checksum TEXT) WITHOUT ROWID",
+    "records": "(key TEXT PRIMARY KEY, content TEXT, checksum TEXT)",
+    "claims": "(key TEXT PRIMARY KEY, owner TEXT, renewed REAL)",
+}
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
+_COPIES = 100  # attempts to copy a store that another process writes to
+_LOCK_SECONDS = 60.0  # to wait for another process that is writing
+_KEYS_AT_ONCE = 500  # SQLite allows only so many values in a statement
+
+
+class StoreError(RuntimeError):
+    """The results store cannot be used; the message says why and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # a damaged store may hold anything
+
+
+class StoreFile:
+    """An open store, used by one thread at a time, all of whose errors are `StoreError`.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+        The file to open; made if it is not there, unless it is a copy.
+    path : pathlib.Path, optional
+        The store that the file is a copy of: messages name it.
+    """
+
+    def __init__(self, file: Path, path: Path | None = None) -> None:
+        self.path = file if path is None else path
+        if not self.path.parent.is_dir():
+            raise StoreError(f"the folder of the store {str(self.path)!r} does not exist; create it first")
+        self._lock = threading.RLock()  # the thread that renews claims uses the same connection
+        with self._explained():
+            # Autocommit: transactions are begun and ended by hand, where they are needed.
+            self._connection = sqlite3.connect(
+                file, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            # Damaged text is found by its checksum, like damaged numbers.
+            self._connection.text_factory = lambda raw: raw.decode(errors="backslashreplace")
+            try:
+                self._prepare(may_be_new=path is None)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self, *, may_be_new: bool) -> None:
+        connection, name = self._connection, repr(str(self.path))
+        connection.execute("PRAGMA trusted_schema = OFF")
+        schema = set(connection.execute(_SCHEMA))
+        tables = {row[1] for row in schema if row[0] == "table"}
+        # After the tables: a process that makes the store just now writes both at once.
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > SCHEMA_VERSION:
+            raise StoreError(
+                f"the store {name} was written by a newer tabgnm (version {found} of its layout, this one "
+                f"knows {SCHEMA_VERSION}); use that one, or another file"
+            )
+        if schema and not tables >= set(_TABLES):
+            raise StoreError(f"{name} is an SQLite file, but no store of results; use another file")
+        if not schema and not may_be_new:
+            raise StoreError(f"{name} is empty, and no store of results; use another file")
+        if schema and found < SCHEMA_VERSION:
+            raise StoreError(
+                f"the store {name} was written by an older tabgnm (version {found} of its layout, this one "
+                f"knows {SCHEMA_VERSION}) and was left as it is; use that one, or another file"
+            )
+        if schema and schema != _expected_schema():
+            raise sqlite3.DatabaseError("malformed: its tables are not those that tabgnm makes")
+        # Better now than after hours of training: what is damaged is not written to.
+        self._require_sound("quick_check")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if not schema:
+            with self.transaction():
+                _create_tables(connection)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        else:
+            self._mend_indexes()
+
+    def _require_sound(self, check: str) -> None:
+        verdict = self._connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {verdict}")
+
+    def _mend_indexes(self) -> None:
+        """Make indexes that do not fit their tables again, from the tables, whose rows have checksums of their own."""
+        try:
+            self._require_sound("integrity_check")
+        except sqlite3.DatabaseError:
+            try:
+                with self.transaction():
+                    self._connection.execute("REINDEX")
+            except StoreError as error:  # two rows have the same key
+                raise sqlite3.DatabaseError(f"malformed: {error.__cause__}") from error
+            self._require_sound("integrity_check")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._explained(), self._lock:
+            self._connection.close()
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Execute a statement and return all its rows."""
+        with self._explained(), self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    def rows_of(self, statement: str, keys: Sequence[str]) -> list[Any]:
+        """Return the rows of a statement that ends in "WHERE key IN", for these keys."""
+        found: list[Any] = []
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys[first : first + _KEYS_AT_ONCE]
+            found += self.rows(f"{statement} ({', '.join('?' for _ in some)})", some)
+        return found
+
+    def execute_many(self, statement: str, values: Sequence[Sequence[Any]]) -> None:
+        """Execute a statement for each of these values."""
+        with self._explained(), self._lock:
+            self._connection.executemany(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make several statements one change: all of it or, if something fails, nothing."""
+        with self._explained(), self._lock:
+            # Taken for writing at once: two readers that both want to write later would wait for each other.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    with suppress(sqlite3.Error):  # the first error is the one to tell
+                        self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise StoreError(f"{_explanation(str(error), self.path)} (SQLite says: {error})") from error
+        except UnicodeDecodeError as error:  # SQLite quotes a damaged schema, and Python cannot read the quotation
+            raise StoreError(f"{_explanation('malformed', self.path)} (its schema is not text)") from error
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for table, columns in _TABLES.items():
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
+
+
+def _expected_schema() -> set[Any]:
+    """What SQLite says of a store that was just made."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        _create_tables(connection)
+        return set(connection.execute(_SCHEMA))
+    finally:
+        connection.close()
+
+
+def copy_store(path: Path, folder: Path) -> Path:
+    """Copy a store with what is not yet in its main file; again, if it was written to meanwhile."""
+    if not path.is_file():
+        raise StoreError(f"there is no store {str(path)!r}; check the name")
+    file = path.resolve()  # SQLite keeps the rest beside the file, not beside a link to it
+    names = [file, file.with_name(f"{file.name}-wal")]
+    try:
+        for _ in range(_COPIES):
+            before = [_state(own) for own in names]
+            for own, state in zip(names, before, strict=True):
+                (folder / own.name).unlink(missing_ok=True)
+                if state is not None:
+                    with suppress(FileNotFoundError):  # gone meanwhile: the states differ
+                        shutil.copyfile(own, folder / own.name)
+            if [_state(own) for own in names] == before:
+                return folder / file.name
+    except OSError as error:
+        raise StoreError(f"the store {str(path)!r} cannot be copied to a temporary folder ({error})") from error
+    raise StoreError(f"the store {str(path)!r} is written to without a pause; wait until that process is done")
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _explanation(error: str, path: Path) -> str:
+    name = repr(str(path))
+    if "malformed" in error or "not a database" in error:
+        return (
+            f"the store {name} is damaged or no SQLite file, and was left as it is; move it away and start a new one, "
+            "or recover its rows with `sqlite3 FILE .recover`"
+        )
+    if "readonly" in error or "read-only" in error:
+        return f"the store {name} cannot be written; check the rights of the file and of its folder"
+    if "unable to open" in error:
+        return f"the store {name} cannot be opened; check the rights of its folder, and that it is no folder itself"
+    if "full" in error or "disk I/O" in error:
+        return f"the disk of the store {name} is full or fails; what was stored is still there: make room and go on"
+    if "locked" in error or "busy" in error:
+        return f"another process has kept the store {name} locked for {_LOCK_SECONDS:.0f} s; end it and try again"
+    return f"the store {name} cannot be used"
