@@ -87,6 +87,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _check_y(self, y: Any, name: str) -> Array:
         raise NotImplementedError
 
+    def _check_learnable(self, y: Array, name: str) -> None:
+        """Raise if the loss cannot learn these targets."""
+
     def _reduce(self, outputs: list[Tensor]) -> list[Array]:
         """Combine the outputs of each group, (networks, rows, c), to arrays with one entry per row."""
         raise NotImplementedError
