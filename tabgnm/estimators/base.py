@@ -87,8 +87,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _check_y(self, y: Any, name: str) -> Array:
         raise NotImplementedError
 
-    def _check_learnable(self, y: Array, name: str) -> None:
-        """Raise if the loss cannot learn these targets."""
+    def _check_learnable(self, y: Array, name: str, row_number: Callable[[int], int]) -> None:
+        """Raise if the loss cannot learn these targets; errors name rows of the table that was given."""
 
     def _reduce(self, outputs: list[Tensor]) -> list[Array]:
         """Combine the outputs of each group, (networks, rows, c), to arrays with one entry per row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -271,15 +271,15 @@ def _stored_loss(name: object, setting: object) -> Loss:
     return loss
 
 
-def check_number_targets(loss: Loss, y: Array, name: str = "y") -> None:
-    """Raise if a loss cannot learn these targets; rows are those of the table that was given."""
+def check_number_targets(loss: Loss, y: Array, name: str, row_number: Callable[[int], int]) -> None:
+    """Raise if a loss cannot learn these targets; `row_number` says which row of the given table a position is."""
     columns = y.reshape(len(y), -1)
 
     def place(wrong: Array) -> str:
         row = first_row(wrong)
         column = int(np.argmax(wrong[row]))
         of = f", column {column}" if columns.shape[1] > 1 else ""
-        return f"{name} has {columns[row, column]:g} in row {row}{of}"
+        return f"{name} has {columns[row, column]:g} in row {row_number(row)}{of}"
 
     too_large = np.abs(columns) > LARGEST_TARGET
     if too_large.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -73,8 +74,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
     def _make_targets(self, y: Array, weights: Array | None, _classes: Any, *, may_vary: bool) -> NumberTargets:
         return NumberTargets.of(y, weights, self._own_loss(), scaled=self.scale_target, may_vary=may_vary)
 
-    def _check_learnable(self, y: Array, name: str) -> None:
-        check_number_targets(self._own_loss(), y, name)
+    def _check_learnable(self, y: Array, name: str, row_number: Callable[[int], int]) -> None:
+        check_number_targets(self._own_loss(), y, name, row_number)
 
     def _with_own_loss(self, targets: Targets) -> NumberTargets:
         assert isinstance(targets, NumberTargets)
