@@ -73,7 +73,7 @@ def prepare_rows(
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
-    estimator._check_learnable(targets_given, "y", raw.source.row_number)
+    estimator._check_learnable(targets_given, "y", raw.source.row)
     weights = sample_weights(sample_weight, raw.n_rows)
     score_weights = None if weights is None else in_range(weights)
     streamed = None
@@ -110,7 +110,7 @@ def prepare_rows(
         raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(estimator).__name__)
         val_targets = estimator._check_y(y_val, "y_val")
         check_lengths(raw_val.n_rows, val_targets, "X_val")
-        estimator._check_learnable(val_targets, "y_val", raw_val.source.row_number)
+        estimator._check_learnable(val_targets, "y_val", raw_val.source.row)
         if val_targets.shape[1:] != targets_given.shape[1:]:
             raise ValueError(
                 f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"

@@ -231,7 +231,7 @@ def test_continued_training_keeps_the_link() -> None:
     model = mlpr(loss="poisson", warm_start=True).fit(X, COUNTS)
     model.set_params(loss="tweedie").fit(X, COUNTS)
     assert (model.predict(X) > 0).all()
-    with pytest.raises(ValueError, match="loss='huber'.* cannot continue training with Tweedie.*warm_start=False"):
+    with pytest.raises(ValueError, match=r"loss='huber'.* cannot continue training with Tweedie.*warm_start=False"):
         model.set_params(loss="huber").fit(X, COUNTS)
 
 

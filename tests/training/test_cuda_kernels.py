@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import InputEmbedding, embed
-from tabgnm.nn.losses import CrossEntropy, Gamma, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, Gamma, LogLinkLoss, Loss, SquaredError
 from tabgnm.training import counter_random
 from tabgnm.training.kernels import ACTIVATIONS, elementwise_kernels, embedding_kernels, epoch_kernels, layer_kernels
 from tests.training.examples import LOSSES
