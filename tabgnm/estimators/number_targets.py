@@ -100,7 +100,7 @@ class NumberTargets:
         of_constant = 1.0 if may_vary else 0.0
         scale = np.ldexp(np.sqrt(variance), exponent)
         what, unit = ("mean", center) if isinstance(loss, LogLinkLoss) else ("standard deviation", scale)
-        too_small = (unit < _SMALLEST_SCALE) & ~constant
+        too_small = (unit < _SMALLEST_SCALE) & ~constant & (variance > 0)
         if too_small.any():
             raise ValueError(
                 f"y has a {what} of {unit[too_small][0]:g}, too small to learn; use other units, for instance y * 1e10"

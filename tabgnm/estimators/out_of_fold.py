@@ -203,18 +203,15 @@ class OutOfFold:
                 "mse": float(np.mean(np.ldexp(squared, 2 * exponent))),
                 "mae": float(np.mean(np.ldexp(absolute, exponent))),
             }
+        of_targets = zip(self.labels.reshape(len(self.rows), -1).T, self.combined.T, strict=True)
         if isinstance(targets.loss, LogLinkLoss):
             arguments = {"sample_weight": self._score_weights, "power": targets.loss.power}
-            of_targets = zip(self.labels.reshape(len(self.rows), -1).T, self.combined.T, strict=True)
-            scores[f"{targets.loss.name}_deviance"] = float(
-                np.mean([mean_tweedie_deviance(*own, **arguments) for own in of_targets])
-            )
+            deviances = [mean_tweedie_deviance(*own, **arguments) for own in of_targets]
+            scores[f"{targets.loss.name}_deviance"] = float(np.mean(deviances))
         elif isinstance(targets.loss, Pinball):
-            of_targets = zip(self.labels.reshape(len(self.rows), -1).T, self.combined.T, strict=True)
             level = (targets.loss.quantile,)
-            scores["quantile"] = float(
-                np.mean([quantile_losses(own, p[:, None], level, self._score_weights) for own, p in of_targets])
-            )
+            losses = [quantile_losses(own, p[:, None], level, self._score_weights) for own, p in of_targets]
+            scores["quantile"] = float(np.mean(losses))
         elif targets.loss.name not in ("squared_error", "absolute_error"):
             own = np.average(self.row_losses(self.combined), weights=self._score_weights)
             scores[targets.loss.name] = float(own)
@@ -293,9 +290,12 @@ def score(
 
 
 def check_metric_fits(
-    metric: Any, targets: ClassTargets | NumberTargets, y: Array, parameters: Mapping[str, Any]
+    metric: Any, targets: ClassTargets | NumberTargets, y: Array, *, all_logarithms: bool = False
 ) -> None:
-    """Raise if a metric cannot score such targets, before anything is trained."""
+    """Raise if a metric cannot score such targets, before anything is trained.
+
+    `all_logarithms` says that all candidates learn the logarithm of the target.
+    """
     if isinstance(targets, ClassTargets):
         if targets.kind == "one":
             return  # a single class is predicted whatever the metric says
@@ -309,7 +309,7 @@ def check_metric_fits(
             parts.append(part)
         predictions = np.concatenate(parts, axis=1)
     else:
-        is_positive = isinstance(targets.loss, LogLinkLoss) or parameters["target_transform"] == "log"
+        is_positive = isinstance(targets.loss, LogLinkLoss) or all_logarithms
         if needs_positive(metric) and not is_positive:
             raise ValueError(
                 f"metric={metric!r} needs positive predictions, which loss={targets.loss.name!r} does not ensure; use "

@@ -170,8 +170,8 @@ class TrainingParameters:
         Folds of your own: a splitter of scikit-learn, or pairs of training and validation rows. Not stored in model
         files.
     metric : str or callable, default="auto"
-        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc" or "mae", or a scorer
-        of scikit-learn.
+        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc", "mae" or
+        "poisson_deviance", or a scorer of scikit-learn.
     max_epochs : int or "auto", default="auto"
         Maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"

@@ -136,7 +136,8 @@ def prepare_rows(
         # Centre and scale of numbers are those of the training rows; labels are those of all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
     if not is_auto(estimator.metric) and not one_epoch:
-        check_metric_fits(estimator.metric, targets, targets_given, estimator.get_params(deep=False))
+        all_logarithms = getattr(estimator, "target_transform", "none") == "log"
+        check_metric_fits(estimator.metric, targets, targets_given, all_logarithms=all_logarithms)
     return PreparedRows(
         raw=raw,
         raw_val=raw_val,

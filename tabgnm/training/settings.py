@@ -49,7 +49,10 @@ def torch_device(wanted: str) -> torch.device:
 
 
 class _LossOrName:
-    """A required field of a dataclass that takes a loss or its name, and always holds the loss."""
+    """A required field of a dataclass that takes a loss or its name, and always holds the loss.
+
+    A descriptor, because only these have one type for what is given and another for what is held.
+    """
 
     def __get__(self, settings: FleetSettings | None, owner: type) -> Loss:
         if settings is None:
