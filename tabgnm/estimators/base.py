@@ -87,6 +87,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def _check_y(self, y: Any, name: str) -> Array:
         raise NotImplementedError
 
+    def _check_learnable(self, y: Array, name: str, row_number: Callable[[int], int]) -> None:
+        """Raise if the loss cannot learn these targets; errors name rows of the table that was given."""
+
     def _reduce(self, outputs: list[Tensor]) -> list[Array]:
         """Combine the outputs of each group, (networks, rows, c), to arrays with one entry per row."""
         raise NotImplementedError
@@ -250,8 +253,9 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
     def oof_scores_(self) -> dict[str, float]:
         """Scores on rows that the networks were not trained on.
 
-        Accuracy, log-loss and expected calibration error, or R², squared and absolute error. They are slightly
-        optimistic, as the epochs and weights of the networks were chosen on the same rows.
+        Accuracy, log-loss and expected calibration error; R², squared and absolute error, and that of another loss; or
+        D² and quantile loss of several quantiles. They are slightly optimistic, as the epochs and weights of the
+        networks were chosen on the same rows.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
@@ -263,7 +267,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def oof_score_(self) -> float:
-        """Accuracy, or R², on rows that the networks were not trained on; see `oof_scores_`."""
+        """Accuracy, R² or D², as `score` returns, on rows that the networks were not trained on; see `oof_scores_`."""
         return self.oof_scores_[self.fitted_.targets.metric_name]
 
     @property

@@ -98,8 +98,20 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
 
     def _reduce(self, outputs: list[Tensor]) -> list[Array]:
         """Return the logarithm of the networks' weighted mean probability, (rows, classes) per target, in float64."""
-        fitted = self.fitted_
+        return self._mean_logs([self._class_targets().log_probabilities(own.to(torch.float64)) for own in outputs])
+
+    def _reduce_with_std(self, outputs: list[Tensor]) -> list[Array]:
+        """Return what `_reduce` does, then the standard deviations of the networks' probabilities."""
         of_groups = [self._class_targets().log_probabilities(own.to(torch.float64)) for own in outputs]
+        weights, deviations = self.fitted_.network_weights, []
+        for own in zip(*of_groups, strict=True):
+            probabilities = torch.cat(own).exp().numpy()  # (networks, rows, classes)
+            mean = np.tensordot(weights, probabilities, 1)
+            deviations.append(np.sqrt(np.tensordot(weights, (probabilities - mean) ** 2, 1)))
+        return self._mean_logs(of_groups) + deviations
+
+    def _mean_logs(self, of_groups: list[list[Tensor]]) -> list[Array]:
+        fitted = self.fitted_
         if fitted.n_networks == 1:
             parts = [part[0] for part in of_groups[0]]
         else:
@@ -131,23 +143,37 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         ]
         return labels[0] if targets.kind in ("binary", "multiclass") else np.column_stack(labels)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
         """Predict class probabilities, averaged over the networks.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
+        return_std : bool, default=False
+            Also return the standard deviation over the networks of the probability of each class, before calibration: a
+            measure of how much they disagree.
 
         Returns
         -------
         array of shape (rows, classes)
             Columns are in the order of `classes_`. For multilabel targets, the probability of each 1, of shape
-            (rows, outputs); for several targets a list of arrays.
+            (rows, outputs); for several targets a list of arrays. A pair of these with `return_std=True`.
         """
-        parts = self._predicted(X, self._reduce)
-        if self._class_targets().kind == "one":
-            return np.ones((len(parts[0]), 1))
-        return self._as_predicted(np.concatenate([np.exp(part) for part in parts], axis=1))
+        check_is_fitted(self, "fitted_")
+        if return_std and self.fitted_.n_networks == 1:
+            raise ValueError("return_std=True needs at least two networks; fit with n_folds>=2")
+        parts = self._predicted(X, self._reduce_with_std if return_std else self._reduce)
+        kind, n_targets = self._class_targets().kind, len(self._class_targets().classes)
+        logs, deviations = parts[:n_targets], parts[n_targets:]
+        if kind == "one":
+            ones = np.ones((len(logs[0]), 1))
+            return (ones, np.zeros_like(ones)) if return_std else ones
+        probabilities = self._as_predicted(np.concatenate([np.exp(part) for part in logs], axis=1))
+        if not return_std:
+            return probabilities
+        if kind == "multilabel":
+            return probabilities, np.column_stack([part[:, 1] for part in deviations])
+        return probabilities, deviations if kind == "joint" else deviations[0]
 
     def _as_predicted(self, combined: Array) -> Any:
         targets = self._class_targets()

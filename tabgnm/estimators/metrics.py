@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, mean_tweedie_deviance, r2_score
+
+from tabgnm.estimators.number_targets import weighted_quantiles
+from tabgnm.nn.losses import Tweedie
 
 Array = NDArray[Any]
 
@@ -19,7 +22,11 @@ _SHORT_NAMES = {
     "mape": "neg_mean_absolute_percentage_error",
     "log_loss": "neg_log_loss",
     "auc": "roc_auc",
+    "poisson_deviance": "neg_mean_poisson_deviance",
+    "gamma_deviance": "neg_mean_gamma_deviance",
 }
+_TWEEDIE = "tweedie_deviance"  # which scikit-learn has no score of, as it depends on the power
+_OF_POSITIVE = {_TWEEDIE, "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"}
 
 
 def check_metric(value: object) -> None:
@@ -35,16 +42,24 @@ def check_metric(value: object) -> None:
         return
     if isinstance(value, str) and value == "auto":
         return
-    if not isinstance(value, str) or _SHORT_NAMES.get(value, value) not in get_scorer_names():
+    if not isinstance(value, str) or _SHORT_NAMES.get(value, value) not in {_TWEEDIE, *get_scorer_names()}:
         raise ValueError(
-            f"metric={value!r:.80} is not known; use 'auto', one of {', '.join(map(repr, _SHORT_NAMES))}, a name of "
-            "sklearn.metrics.get_scorer_names() such as 'accuracy', or a scorer"
+            f"metric={value!r:.80} is not known; use 'auto', one of {', '.join(map(repr, [*_SHORT_NAMES, _TWEEDIE]))}, "
+            "a name of sklearn.metrics.get_scorer_names() such as 'accuracy', or a scorer"
         )
 
 
-def scorer_of(metric: Any, n_classes: int = 2) -> Callable[..., float]:
+def needs_positive(metric: Any) -> bool:
+    """Whether a metric is known to be defined for positive predictions only."""
+    return isinstance(metric, str) and _SHORT_NAMES.get(metric, metric) in _OF_POSITIVE
+
+
+def scorer_of(metric: Any, n_classes: int = 2, tweedie_power: float = Tweedie.power) -> Callable[..., float]:
     """Return the scorer that a metric other than "auto" stands for."""
     name = _SHORT_NAMES.get(metric, metric) if isinstance(metric, str) else metric
+    if isinstance(name, str) and name == _TWEEDIE:
+        made: Callable[..., float] = make_scorer(mean_tweedie_deviance, greater_is_better=False, power=tweedie_power)
+        return made
     if isinstance(name, str) and name == "roc_auc" and n_classes > 2:
         name = "roc_auc_ovr"
     scorer: Callable[..., float] = get_scorer(name)
@@ -121,3 +136,27 @@ def calibration_error(probabilities: Array, correct: Array, weights: Array | Non
     total = np.bincount(bins, weights, n_bins)
     gap = np.bincount(bins, weights * (probabilities - correct), n_bins)
     return float(np.abs(gap[total > 0]).sum() / total.sum())
+
+
+def scaled_r2(y: Array, predicted: Array, weights: Array | None) -> float:
+    """Return scikit-learn's R² of numbers (rows, outputs) of any size.
+
+    It is computed in units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
+    """
+    _, exponent = np.frexp(np.maximum(np.abs(y).max(axis=0), np.abs(predicted).max(axis=0)))
+    return float(r2_score(np.ldexp(y, -exponent), np.ldexp(predicted, -exponent), sample_weight=weights))
+
+
+def quantile_losses(y: Array, predicted: Array, quantiles: tuple[float, ...], weights: Array | None) -> Array:
+    """Return the mean quantile loss of each column of the predictions, (rows, quantiles), for y (rows,)."""
+    under = y[:, None] - predicted
+    levels = np.asarray(quantiles)
+    return np.asarray(np.average(np.maximum(levels * under, (levels - 1) * under), axis=0, weights=weights))
+
+
+def d2_of_quantiles(y: Array, predicted: Array, quantiles: tuple[float, ...], weights: Array | None) -> float:
+    """Return 1 - L / L₀: the quantile losses of the predictions, summed, and those of the quantiles of y."""
+    constants = weighted_quantiles(y, quantiles, np.ones(len(y)) if weights is None else weights)
+    loss = float(quantile_losses(y, predicted, quantiles, weights).sum())
+    base = float(quantile_losses(y, np.broadcast_to(constants, predicted.shape), quantiles, weights).sum())
+    return 1 - loss / base if base > 0 else float(loss == 0)

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import mean_tweedie_deviance
 from torch import Tensor
 
-from tabgnm.estimators.metrics import Predicted, calibration_error, scorer_of, takes_weights
+from tabgnm.estimators.metrics import (
+    Predicted,
+    calibration_error,
+    d2_of_quantiles,
+    needs_positive,
+    quantile_losses,
+    scorer_of,
+    takes_weights,
+)
 from tabgnm.estimators.parameters import is_auto
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
+from tabgnm.nn.losses import LogLinkLoss, Pinball, Tweedie
 from tabgnm.training import FleetResult, TrainedModel
 from tabgnm.training.settings import torch_device
 from tabgnm.training.threads import thread_count, torch_threads
@@ -130,7 +140,9 @@ class OutOfFold:
                 )
             fitted.scores = self._class_scores(targets)
         else:
-            fitted.residuals, fitted.n_left_out = self._residuals(), len(self.rows)
+            self.combined = targets.ordered(self.combined)
+            if targets.quantiles is None:
+                fitted.residuals, fitted.n_left_out = self._residuals(), len(self.rows)
             fitted.scores = self._number_scores(targets)
         if not is_auto(self.metric):
             fitted.scores["metric"] = self._score(self.combined)
@@ -174,6 +186,9 @@ class OutOfFold:
     def _number_scores(self, targets: NumberTargets) -> dict[str, float]:
         assert self.combined is not None
         y = self.labels.reshape(len(self.rows), -1)
+        if targets.quantiles is not None:
+            given = y[:, 0], self.combined, targets.quantiles, self._score_weights
+            return {"d2": d2_of_quantiles(*given), "quantile": float(np.mean(quantile_losses(*given)))}
         # In units of a power of 2, as squares of very large numbers would overflow.
         _, exponent = np.frexp(np.abs(y).max(axis=0))
         y, predicted = np.ldexp(y, -exponent), np.ldexp(self.combined, -exponent)
@@ -188,7 +203,16 @@ class OutOfFold:
                 "mse": float(np.mean(np.ldexp(squared, 2 * exponent))),
                 "mae": float(np.mean(np.ldexp(absolute, exponent))),
             }
-        if targets.loss.name not in ("mse",):
+        of_targets = zip(self.labels.reshape(len(self.rows), -1).T, self.combined.T, strict=True)
+        if isinstance(targets.loss, LogLinkLoss):
+            arguments = {"sample_weight": self._score_weights, "power": targets.loss.power}
+            deviances = [mean_tweedie_deviance(*own, **arguments) for own in of_targets]
+            scores[f"{targets.loss.name}_deviance"] = float(np.mean(deviances))
+        elif isinstance(targets.loss, Pinball):
+            level = (targets.loss.quantile,)
+            losses = [quantile_losses(own, p[:, None], level, self._score_weights) for own, p in of_targets]
+            scores["quantile"] = float(np.mean(losses))
+        elif targets.loss.name not in ("squared_error", "absolute_error"):
             own = np.average(self.row_losses(self.combined), weights=self._score_weights)
             scores[targets.loss.name] = float(own)
         return scores
@@ -259,13 +283,19 @@ def score(
 ) -> float:
     """Return the score of predictions by a metric other than "auto"."""
     n_classes = len(targets.classes[0]) if isinstance(targets, ClassTargets) else 2
-    scorer = scorer_of(metric, n_classes)
+    power = targets.loss.power if isinstance(targets.loss, LogLinkLoss) else Tweedie.power
+    scorer = scorer_of(metric, n_classes, power)
     arguments = {"sample_weight": weights} if weights is not None and takes_weights(scorer) else {}
     return float(scorer(_as_model(targets, predictions), None, y, **arguments))
 
 
-def check_metric_fits(metric: Any, targets: ClassTargets | NumberTargets, y: Array) -> None:
-    """Raise if a metric cannot score such targets, before anything is trained."""
+def check_metric_fits(
+    metric: Any, targets: ClassTargets | NumberTargets, y: Array, *, all_logarithms: bool = False
+) -> None:
+    """Raise if a metric cannot score such targets, before anything is trained.
+
+    `all_logarithms` says that all candidates learn the logarithm of the target.
+    """
     if isinstance(targets, ClassTargets):
         if targets.kind == "one":
             return  # a single class is predicted whatever the metric says
@@ -279,8 +309,16 @@ def check_metric_fits(metric: Any, targets: ClassTargets | NumberTargets, y: Arr
             parts.append(part)
         predictions = np.concatenate(parts, axis=1)
     else:
+        is_positive = isinstance(targets.loss, LogLinkLoss) or all_logarithms
+        if needs_positive(metric) and not is_positive:
+            raise ValueError(
+                f"metric={metric!r} needs positive predictions, which loss={targets.loss.name!r} does not ensure; use "
+                "loss='poisson', 'gamma' or 'tweedie', or another metric"
+            )
         rows = np.arange(min(len(y), _MOST_CHECKED_ROWS))
         predictions = y[rows].reshape(len(rows), -1) + 1.0
+        if targets.quantiles is not None:
+            predictions = np.repeat(predictions, len(targets.quantiles), axis=1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about so few rows
@@ -295,7 +333,7 @@ def check_metric_fits(metric: Any, targets: ClassTargets | NumberTargets, y: Arr
 def _as_model(targets: ClassTargets | NumberTargets, predictions: Array) -> Predicted:
     """Return something that scorers take for a fitted model."""
     if isinstance(targets, NumberTargets):
-        numbers = predictions[:, 0] if targets.one_dimensional else predictions
+        numbers = predictions[:, 0] if targets.one_dimensional and targets.quantiles is None else predictions
         return Predicted("regressor", {"predict": numbers})
     parts = targets.parts(predictions)
     labels = [classes[np.argmax(part, axis=1)] for classes, part in zip(targets.classes, parts, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
 
@@ -24,8 +24,9 @@ from tabgnm.estimators.checks import (
 )
 from tabgnm.estimators.effort import Effort, check_effort
 from tabgnm.estimators.metrics import check_metric
+from tabgnm.estimators.regression_losses import regression_loss
 from tabgnm.nn.layout import positive_integer
-from tabgnm.nn.losses import Loss
+from tabgnm.nn.losses import Huber, LogLinkLoss, Loss, Pinball, SquaredError, Tweedie
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
 from tabgnm.table.settings import check_choice
 from tabgnm.training import FleetSettings
@@ -169,8 +170,8 @@ class TrainingParameters:
         Folds of your own: a splitter of scikit-learn, or pairs of training and validation rows. Not stored in model
         files.
     metric : str or callable, default="auto"
-        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc" or "mae", or a scorer
-        of scikit-learn.
+        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc", "mae" or
+        "poisson_deviance", or a scorer of scikit-learn.
     max_epochs : int or "auto", default="auto"
         Maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"
@@ -341,31 +342,47 @@ class ClassifierParameters:
 class RegressorParameters:
     """Regression targets.
 
-    loss : {"mse", "huber", "quantile"}, default="mse"
-        Squared error, Huber loss, or pinball loss for quantiles.
-    quantile : float, default=0.5
-        Quantile to predict with `loss="quantile"`.
+    loss : str, default="squared_error"
+        One of "squared_error", "absolute_error", "huber" and "quantile" (pinball loss), or, for targets >= 0 with a log
+        link, so that predictions are positive: "poisson" for counts, "gamma" for positive amounts, and "tweedie" for
+        amounts of which some are 0.
+    quantile : float or list of float, default=0.5
+        Quantile to predict with `loss="quantile"`. A list in ascending order predicts several, which never cross, for a
+        single target.
     huber_delta : float, default=1.0
         Error at which the Huber loss becomes linear, in standard deviations of the target (in units of the target if
         `scale_target=False`).
+    tweedie_power : float, default=1.5
+        Power of the mean that the variance is proportional to with `loss="tweedie"`, from 1.01 (almost "poisson") to
+        1.99 (almost "gamma").
     scale_target : bool, default=True
-        Standardise the target for training. Predictions are in units of the target either way.
+        Standardise the target for training, or divide it by its mean with a log link. Predictions are in units of the
+        target either way.
     target_transform : {"auto", "none", "log"}, default="auto"
-        Learn the logarithm of positive targets. "auto" has candidates that do if the target has a long tail.
+        Learn the logarithm of positive targets. "auto" has candidates that do if the target has a long tail and the
+        loss has no log link.
     """
 
-    loss: Literal["mse", "huber", "quantile"] = "mse"
-    quantile: float = 0.5
-    huber_delta: float = 1.0
+    loss: str = SquaredError.name
+    quantile: float | Sequence[float] = Pinball.quantile
+    huber_delta: float = Huber.delta
+    tweedie_power: float = Tweedie.power
     scale_target: bool = True
     target_transform: str = "auto"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
-        check_number("quantile", self.quantile, 0, 1, "0.5 for the median")
-        check_number("huber_delta", self.huber_delta, 0, math.inf, "1.0")
+        loss = self._own_loss()
         check_flag("scale_target", self.scale_target)
         check_choice("target_transform", self.target_transform, ("auto", "none", "log"))
+        if isinstance(loss, LogLinkLoss) and self.target_transform == "log":
+            raise ValueError(
+                f"target_transform='log' was given with loss={self.loss!r}, whose networks predict logarithms already; "
+                "use target_transform='auto' or 'none', or another loss"
+            )
+
+    def _own_loss(self) -> Loss:
+        return regression_loss(self.loss, self.quantile, self.huber_delta, self.tweedie_power)
 
 
 # The settings of the paper, for `.paper()`: raw features, one model, Adam with a constant learning rate, and the
@@ -458,6 +475,7 @@ FREE_PARAMETERS = _HOW_TRAINED | {
     "loss",
     "quantile",
     "huber_delta",
+    "tweedie_power",
 }
 
 Estimator = TypeVar("Estimator", bound=type)

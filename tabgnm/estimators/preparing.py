@@ -33,6 +33,7 @@ from tabgnm.estimators.out_of_fold import check_metric_fits
 from tabgnm.estimators.parameters import TooFewNodesError, is_auto
 from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
+from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
 from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
@@ -72,6 +73,7 @@ def prepare_rows(
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
+    estimator._check_learnable(targets_given, "y", raw.source.row)
     weights = sample_weights(sample_weight, raw.n_rows)
     score_weights = None if weights is None else in_range(weights)
     streamed = None
@@ -108,6 +110,7 @@ def prepare_rows(
         raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(estimator).__name__)
         val_targets = estimator._check_y(y_val, "y_val")
         check_lengths(raw_val.n_rows, val_targets, "X_val")
+        estimator._check_learnable(val_targets, "y_val", raw_val.source.row)
         if val_targets.shape[1:] != targets_given.shape[1:]:
             raise ValueError(
                 f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"
@@ -133,7 +136,8 @@ def prepare_rows(
         # Centre and scale of numbers are those of the training rows; labels are those of all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
     if not is_auto(estimator.metric) and not one_epoch:
-        check_metric_fits(estimator.metric, targets, targets_given)
+        all_logarithms = getattr(estimator, "target_transform", "none") == "log"
+        check_metric_fits(estimator.metric, targets, targets_given, all_logarithms=all_logarithms)
     return PreparedRows(
         raw=raw,
         raw_val=raw_val,
@@ -356,7 +360,8 @@ def _facts(
         settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
         first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
         n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
-    long_tail = isinstance(rows.targets, NumberTargets) and _has_long_tail(rows.y)
+    takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
+    long_tail = takes_log and _has_long_tail(rows.y)
     without_variants = all(
         is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name]
         for name in ("combine", "clamp_inputs", "persistent_outputs", "tied")

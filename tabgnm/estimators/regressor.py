@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, check_number, sample_weights
 from tabgnm.estimators.intervals import cv_plus
+from tabgnm.estimators.metrics import d2_of_quantiles, scaled_r2
+from tabgnm.estimators.number_targets import check_number_targets
 from tabgnm.estimators.parameters import RegressorParameters
 from tabgnm.estimators.target_arrays import as_target_array
-from tabgnm.estimators.targets import NumberTargets, Targets, regression_loss
-from tabgnm.nn.losses import Loss
+from tabgnm.estimators.targets import NumberTargets, Targets
+from tabgnm.nn.losses import LogLinkLoss
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -72,12 +74,20 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
     def _make_targets(self, y: Array, weights: Array | None, _classes: Any, *, may_vary: bool) -> NumberTargets:
         return NumberTargets.of(y, weights, self._own_loss(), scaled=self.scale_target, may_vary=may_vary)
 
-    def _own_loss(self) -> Loss:
-        return regression_loss(self.loss, self.quantile, self.huber_delta)
+    def _check_learnable(self, y: Array, name: str, row_number: Callable[[int], int]) -> None:
+        check_number_targets(self._own_loss(), y, name, row_number)
 
     def _with_own_loss(self, targets: Targets) -> NumberTargets:
         assert isinstance(targets, NumberTargets)
-        return replace(targets, loss=self._own_loss())
+        new = replace(targets, loss=self._own_loss())
+        meanings = [(own.n_outputs, own.quantiles is None, isinstance(own.loss, LogLinkLoss)) for own in (new, targets)]
+        if meanings[0] != meanings[1]:
+            raise ValueError(
+                f"loss={self.loss!r} with quantile={self.quantile!r} cannot continue training with "
+                f"{targets.loss!r}: what the outputs of the networks mean would change; set it back, or start again: "
+                "fit with warm_start=False"
+            )
+        return new
 
     def _labels_of_all_rows(self, _y: Array) -> None:
         return None
@@ -97,7 +107,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
         Returns
         -------
-        array of shape (rows,) or (rows, outputs); a pair of such arrays with `return_std=True`
+        array of shape (rows,), (rows, outputs), or (rows, quantiles) if `quantile` is a list
+            A pair of such arrays with `return_std=True`. The quantiles of a row are in ascending order.
         """
         check_is_fitted(self, "fitted_")
         if return_std and self.fitted_.n_networks == 1:
@@ -110,7 +121,8 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         """Predict intervals that contain the target with a given probability (CV+, Barber et al., 2021).
 
         Errors of rows that networks were not trained on give the width, and the spread of the folds adds to it. New
-        rows have to come from the same distribution as those of `fit`.
+        rows have to come from the same distribution as those of `fit`. Intervals of losses with a log link do not reach
+        below 0.
 
         Parameters
         ----------
@@ -125,7 +137,12 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         """
         check_is_fitted(self, "fitted_")
         coverage = check_number("coverage", coverage, 0, 1, "0.9")
-        fitted = self.fitted_
+        fitted, targets = self.fitted_, self._number_targets()
+        if targets.quantiles is not None:
+            raise ValueError(
+                f"predict_interval is for one prediction per row, but quantile={list(targets.quantiles)} has several; "
+                "use the lowest and the highest quantile that predict returns, or another loss"
+            )
         if not fitted.residuals:
             raise ValueError(
                 "predict_interval needs the errors of rows that networks were not trained on; they are available "
@@ -139,11 +156,12 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             centers = np.moveaxis(self._predicted(X, self._fold_means)[0], 1, 0)  # (folds, rows, outputs)
             used = [place for place, fold in enumerate(kept) if len(fitted.residuals[fold])]
             centers, residuals = centers[used], [fitted.residuals[kept[place]] for place in used]
-        ends = [
+        found = [
             cv_plus(centers[..., output], [own[:, output] for own in residuals], coverage, fitted.n_left_out)
             for output in range(centers.shape[2])
         ]
-        return ends[0] if self._number_targets().one_dimensional else np.stack(ends, axis=1)
+        ends = found[0] if targets.one_dimensional else np.stack(found, axis=1)
+        return np.maximum(ends, 0.0) if isinstance(targets.loss, LogLinkLoss) else ends
 
     def _kept_folds(self) -> list[int]:
         return sorted({fold for group in self.fitted_.groups for fold in group.folds})
@@ -172,15 +190,23 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             return [numbers[0]]
         # From the first prediction on, so that the mean of equal numbers is exactly that number.
         mean = numbers[0] + np.tensordot(weights, numbers - numbers[0], 1)
+        mean = self._number_targets().ordered(mean)  # the mean of ordered quantiles is, but for rounding
         if not with_std:
             return [mean]
-        return [mean, np.sqrt(np.tensordot(weights, (numbers - mean) ** 2, 1))]
+        distances = np.abs(numbers - mean)
+        # In units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
+        _, exponent = np.frexp(distances.max(axis=0))
+        return [mean, np.ldexp(np.sqrt(np.tensordot(weights, np.ldexp(distances, -exponent) ** 2, 1)), exponent)]
 
     def _as_predicted(self, combined: Array) -> Array:
-        return combined[:, 0] if self._number_targets().one_dimensional else combined
+        targets = self._number_targets()
+        return combined[:, 0] if targets.one_dimensional and targets.quantiles is None else combined
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R², the coefficient of determination, averaged over the outputs.
+        """Return R², the coefficient of determination, averaged over the outputs; D² if `quantile` is a list.
+
+        D² is 1 - L / L₀, where L is the quantile loss of the predictions, summed over the quantiles, and L₀ that of the
+        quantiles of y.
 
         Parameters
         ----------
@@ -195,15 +221,22 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         y = self._check_y(y, "y")
         predicted = self.predict(X)
         check_lengths(len(predicted), y)
-        return float(r2_score(y, predicted, sample_weight=sample_weights(sample_weight, len(y))))
+        self._check_scored(y)
+        return self._score_numbers(predicted, y, sample_weights(sample_weight, len(y)))
 
     def _check_scored(self, y: Array) -> None:
-        n_outputs = self._number_targets().n_outputs
-        if y.reshape(len(y), -1).shape[1] != n_outputs:
-            raise ValueError(f"y has shape {y.shape}; expected {n_outputs} numbers per row, as in fit")
+        n_targets = self._number_targets().n_targets
+        if y.reshape(len(y), -1).shape[1] != n_targets:
+            raise ValueError(f"y has shape {y.shape}; expected {n_targets} numbers per row, as in fit")
+
+    def _score_numbers(self, predicted: Array, y: Array, sample_weight: Any) -> float:
+        quantiles = self._number_targets().quantiles
+        if quantiles is not None:
+            return d2_of_quantiles(y.reshape(-1), predicted, quantiles, sample_weight)
+        return scaled_r2(y.reshape(len(y), -1), predicted.reshape(len(y), -1), sample_weight)
 
     def _score_reduced(self, parts: list[Array], y: Array, sample_weight: Any) -> float:
-        return float(r2_score(y.reshape(len(y), -1), parts[0], sample_weight=sample_weight))
+        return self._score_numbers(parts[0], y, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,26 @@ from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.nn.gnm import GNM
 from tabgnm.nn.graphs import gnm_graph, in_neighbours, mlp_graph, out_neighbours
 from tabgnm.nn.layout import NodeLayout
-from tabgnm.nn.losses import binary_cross_entropy, cross_entropy, mean_squared_error
+from tabgnm.nn.losses import (
+    AbsoluteError,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Gamma,
+    Huber,
+    JointCrossEntropy,
+    Loss,
+    LossWithMetric,
+    Pinball,
+    Poisson,
+    Quantiles,
+    SquaredError,
+    Tweedie,
+    binary_cross_entropy,
+    cross_entropy,
+    loss_by_name,
+    loss_names,
+    mean_squared_error,
+)
 from tabgnm.nn.mlp import MLP
 from tabgnm.nn.regularisers import elastic_penalty, expected_l0, l1_penalty, l2_penalty
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
@@ -16,15 +35,28 @@ from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 __all__ = [
     "GNM",
     "MLP",
+    "AbsoluteError",
     "AsyncMLP",
+    "BinaryCrossEntropy",
+    "CrossEntropy",
     "Edge",
     "EmbeddedNetwork",
     "EmbeddedShape",
     "GNMShape",
+    "Gamma",
+    "Huber",
     "InputEmbedding",
+    "JointCrossEntropy",
+    "Loss",
+    "LossWithMetric",
     "MLPShape",
     "NodeLayout",
     "NotMultipartite",
+    "Pinball",
+    "Poisson",
+    "Quantiles",
+    "SquaredError",
+    "Tweedie",
     "activation_names",
     "binary_cross_entropy",
     "cross_entropy",
@@ -34,6 +66,8 @@ __all__ = [
     "in_neighbours",
     "l1_penalty",
     "l2_penalty",
+    "loss_by_name",
+    "loss_names",
     "mean_squared_error",
     "mlp_graph",
     "out_neighbours",

@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.data import Table
 from tabgnm.training.history import History
@@ -58,7 +59,7 @@ def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member]
     """Hash everything that determines the result, so that a checkpoint is never continued as something else."""
     digest = hashlib.sha256()
     # A loss of the user's own may have no telling repr: its class and its attributes say what it is.
-    loss = (type(settings.loss).__qualname__, sorted(vars(settings.loss).items()))
+    loss = (type(settings.loss).__qualname__, sorted(loss_settings(settings.loss).items()))
     options = vars(settings) | {"device": settings.torch_device().type, "loss": loss, "n_threads": None}
     digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
     for member in members:

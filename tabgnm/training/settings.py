@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.layout import positive_integer
-from tabgnm.nn.losses import Loss, LossWithMetric
+from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
 from tabgnm.training.threads import thread_count
 
@@ -48,14 +48,30 @@ def torch_device(wanted: str) -> torch.device:
     return device
 
 
+class _LossOrName:
+    """A required field of a dataclass that takes a loss or its name, and always holds the loss.
+
+    A descriptor, because only these have one type for what is given and another for what is held.
+    """
+
+    def __get__(self, settings: FleetSettings | None, owner: type) -> Loss:
+        if settings is None:
+            raise AttributeError("loss has no default")
+        loss: Loss = vars(settings)["loss"]
+        return loss
+
+    def __set__(self, settings: FleetSettings, value: Loss | str) -> None:
+        vars(settings)["loss"] = loss_by_name(value) if isinstance(value, str) else value
+
+
 @dataclass(frozen=True)
 class FleetSettings:
     """What all models of a fleet share.
 
     Parameters
     ----------
-    loss : Loss
-        An object of `tabgnm.nn.losses`, e.g. `CrossEntropy()`.
+    loss : Loss or str
+        An object of `tabgnm.nn`, e.g. `CrossEntropy()`, or one of `tabgnm.nn.loss_names()` for its default setting.
     max_epochs : int, default=300
         Passes over the training rows.
     batch_size : int, default=64
@@ -91,7 +107,7 @@ class FleetSettings:
         `metric_per_row` of the loss says, accuracy for classes and the mean squared error for numbers.
     """
 
-    loss: Loss
+    loss: _LossOrName = _LossOrName()
     max_epochs: int = 300
     batch_size: int = 64
     patience: int | None = None

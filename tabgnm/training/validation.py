@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.losses import Loss, LossWithMetric
-from tabgnm.training.kernels import LOSS_KINDS, epoch_kernels
+from tabgnm.training.kernels import epoch_kernels, loss_kind
 from tabgnm.training.row_batches import RowSet
 from tabgnm.training.settings import FleetSettings
 
@@ -94,9 +94,10 @@ class Validation:
 
 def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add the weighted losses of each model's rows, outputs (n, L, c), to its entry of `total` (n,)."""
-    kernels = epoch_kernels(outputs.device) if outputs.dtype == torch.float32 and loss.name in LOSS_KINDS else None
+    has_kernel = outputs.dtype == torch.float32 and loss_kind(loss) is not None
+    kernels = epoch_kernels(outputs.device) if has_kernel else None
     if kernels is not None:
-        kernels.add_losses(loss.name, loss.setting, outputs, y, weights, total)
+        kernels.add_losses(loss, outputs, y, weights, total)
     else:
         _add_weighted(loss.per_row(outputs, y), weights, total)
 

@@ -111,7 +111,7 @@ def test_paper_is_the_setting_of_the_paper(cls: Any) -> None:
         assert (given["init"], given["combine"], given["n_layers"]) == ("paper", "none", 2)
         assert not any(given[name] for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"))
     if cls in (GNMRegressor, MLPRegressor):
-        assert given["scale_target"] is False and given["loss"] == "mse"
+        assert given["scale_target"] is False and given["loss"] == "squared_error"
     else:
         assert given["class_weight"] is None and given["label_smoothing"] == 0
     changed = cls.paper(max_epochs=7, random_state=3)

@@ -118,10 +118,10 @@ def test_the_huber_loss_is_not_led_astray_by_outliers() -> None:
     y[::15] += 2000
     clean = np.arange(len(y)) % 15 != 0
     errors = {}
-    for loss in ("mse", "huber"):
+    for loss in ("squared_error", "huber"):
         model = mlpr(loss=loss, huber_delta=0.05, **LEARNS).fit(X, y)
         errors[loss] = np.abs(model.predict(X) - T)[clean].mean()
-    assert errors["huber"] < 0.5 * errors["mse"]
+    assert errors["huber"] < 0.5 * errors["squared_error"]
 
 
 def test_the_deviation_is_that_of_the_members() -> None:
@@ -216,3 +216,96 @@ def test_a_constant_target_is_predicted_exactly() -> None:
     for constant in (7.3, 0.1, -1e20, 0.0):
         model = mlpr().fit(X, np.full(len(X), constant))
         assert (model.predict(X) == constant).all() and model.score(X, np.full(len(X), constant)) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "joint"])
+def test_the_deviation_of_probabilities_is_that_of_the_members(kind: str) -> None:
+    import torch
+
+    classes = np.digitize(T, [40, 55])
+    y = {
+        "binary": Y,
+        "multiclass": classes,
+        "multilabel": np.column_stack([Y, classes > 1]).astype(int),
+        "joint": np.column_stack([Y + 5, classes]),
+    }[kind]
+    model = mlp(n_folds=3, n_candidates=2, learning_rate=0.02).fit(X, y)
+    proba, deviation = model.predict_proba(X, return_std=True)
+    outputs, weights = [], []
+    for place, group in enumerate(model.fitted_.groups):
+        encoded = torch.as_tensor(model.encode(X, place)).double()
+        first = sum(own.n_networks for own in model.fitted_.groups[:place])
+        for net in model.members_[first : first + group.n_networks]:
+            outputs.append(net.double().eval()(encoded).detach())
+            weights.append(group.weight / group.n_networks)
+    own = np.stack([model.fitted_.targets.out_of_fold(one) for one in outputs])  # (networks, rows, all classes)
+    mean = np.average(own, axis=0, weights=weights)
+    expected = model.fitted_.targets.parts(np.sqrt(np.average((own - mean) ** 2, axis=0, weights=weights)))
+    if kind == "multilabel":
+        expected = [np.column_stack([part[:, 1] for part in expected])]
+    pairs = zip(proba, deviation, expected, strict=True) if kind == "joint" else [(proba, deviation, expected[0])]
+    for one, found, wanted in pairs:
+        assert found.shape == one.shape and (found > 0).any()
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
+    again = model.predict_proba(X)
+    assert all(
+        np.array_equal(*both) for both in (zip(proba, again, strict=True) if kind == "joint" else [(proba, again)])
+    )
+
+
+def test_the_deviation_of_a_single_class_is_0_and_of_a_single_network_not_there() -> None:
+    proba, deviation = mlp().fit(X, ["only"] * len(X)).predict_proba(X, return_std=True)
+    assert (proba == 1).all() and (deviation == 0).all() and deviation.shape == proba.shape
+    with pytest.raises(ValueError, match="return_std=True needs at least two networks; fit with n_folds>=2"):
+        mlp(n_folds=1).fit(X, Y).predict_proba(X, return_std=True)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "gamma", "quantile"])
+@pytest.mark.parametrize("unit", [2.0**970, 2.0**-970])
+def test_targets_of_any_magnitude_keep_their_digits(loss: str, unit: float) -> None:
+    y = T - T.min() + 1
+    how: dict[str, Any] = {"loss": loss, "precision": "float64", "target_transform": "none", "n_candidates": 2}
+    plain, moved = mlpr(**how).fit(X, y), mlpr(**how).fit(X, y * unit)
+    for one, other in zip(plain.predict(X, return_std=True), moved.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(other / unit, one, rtol=1e-8)
+    np.testing.assert_allclose(moved.predict_interval(X) / unit, plain.predict_interval(X), rtol=1e-6)
+    np.testing.assert_allclose(moved.oof_prediction_ / unit, plain.oof_prediction_, rtol=1e-8)
+    assert moved.score(X, y * unit) == pytest.approx(plain.score(X, y))
+    assert moved.oof_score_ == pytest.approx(plain.oof_score_)
+
+
+@pytest.mark.parametrize(
+    ("y", "changed", "message"),
+    [
+        (np.where(Y, 1.7e308, -1.7e308), {}, r"y has -?1.7e\+308 in row 0, which is too large: .* up to 1e\+300; use other"),
+        (T * 1e-308, {}, "y has a standard deviation of .*e-307, too small to learn; use other units"),
+        (np.abs(T) * 1e-308, {"loss": "poisson"}, "y has a mean of .*e-307, too small to learn; use other units"),
+        (T * 1e-300, {"scale_target": False}, "too small to learn with scale_target=False; use scale_target=True"),
+        (T * 1e10, {"scale_target": False, "loss": "poisson"}, "too large to learn .* use scale_target=True"),
+    ],
+)  # fmt: skip
+def test_targets_beyond_what_can_be_computed_are_refused(y: Any, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mlpr(**changed).fit(X, np.abs(y) if "loss" in changed else y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("huber_delta", 1e300),
+        ("huber_delta", 1e-300),
+        ("quantile", 1e-300),
+        ("tweedie_power", 2.0),
+        ("tweedie_power", 0),
+    ],
+)
+def test_absurd_settings_of_losses_are_refused_whatever_the_loss(name: str, value: float) -> None:
+    with pytest.raises(
+        ValueError, match=rf"{name}={value!r} is out of range; expected a number from".replace("+", r"\+")
+    ):
+        mlpr(**{name: value}).fit(X, T)
+
+
+def test_the_loss_of_earlier_versions_keeps_its_name() -> None:
+    one, other = (mlpr(loss=name).fit(X, T).predict(X) for name in ("mse", "squared_error"))
+    assert one.tolist() == other.tolist()

@@ -173,6 +173,12 @@ LOSSES: dict[str, dict[str, Any]] = {
     "unscaled": {"scale_target": False},
     "huber": {"loss": "huber", "huber_delta": 2},
     "quantile": {"loss": "quantile", "quantile": 0.9},
+    "absolute error": {"loss": "absolute_error"},
+}
+POSITIVE: dict[str, dict[str, Any]] = {
+    "poisson": {"loss": "poisson"},
+    "gamma": {"loss": "gamma", "scale_target": False},
+    "tweedie": {"loss": "tweedie", "tweedie_power": 1.25},
 }
 
 
@@ -188,6 +194,14 @@ def _all() -> dict[str, Callable[[], Any]]:
             cases[f"loss: {name}, {n_outputs} outputs"] = lambda loss=loss, n=n_outputs: mlp_regressor(
                 numbers(), target(n), **loss
             )
+    for name, loss in POSITIVE.items():
+        for n_outputs in (1, 2):
+            cases[f"loss: {name}, {n_outputs} outputs"] = lambda loss=loss, n=n_outputs: mlp_regressor(
+                numbers(), np.exp(target(n)), **loss
+            )
+    cases["loss: several quantiles"] = lambda: mlp_regressor(
+        numbers(), target(), loss="quantile", quantile=[0.1, 0.5, 0.9], n_candidates=2
+    )
     return cases
 
 

@@ -233,6 +233,7 @@ def first_version(change: Change, arrays: dict[str, np.ndarray] | None = None) -
 
 PAIR = "pack of a table"  # several groups and encoders
 MSE = "loss: mse, 1 outputs"
+QUANTILES = "loss: several quantiles"
 RESIDUALS = np.arange(5.0)[:, None]
 COLUMN, CITY = "encoders.0.columns.0", "encoders.0.columns.5"
 CLASSES = "targets.classes.0"
@@ -469,6 +470,14 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "labels of multilabel targets": lambda: edited("labels: multilabel", put(f"{CLASSES}.values", [0, 2])),
     "a loss of its own": lambda: edited(MSE, put("targets.loss", "os.system")),
     "a quantile beyond 1": lambda: edited("loss: quantile, 1 outputs", put("targets.loss_setting", 2.0)),
+    "a power beyond 2": lambda: edited("loss: tweedie, 1 outputs", put("targets.loss_setting", 2.5)),
+    "another power of Poisson": lambda: edited("loss: poisson, 1 outputs", put("targets.loss_setting", 1.5)),
+    "a loss of classes": lambda: edited(MSE, put("targets.loss", "binary_cross_entropy")),
+    "a log link of a logarithm": lambda: edited("loss: poisson, 1 outputs", put("targets.transform", "log")),
+    "more quantiles than outputs": lambda: edited(QUANTILES, put("targets.loss_setting", [0.1, 0.5, 0.8, 0.9])),
+    "quantiles in another order": lambda: edited(QUANTILES, put("targets.loss_setting", [0.5, 0.1, 0.9])),
+    "quantiles that are strings": lambda: edited(QUANTILES, put("targets.loss_setting", ["0.1", "0.5", "0.9"])),
+    "a quantile instead of several": lambda: edited(QUANTILES, put("targets.loss_setting", 0.5)),
     "a delta below 0": lambda: edited("loss: huber, 1 outputs", put("targets.loss_setting", -1.0)),
     "a variance of 0": lambda: edited(MSE, put("targets.variance", 0)),
     "a variance that is a string": lambda: edited(MSE, put("targets.variance", "1")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -9,18 +10,31 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import mean_tweedie_deviance
 
-from tabgnm.nn import binary_cross_entropy, cross_entropy, mean_squared_error
-from tabgnm.nn.losses import (
+import tabgnm.nn
+from tabgnm.nn import (
+    AbsoluteError,
     BinaryCrossEntropy,
     CrossEntropy,
+    Gamma,
     Huber,
     JointCrossEntropy,
     Loss,
     LossWithMetric,
     Pinball,
+    Poisson,
+    Quantiles,
     SquaredError,
+    Tweedie,
+    binary_cross_entropy,
+    cross_entropy,
+    loss_by_name,
+    loss_names,
+    mean_squared_error,
 )
+from tabgnm.nn.losses import LogLinkLoss, loss_settings, number_loss_names
+from tabgnm.training.kernels import loss_kind
 from tests.nn.strategies import seeds
 
 LOSSES: list[Loss] = [
@@ -32,7 +46,13 @@ LOSSES: list[Loss] = [
     CrossEntropy(),
     CrossEntropy(0.1),
     BinaryCrossEntropy(),
+    AbsoluteError(),
+    Poisson(),
+    Gamma(),
+    Tweedie(),
+    Tweedie(1.9),
 ]
+DEVIANCES: list[LogLinkLoss] = [Poisson(), Gamma(), Tweedie(1.01), Tweedie(), Tweedie(1.99)]
 
 
 def random_targets(loss: Loss, outputs: torch.Tensor) -> torch.Tensor:
@@ -40,6 +60,8 @@ def random_targets(loss: Loss, outputs: torch.Tensor) -> torch.Tensor:
         return torch.randint(outputs.shape[-1], outputs.shape[:-1])
     if isinstance(loss, BinaryCrossEntropy):
         return torch.randint(2, outputs.shape).to(outputs)
+    if isinstance(loss, LogLinkLoss):
+        return torch.randint(0 if loss.allows_zero else 1, 5, outputs.shape).to(outputs)
     return torch.randn_like(outputs)
 
 
@@ -83,11 +105,11 @@ def test_metrics_are_what_people_read() -> None:
     assert CrossEntropy(0.1).metric_per_row(outputs, classes).tolist() == [1, 0, 1]
     assert BinaryCrossEntropy().metric_per_row(outputs, bits).tolist() == [1, 0, 0]
     assert JointCrossEntropy((1, 1)).metric_per_row(outputs, torch.zeros(3, 2).long()).tolist() == [1, 1, 1]
-    for loss in (SquaredError(), Huber(0.1), Pinball(0.9)):
+    for loss in (SquaredError(), AbsoluteError(), Huber(0.1), Pinball(0.9)):
         assert loss.metric_per_row(outputs, torch.zeros(3, 2)).tolist() == [2.5, 4.5, 2.5]
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 2))], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 2)), Quantiles((0.1, 0.9))], ids=repr)
 def test_every_loss_has_a_metric(loss: Loss) -> None:
     assert isinstance(loss, LossWithMetric)
 
@@ -139,6 +161,12 @@ def test_extreme_logits_stay_finite() -> None:
         (SquaredError(), torch.full((2, 3), torch.nan), "NaN or infinity"),
         (BinaryCrossEntropy(), torch.full((2, 3), 2.0), r"outside \[0, 1\]"),
         (Huber(), torch.zeros(2, 3, dtype=torch.int64), "floating point"),
+        (Poisson(), torch.tensor([[0.0, 1, 2], [3, -4, 5]]), "poisson loss have -4 in row 1; expected numbers >= 0"),
+        (Tweedie(), torch.full((2, 3), -1.0), "tweedie loss have -1 in row 0"),
+        (Gamma(), torch.zeros(2, 3), "gamma loss have 0 in row 0; expected numbers > 0"),
+        (Gamma(), torch.full((2, 3), torch.nan), "NaN or infinity"),
+        (Quantiles((0.1, 0.5)), torch.zeros(2, 1), "3 outputs cannot learn 2 quantiles"),
+        (Quantiles((0.1, 0.5, 0.9)), torch.zeros(2, 3), r"shape \(rows, 1\)"),
         (JointCrossEntropy((2, 2)), torch.zeros(2, 2).long(), r"3 outputs cannot learn sizes=\(2, 2\); expected 4"),
         (JointCrossEntropy((2, 1)), torch.zeros(2, 3).long(), r"int64 class numbers of shape \(rows, 2\)"),
         (JointCrossEntropy((2, 1)), torch.zeros(2, 2), "expected int64"),
@@ -152,8 +180,17 @@ def test_targets_a_loss_cannot_use_are_refused(loss: Loss, targets: torch.Tensor
 
 def test_settings_a_loss_cannot_have_are_refused() -> None:
     for make, message in [
-        (lambda: Huber(0.0), "delta=0.0 is not positive"),
-        (lambda: Pinball(1.0), "quantile=1.0 is outside"),
+        (lambda: Huber(0.0), "delta=0.0 is out of range; expected a number from 1e-12 to"),
+        (lambda: Huber(1e300), r"delta=1e\+300 is out of range"),
+        (lambda: Huber(float("nan")), "delta=nan is out of range"),
+        (lambda: Pinball(1.0), "quantile=1.0 is out of range"),
+        (lambda: Pinball(1e-300), "quantile=1e-300 is out of range"),
+        (lambda: Tweedie(2.0), "power=2.0 is out of range.*Gamma loss for 2"),
+        (lambda: Tweedie(1 + 1e-9), "power=1.000000001 is out of range.*Poisson loss for 1"),
+        (lambda: Quantiles(()), r"quantiles=\(\) is not a list of quantiles; use"),
+        (lambda: Quantiles((0.5, 0.1)), r"quantiles=\[0.5, 0.1\] is not in ascending order"),
+        (lambda: Quantiles((0.5, 0.5)), "has a quantile twice"),
+        (lambda: Quantiles((0.5, 1.5)), r"quantiles\[1\]=1.5 is out of range"),
         (lambda: CrossEntropy(1.0), "label_smoothing=1.0 is outside"),
         (lambda: JointCrossEntropy((3,), 1.0), "label_smoothing=1.0 is outside"),
         (lambda: JointCrossEntropy(()), r"sizes=\(\) are no groups"),
@@ -199,3 +236,121 @@ def test_confident_rows_keep_a_loss() -> None:
     outputs = torch.tensor([[15.0], [16.5], [25.0]])
     expected = F.binary_cross_entropy_with_logits(outputs, torch.ones(3, 1))
     assert binary_cross_entropy(outputs, torch.ones(3, 1)) == expected > 0
+
+
+@pytest.mark.parametrize("loss", DEVIANCES, ids=repr)
+def test_deviances_are_those_of_scikit_learn(loss: LogLinkLoss) -> None:
+    torch.manual_seed(0)
+    logs = torch.randn(50, 1, dtype=torch.float64)
+    y = torch.randint(0 if loss.allows_zero else 1, 6, (50, 1)).double()
+    expected = mean_tweedie_deviance(y[:, 0], logs.exp()[:, 0], power=loss.power)
+    assert loss.per_row(logs, y).mean().item() == pytest.approx(expected, rel=1e-9)
+    assert loss.setting == loss.power
+    torch.testing.assert_close(loss.metric_per_row(logs, y), (logs.exp() - y)[:, 0].square())
+
+
+@pytest.mark.parametrize("loss", DEVIANCES, ids=repr)
+@given(log=st.floats(-1e6, 1e6), y=st.sampled_from([0.0, 1e-30, 1.0, 1e6]))
+def test_deviances_stay_finite_in_float32_and_lead_back(loss: LogLinkLoss, log: float, y: float) -> None:
+    y = y if loss.allows_zero else max(y, 1e-30)
+    outputs, targets = torch.tensor([[log]], dtype=torch.float32), torch.tensor([[y]], dtype=torch.float32)
+    slope = loss.gradient(outputs, targets).item()
+    assert torch.isfinite(loss.per_row(outputs, targets)).all() and math.isfinite(slope)
+    assert loss.metric_per_row(outputs, targets).isfinite().all()
+    if log > 20:
+        assert slope > 0
+    if log < -1 and y >= 1:
+        assert slope < 0
+
+
+@pytest.mark.parametrize("loss", DEVIANCES, ids=repr)
+@pytest.mark.parametrize("log", [-19.9, -20.1, -50.0, 19.9, 20.1, 50.0])
+def test_beyond_its_limit_a_deviance_is_a_line_with_its_slope(loss: LogLinkLoss, log: float) -> None:
+    outputs, y = torch.full((1, 1), log, dtype=torch.float64, requires_grad=True), torch.ones(1, 1).double()
+    loss.per_row(outputs, y).sum().backward()
+    torch.testing.assert_close(outputs.grad, loss.gradient(outputs.detach(), y))
+    edge = torch.tensor([[math.copysign(min(abs(log), 20.0), log)]], dtype=torch.float64)
+    torch.testing.assert_close(loss.gradient(outputs.detach(), y), loss.gradient(edge, y))
+
+
+def test_nan_outputs_have_a_nan_loss() -> None:
+    for loss in DEVIANCES:
+        assert loss.per_row(torch.full((1, 1), torch.nan), torch.ones(1, 1)).isnan().all()
+
+
+@given(seeds, st.booleans())
+def test_several_quantiles_are_the_sum_of_their_losses(seed: int, stacked: bool) -> None:
+    torch.manual_seed(seed)
+    loss = Quantiles((0.1, 0.5, 0.8))
+    rows = (2, 6) if stacked else (6,)
+    outputs = torch.randn(*rows, 3, dtype=torch.float64).requires_grad_()
+    y = torch.randn(*rows, 1, dtype=torch.float64)
+    expected = sum(Pinball(q).per_row(outputs[..., i : i + 1], y) for i, q in enumerate(loss.quantiles))
+    per_row = loss.per_row(outputs, y)
+    torch.testing.assert_close(per_row, expected)
+    per_row.sum().backward()
+    torch.testing.assert_close(loss.gradient(outputs.detach(), y), outputs.grad)
+    torch.testing.assert_close(loss.metric_per_row(outputs, y), per_row / 3)
+    assert (loss.per_row(outputs.sort(dim=-1).values, y) <= per_row + 1e-12).all()
+
+
+# --- names
+
+
+def test_every_loss_with_a_name_is_public_and_found_by_it() -> None:
+    for name in loss_names():
+        loss = loss_by_name(name)
+        assert loss.name == name and getattr(tabgnm.nn, type(loss).__name__) is type(loss)
+        assert loss_by_name(name, loss.setting) == loss
+    assert loss_by_name("mse") == SquaredError()  # as earlier versions called it
+    assert loss_by_name("tweedie", 1.2) == Tweedie(1.2)
+    assert set(number_loss_names()) == set(loss_names()) - {"cross_entropy", "binary_cross_entropy"}
+
+
+def test_names_that_are_no_loss_are_refused_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match=r"loss='rmse' is not known; use one of 'squared_error', 'absolute_error',"):
+        loss_by_name("rmse")
+    with pytest.raises(ValueError, match="loss='quantiles' needs arguments; give an object of Quantiles"):
+        loss_by_name("quantiles")
+
+
+class Doubled(SquaredError):
+    """A loss derived from one of ours, of the same name."""
+
+    def per_row(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * super().per_row(outputs, targets)
+
+
+def test_kernels_know_our_losses_but_none_that_is_derived_from_them() -> None:
+    kinds = [loss_kind(loss_by_name(name)) for name in loss_names()]
+    assert None not in kinds and len(set(kinds)) == len(kinds)
+    for loss in (Doubled(), Quantiles((0.1, 0.9)), JointCrossEntropy((2, 2))):
+        assert loss_kind(loss) is None
+
+
+class Slotted:
+    __slots__ = ("__secret", "factor")
+
+    def __init__(self, factor: float, secret: float) -> None:
+        self.factor, self.__secret = factor, secret
+
+
+class SlottedAndMore(Slotted):
+    __slots__ = "unset"
+
+    def __init__(self) -> None:
+        super().__init__(1.0, 2.0)
+
+
+class Mixed(Slotted):
+    def __init__(self) -> None:
+        super().__init__(1.0, 2.0)
+        self.more = 3.0
+
+
+def test_settings_of_a_loss_are_found_wherever_they_are_stored() -> None:
+    assert loss_settings(Huber(0.5)) == {"delta": 0.5}
+    assert loss_settings(SquaredError()) == {}
+    slotted = {"factor": 1.0, "_Slotted__secret": 2.0}
+    assert loss_settings(Slotted(1.0, 2.0)) == slotted == loss_settings(SlottedAndMore())  # type: ignore[arg-type]
+    assert loss_settings(Mixed()) == slotted | {"more": 3.0}  # type: ignore[arg-type]

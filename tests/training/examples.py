@@ -10,7 +10,21 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn import EmbeddedShape, GNMShape, InputEmbedding, MLPShape
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, JointCrossEntropy, Loss, Pinball, SquaredError
+from tabgnm.nn.losses import (
+    AbsoluteError,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Gamma,
+    Huber,
+    JointCrossEntropy,
+    LogLinkLoss,
+    Loss,
+    Pinball,
+    Poisson,
+    Quantiles,
+    SquaredError,
+    Tweedie,
+)
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
 from tests.nn.strategies import random_columns
@@ -49,6 +63,10 @@ LOSSES: list[Loss] = [
     CrossEntropy(),
     CrossEntropy(0.1),
     BinaryCrossEntropy(),
+    AbsoluteError(),
+    Poisson(),
+    Gamma(),
+    Tweedie(1.3),
 ]
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -83,6 +101,10 @@ def table_for(
         return Table(x, torch.stack([part.argmax(dim=1) for part in scores.split(loss.sizes, dim=1)], dim=1))
     if isinstance(loss, BinaryCrossEntropy):
         return Table(x, (scores > 0).double())
+    if isinstance(loss, LogLinkLoss):
+        return Table(x, scores.exp())
+    if isinstance(loss, Quantiles):
+        return Table(x, scores[:, :1])
     return Table(x, scores)
 
 

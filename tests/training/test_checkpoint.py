@@ -223,3 +223,30 @@ def test_a_missing_folder_is_noticed_before_training(path: Path) -> None:
     with pytest.raises(ValueError, match=r"checkpoint='.*missing.*': the folder does not exist; create it first"):
         train(BASE, [Member()], settings_for(), checkpoint=path.parent / "missing" / "file", callbacks=[diary])
     assert diary.calls == []
+
+
+class SlottedLoss:
+    """A loss of the user's own whose settings are not in a `__dict__`."""
+
+    __slots__ = ("factor",)
+    name, setting = "slotted", 0.0
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def per_row(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return self.factor * CrossEntropy().per_row(outputs, targets)
+
+    def gradient(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return self.factor * CrossEntropy().gradient(outputs, targets)
+
+    def check(self, n_outputs: int, targets: torch.Tensor) -> None:
+        CrossEntropy().check(n_outputs, targets)
+
+
+def test_losses_with_slots_are_told_apart_by_their_settings() -> None:
+    found = [
+        fingerprint(BASE, settings_for(SlottedLoss(factor)), different_members(2), [TABLE])
+        for factor in (1.0, 2.0, 1.0)
+    ]
+    assert found[0] == found[2] != found[1]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import InputEmbedding, embed
-from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, Gamma, LogLinkLoss, Loss, SquaredError
 from tabgnm.training import counter_random
 from tabgnm.training.kernels import ACTIVATIONS, elementwise_kernels, embedding_kernels, epoch_kernels, layer_kernels
 from tests.training.examples import LOSSES
@@ -141,14 +141,14 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
 def test_losses_are_added(loss: Loss, n_outputs: int) -> None:
     outputs, weights = 3 * random(4, 2500, n_outputs), random(4, 2500, seed=1).abs()
     targets = random(4, 2500, n_outputs, seed=2)
-    y = targets.argmax(dim=2) if isinstance(loss, CrossEntropy) else (targets > 0).double()
+    y = targets.argmax(dim=2) if isinstance(loss, CrossEntropy) else (targets > 0).double() + isinstance(loss, Gamma)
     expected = (loss.per_row(outputs, y) * weights).sum(dim=1) + 1
     outputs[1, 7], weights[1, 7] = torch.inf, 0.0  # a row without weight is not looked at
     expected[1] = (loss.per_row(outputs[1], y[1]) * weights[1]).nan_to_num(0.0).sum() + 1
     outputs[2, 7] = torch.nan
     total = torch.ones(4, device=DEVICE)
     y = y.to(DEVICE) if isinstance(loss, CrossEntropy) else y.float().to(DEVICE)
-    epoch_kernels(DEVICE).add_losses(loss.name, loss.setting, *on_device(outputs), y, *on_device(weights), total)
+    epoch_kernels(DEVICE).add_losses(loss, *on_device(outputs), y, *on_device(weights), total)
     assert total[2].isnan()
     keep = torch.tensor([0, 1, 3])
     assert_near(total.cpu()[keep], expected[keep])
@@ -181,10 +181,15 @@ def test_gradients_of_outputs_are_those_of_the_loss() -> None:
     """With large outputs, too, and 0 for rows without weight."""
     layers = layer_kernels(DEVICE)
     for loss in (*LOSSES, SquaredError()):
-        source, weight, bias = random(2, 70, 32), 10 * random(2, 32, 16, seed=1), random(2, 16, seed=2)
+        factor = 0.3 if isinstance(loss, LogLinkLoss) else 10  # the rounding of logarithms is that of factors
+        source, weight, bias = random(2, 70, 32), factor * random(2, 32, 16, seed=1), random(2, 16, seed=2)
         targets, shares = random(2, 70, 5, seed=3), random(2, 70, seed=4).abs()
         shares[:, 3] = 0.0
-        y = targets.argmax(dim=2) if isinstance(loss, CrossEntropy) else (targets > 0).double()
+        y = (
+            targets.argmax(dim=2)
+            if isinstance(loss, CrossEntropy)
+            else (targets > 0).double() + isinstance(loss, Gamma)
+        )
         expected = (source @ weight + bias.unsqueeze(1))[..., :5]
         kept, grad = torch.empty(2, 70, 5, device=DEVICE), torch.empty(2, 70, 16, device=DEVICE)
         own = y.to(DEVICE) if isinstance(loss, CrossEntropy) else y.float().to(DEVICE)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tabgnm.nn import GNMShape, MLPShape
-from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, Quantiles, SquaredError
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import (
     Fleet,
@@ -74,9 +74,30 @@ def test_so_they_are_with_every_optimizer(option: str, l0: float) -> None:
         train_twice(shape, different_members(5, l0=l0), settings_for(max_epochs=12, **OPTIONS[option]))
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1)), Quantiles((0.1, 0.5, 0.9))], ids=repr)
 def test_so_they_are_with_every_loss(loss: Loss) -> None:
     train_twice(BASE, different_members(5), settings_for(loss, max_epochs=12))
+
+
+class Doubled(SquaredError):
+    """A loss derived from one of ours, of the same name."""
+
+    def per_row(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * super().per_row(outputs, targets)
+
+    def gradient(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * super().gradient(outputs, targets)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_loss_derived_from_one_of_ours_is_reported_by_its_own_formula(precision: str) -> None:
+    how = {"max_epochs": 1, "batch_size": 500, "precision": precision}
+    members, table = different_members(3), table_for(SquaredError())
+    plain, doubled = (
+        train(BASE, members, on_gpu(settings_for(loss, **how)), table) for loss in (SquaredError(), Doubled())
+    )
+    for one, other in zip(plain, doubled, strict=True):
+        assert other.history.train_loss[0] == pytest.approx(2 * one.history.train_loss[0], rel=1e-5)
 
 
 @pytest.mark.parametrize("batch_size", [3, 64])
@@ -87,7 +108,7 @@ def test_steps_with_embeddings_are_captured(shape: Shape, batch_size: int, caplo
     assert not any("could not capture" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1))], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 1)), Quantiles((0.1, 0.5, 0.9))], ids=repr)
 def test_metrics_are_those_of_the_cpu(loss: Loss) -> None:
     train_twice(BASE, different_members(5), settings_for(loss, max_epochs=12, patience=3, metric=True))
 

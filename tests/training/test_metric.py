@@ -20,6 +20,8 @@ from tabgnm.nn.losses import (
     Loss,
     LossWithMetric,
     Pinball,
+    Poisson,
+    Quantiles,
     SquaredError,
 )
 from tabgnm.training import Fleet, History, Member, Table
@@ -42,6 +44,8 @@ LOSSES: list[LossWithMetric] = [
     SquaredError(),
     Huber(0.3),
     Pinball(0.8),
+    Poisson(),
+    Quantiles((0.1, 0.5, 0.9)),
 ]
 
 

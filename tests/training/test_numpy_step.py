@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tabgnm.nn import EmbeddedShape, GNMShape, InputEmbedding, MLPShape
-from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, JointCrossEntropy, Loss, Quantiles, SquaredError
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member, counter_random
@@ -169,7 +169,7 @@ def supported_shapes(draw: st.DrawFn, n_outputs: int = 3) -> Shape:
 
 @given(
     shape=supported_shapes(),
-    loss=st.sampled_from([*LOSSES, JointCrossEntropy((2, 1))]),
+    loss=st.sampled_from([*LOSSES, JointCrossEntropy((2, 1)), Quantiles((0.1, 0.5, 0.9))]),
     n_rows=st.lists(st.integers(1, 40), min_size=1, max_size=4),
     n_threads=st.integers(1, 3),
     split=st.booleans(),

@@ -17,16 +17,43 @@ from types import ModuleType
 
 import torch
 
+from tabgnm.nn.losses import (
+    AbsoluteError,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Gamma,
+    Huber,
+    Loss,
+    Pinball,
+    Poisson,
+    SquaredError,
+    Tweedie,
+)
 from tabgnm.training.gpu_sharing import whole_device
 
 _log = logging.getLogger("tabgnm.training")
 
 # What the kernels can do. They know losses by numbers. Activations are 0 at 0: what was added to align a layer has to
 # stay 0.
-LOSS_KINDS = {"cross_entropy": 0, "mse": 1, "huber": 2, "quantile": 3, "binary_cross_entropy": 4}
+_LOSS_KINDS: dict[type, int] = {
+    CrossEntropy: 0,
+    SquaredError: 1,
+    Huber: 2,
+    Pinball: 3,
+    BinaryCrossEntropy: 4,
+    AbsoluteError: 5,
+    Poisson: 6,
+    Gamma: 7,
+    Tweedie: 8,
+}
 ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
 MOST_OUTPUTS = 128  # A kernel holds all outputs of some rows at once,
 MOST_EMBEDDED = 2048  # and all weights of an embedded number.
+
+
+def loss_kind(loss: Loss) -> int | None:
+    """Return the number of a loss that the kernels have, or None; one derived from it may compute something else."""
+    return _LOSS_KINDS.get(type(loss))
 
 
 @functools.cache

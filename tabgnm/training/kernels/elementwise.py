@@ -14,9 +14,11 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import libdevice
 
+from tabgnm.nn.losses.deviances import LARGEST_LOG
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 
 _BLOCK = 1024
+_LARGEST_LOG = tl.constexpr(LARGEST_LOG)
 _STREAM_FACTOR, _STREAM_STEP = tl.constexpr(STREAM_FACTOR), tl.constexpr(STREAM_STEP)
 
 
@@ -160,6 +162,12 @@ def activate(z, ACTIVATION: tl.constexpr):
 
 
 @triton.jit
+def deviance_slope(logs, target, power):
+    """Return the derivative of a deviance by the logarithm of its prediction."""
+    return 2 * (tl.exp((2 - power) * logs) - target * tl.exp((1 - power) * logs))
+
+
+@triton.jit
 def loss_slope(
     output, target_ptr, target_row, weight_ptr, setting, rows, columns, n_rows, n_outputs, KIND: tl.constexpr
 ):  # fmt: skip
@@ -184,8 +192,12 @@ def loss_slope(
         elif KIND == 3:
             sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
             gradient = sign + (0.5 - setting)
-        else:
+        elif KIND == 4:
             gradient = tl.sigmoid(output) - target
+        elif KIND == 5:
+            gradient = tl.where(gradient > 0, 1.0, tl.where(gradient < 0, -1.0, 0.0))
+        else:
+            gradient = deviance_slope(tl.minimum(tl.maximum(output, -_LARGEST_LOG), _LARGEST_LOG), target, setting)
     weight = tl.load(weight_ptr + rows, mask=row_inside, other=0.0)
     return tl.where(inside, gradient * weight[:, None], 0.0)
 

@@ -10,9 +10,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tabgnm.training.kernels import LOSS_KINDS
+from tabgnm.nn.losses import CrossEntropy, Loss
+from tabgnm.nn.losses.deviances import LARGEST_LOG
+from tabgnm.training.kernels import loss_kind
+from tabgnm.training.kernels.elementwise import deviance_slope
 
 _BLOCK = 1024
+_LARGEST_LOG = tl.constexpr(LARGEST_LOG)
 # As in `counter_random`; multiplication wraps around, so signed integers do.
 _GOLDEN = tl.constexpr(0x9E3779B97F4A7C15 - 2**64)
 _MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9 - 2**64)
@@ -83,8 +87,22 @@ def _loss_kernel(
             elif KIND == 3:
                 under = target - output
                 part = tl.maximum(setting * under, (setting - 1) * under)
-            else:
+            elif KIND == 4:
                 part = tl.maximum(output, 0.0) - output * target + tl.log(1 + tl.exp(-tl.abs(output)))
+            elif KIND == 5:
+                part = tl.abs(output - target)
+            else:
+                logs = tl.minimum(tl.maximum(output, -_LARGEST_LOG), _LARGEST_LOG)
+                log_target = tl.log(tl.where(target > 0, target, 1.0))
+                if KIND == 6:
+                    part = target * (log_target - logs - 1) + tl.exp(logs)
+                elif KIND == 7:
+                    part = logs - log_target + target * tl.exp(-logs) - 1
+                else:
+                    constant = tl.where(target > 0, tl.exp((2 - setting) * log_target), 0.0) / (1 - setting)
+                    part = (constant + tl.exp((2 - setting) * logs)) / (2 - setting)
+                    part -= target * tl.exp((1 - setting) * logs) / (1 - setting)
+                part = 2 * part + deviance_slope(logs, target, setting) * (output - logs)
             # A maximum or minimum may have dropped NaN, and a model that diverges has to be noticed.
             part += output - output
             loss = tl.sum(tl.where(inside, part, 0.0), axis=1)
@@ -94,15 +112,15 @@ def _loss_kernel(
     tl.store(total_ptr + model, tl.load(total_ptr + model) + tl.sum(sums, axis=0))
 
 
-def add_losses(kind: str, setting: float, outputs: Tensor, targets: Tensor, weights: Tensor, total: Tensor) -> None:
+def add_losses(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add the weighted losses of the rows of each model, outputs (n, L, c), to `total` (n,)."""
     n_models, n_rows, n_outputs = outputs.shape
     columns = triton.next_power_of_2(n_outputs)
     rows = max(1, 4096 // columns)
     _loss_kernel[(n_models,)](
-        outputs, targets, weights, total, setting, n_rows, n_outputs,
+        outputs, targets, weights, total, loss.setting, n_rows, n_outputs,
         outputs.stride(0), outputs.stride(1), targets.stride(0), targets.stride(1), weights.stride(0),
-        KIND=LOSS_KINDS[kind], ROWS=rows, COLUMNS=columns,
+        KIND=loss_kind(loss), ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
 
 
@@ -114,6 +132,6 @@ def self_check(device: torch.device) -> None:
         raise RuntimeError("random numbers are wrong")
     total = torch.ones(1, device=device)
     outputs, targets = torch.zeros(1, 3, 4, device=device), torch.zeros(1, 3, dtype=torch.int64, device=device)
-    add_losses("cross_entropy", 0.0, outputs, targets, torch.ones(1, 3, device=device), total)
+    add_losses(CrossEntropy(), outputs, targets, torch.ones(1, 3, device=device), total)
     if not torch.allclose(total, 1 + 3 * torch.log(torch.full_like(total, 4.0))):
         raise RuntimeError("losses are wrong")

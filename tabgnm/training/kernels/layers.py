@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from tabgnm.nn.losses import Loss
-from tabgnm.training.kernels import LOSS_KINDS
+from tabgnm.training.kernels import loss_kind
 from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, loss_slope, stream_numbers
 
 # Into how many bfloat16 numbers `product` splits a number, by precision. Two hold more bits than TF32 does.
@@ -301,7 +301,7 @@ def output_layer(
         n_rows, n_sources, n_targets, n_outputs, source.stride(0), source.stride(1), weight.stride(0),
         targets.stride(0), targets.stride(1), shares.stride(0), kept.stride(0), kept.stride(1),
         grad.stride(0), grad.stride(1),
-        PARTS=n_parts, KIND=LOSS_KINDS[loss.name], ROWS=rows, SOURCES=min(sources, tile_side(n_sources)),
+        PARTS=n_parts, KIND=loss_kind(loss), ROWS=rows, SOURCES=min(sources, tile_side(n_sources)),
         TARGETS=tile_side(n_targets), num_warps=4, num_stages=3,
     )  # fmt: skip
 

@@ -9,14 +9,11 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.embeddings import InputEmbedding
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Huber, Pinball, SquaredError
 from tabgnm.nn.shapes import EmbeddedShape
 from tabgnm.training import kernels
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.validation import Validation, add_losses
-
-_LOSSES = (BinaryCrossEntropy, CrossEntropy, Huber, Pinball, SquaredError)
 
 
 class CudaStep:
@@ -72,8 +69,7 @@ class CudaStep:
             and state.flat.dtype == torch.float32
             and state.gates is None
             and settings.clip_norm is None
-            and type(settings.loss) in _LOSSES
-            and settings.loss.name in kernels.LOSS_KINDS
+            and kernels.loss_kind(settings.loss) is not None
             and shape.n_outputs <= kernels.MOST_OUTPUTS
             and body.has_no_variant
             and body.activation in kernels.ACTIVATIONS

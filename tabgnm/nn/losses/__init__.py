@@ -1,0 +1,36 @@
+"""Losses as objects with a value per row and its gradient by the outputs.
+
+The trainer weighs and averages rows itself, and never asks autograd: `gradient` is what it starts the backward pass
+from. `functions` has losses for ordinary PyTorch code.
+"""
+
+from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy
+from tabgnm.nn.losses.deviances import Gamma, LogLinkLoss, Poisson, Tweedie
+from tabgnm.nn.losses.functions import binary_cross_entropy, cross_entropy, mean_squared_error
+from tabgnm.nn.losses.numbers import AbsoluteError, Huber, Pinball, Quantiles, SquaredError
+from tabgnm.nn.losses.protocol import Loss, LossWithMetric
+from tabgnm.nn.losses.registry import loss_by_name, loss_names, loss_settings, number_loss_names
+
+__all__ = [
+    "AbsoluteError",
+    "BinaryCrossEntropy",
+    "CrossEntropy",
+    "Gamma",
+    "Huber",
+    "JointCrossEntropy",
+    "LogLinkLoss",
+    "Loss",
+    "LossWithMetric",
+    "Pinball",
+    "Poisson",
+    "Quantiles",
+    "SquaredError",
+    "Tweedie",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "loss_by_name",
+    "loss_names",
+    "loss_settings",
+    "mean_squared_error",
+    "number_loss_names",
+]

@@ -1,0 +1,162 @@
+"""Losses for classes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.losses.numbers import check_continuous
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Softmax cross-entropy with class numbers as targets, and optional label smoothing."""
+
+    label_smoothing: float = 0.0
+    name: ClassVar[str] = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.label_smoothing
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        # Classes before rows: along the last dimension torch's softmax is slow on a CPU, where it has few of them.
+        by_class = outputs.reshape(-1, *outputs.shape[-2:]).mT
+        rows = targets.reshape(-1, targets.shape[-1])
+        loss = F.cross_entropy(by_class, rows, reduction="none", label_smoothing=self.label_smoothing)
+        return loss.reshape(targets.shape)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        gradient = torch.softmax(outputs.mT, dim=-2).mT
+        smooth = self.label_smoothing
+        # softmax minus the (smoothed) one-hot target
+        gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
+        return gradient.sub_(smooth / outputs.shape[-1]) if smooth else gradient
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """1 for each row whose class is right, else 0."""
+        return (outputs.argmax(dim=-1) == targets).to(outputs.dtype)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if targets.dtype != torch.int64 or targets.dim() != 1:
+            raise ValueError(
+                f"targets for cross-entropy have dtype {targets.dtype} and shape {tuple(targets.shape)}; expected "
+                "int64 class numbers of shape (rows,)"
+            )
+        if targets.numel() and (targets.min() < 0 or targets.max() >= n_outputs):
+            raise ValueError(
+                f"targets for cross-entropy lie in [{int(targets.min())}, {int(targets.max())}]; expected class "
+                f"numbers from 0 to {n_outputs - 1}, one per output"
+            )
+
+
+@dataclass(frozen=True)
+class JointCrossEntropy:
+    """Several class targets at once: the sum of their cross-entropies.
+
+    The outputs stand in groups, `sizes[g]` of them for the classes of target g; targets are (rows, G) class numbers.
+    """
+
+    sizes: tuple[int, ...]
+    label_smoothing: float = 0.0
+    name: ClassVar[str] = "joint_cross_entropy"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sizes, str) or not isinstance(self.sizes, Sequence) or not self.sizes:
+            raise ValueError(f"sizes={self.sizes!r} are no groups; expected the classes of each target, e.g. (3, 2)")
+        sizes = tuple(positive_integer(f"sizes[{i}]", size) for i, size in enumerate(self.sizes))
+        object.__setattr__(self, "sizes", sizes)
+        CrossEntropy(self.label_smoothing)  # refuses what is no share
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.label_smoothing
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.stack([one.per_row(*group) for group in self._groups(outputs, targets)]).sum(dim=0)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.cat([one.gradient(*group) for group in self._groups(outputs, targets)], dim=-1)
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """1 for each row whose classes are all right, else 0."""
+        one = CrossEntropy(self.label_smoothing)
+        return torch.stack([one.metric_per_row(*group) for group in self._groups(outputs, targets)]).amin(dim=0)
+
+    def _groups(self, outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Outputs and class numbers of each target."""
+        ends = itertools.accumulate(self.sizes)
+        return [
+            (outputs[..., end - size : end], targets[..., group])
+            for group, (end, size) in enumerate(zip(ends, self.sizes, strict=True))
+        ]
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if n_outputs != sum(self.sizes):
+            raise ValueError(
+                f"a network with {n_outputs} outputs cannot learn sizes={self.sizes}; expected {sum(self.sizes)} "
+                "outputs: one for each class of each target"
+            )
+        if targets.dtype != torch.int64 or targets.dim() != 2 or targets.shape[-1] != len(self.sizes):
+            raise ValueError(
+                f"targets for joint cross-entropy have dtype {targets.dtype} and shape {tuple(targets.shape)}; "
+                f"expected int64 class numbers of shape (rows, {len(self.sizes)})"
+            )
+        for group, size in enumerate(self.sizes):
+            own = targets[:, group]
+            if own.numel() and (own.min() < 0 or own.max() >= size):
+                raise ValueError(
+                    f"column {group} of the targets for joint cross-entropy lies in [{int(own.min())}, "
+                    f"{int(own.max())}]; expected class numbers from 0 to {size - 1}"
+                )
+
+
+@dataclass(frozen=True)
+class BinaryCrossEntropy:
+    """Logistic loss of every output, summed over a row: one output for two classes, several for multilabel."""
+
+    name: ClassVar[str] = "binary_cross_entropy"
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return 0.0
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return torch.sigmoid(outputs) - targets
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """1 for each row whose outputs are all on the right side, else 0."""
+        return ((outputs > 0) == (targets > 0.5)).all(dim=-1).to(outputs.dtype)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        check_continuous(self.name, n_outputs, targets)
+        if targets.numel() and (targets.min() < 0 or targets.max() > 1):
+            raise ValueError("targets for binary cross-entropy lie outside [0, 1]; expected 0, 1 or probabilities")

@@ -1,0 +1,50 @@
+"""Losses as functions for ordinary PyTorch code.
+
+The losses of the paper's section 4 (which sums the cross-entropy over the rows where this takes the mean), and binary
+cross-entropy as its experiments use it.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy
+from tabgnm.nn.losses.numbers import SquaredError
+
+
+def _weighted_mean(per_row: Tensor, sample_weight: Tensor | None) -> Tensor:
+    if sample_weight is None:
+        return per_row.mean()
+    if sample_weight.shape != per_row.shape:
+        raise ValueError(
+            f"sample_weight has shape {tuple(sample_weight.shape)}; expected {tuple(per_row.shape)}: one weight per row"
+        )
+    return (per_row * sample_weight).sum() / sample_weight.sum()
+
+
+def _like(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Targets in the shape of the outputs; (rows,) stands for (rows, 1)."""
+    if targets.shape == outputs.shape:
+        return targets
+    if outputs.shape[-1:] == (1,) and targets.shape == outputs.shape[:-1]:
+        return targets.unsqueeze(-1)
+    raise ValueError(f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape)}, that of the outputs")
+
+
+def mean_squared_error(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean over the rows of the squared error summed over the outputs: the paper's regression loss."""
+    return _weighted_mean(SquaredError().per_row(outputs, _like(outputs, targets)), sample_weight)
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean softmax cross-entropy; `targets` are class numbers, one per row."""
+    if targets.shape != outputs.shape[:-1]:
+        raise ValueError(
+            f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape[:-1])}: a class number per row"
+        )
+    return _weighted_mean(CrossEntropy().per_row(outputs, targets), sample_weight)
+
+
+def binary_cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+    """Mean over the rows of the logistic loss summed over the outputs; `outputs` are logits."""
+    return _weighted_mean(BinaryCrossEntropy().per_row(outputs, _like(outputs, targets)), sample_weight)

@@ -1,0 +1,208 @@
+"""Losses for numbers whose predictions are the outputs themselves."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+# Where the Huber loss may turn linear: beyond these, it is another loss, or its products overflow in float32.
+SMALLEST_DELTA, LARGEST_DELTA = 1e-12, 1e12
+# Quantiles nearer to 0 and 1 need more rows than any table has.
+SMALLEST_QUANTILE, LARGEST_QUANTILE = 1e-6, 1 - 1e-6
+
+
+def check_continuous(name: str, n_columns: int, targets: Tensor) -> None:
+    """Raise unless targets are finite floating point numbers of shape (rows, n_columns)."""
+    if not targets.is_floating_point() or targets.dim() != 2 or targets.shape[-1] != n_columns:
+        raise ValueError(
+            f"targets for the {name} loss have shape {tuple(targets.shape)} and dtype {targets.dtype}; expected "
+            f"floating point numbers of shape (rows, {n_columns})"
+        )
+    if not torch.isfinite(targets).all():
+        raise ValueError(f"targets for the {name} loss contain NaN or infinity; expected finite numbers")
+
+
+def setting_within(name: str, value: object, low: float, high: float, advice: str) -> float:
+    """Return the number that a loss is set by; raise unless it lies in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a number: {advice}")
+    if not low <= float(value) <= high:  # which NaN is not
+        raise ValueError(f"{name}={value!r} is out of range; expected a number from {low:.9g} to {high:.9g}: {advice}")
+    return float(value)
+
+
+class NumberLoss:
+    """What losses for numbers have in common."""
+
+    name: ClassVar[str]
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return 0.0
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        raise NotImplementedError
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        raise NotImplementedError
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Squared error of each row, averaged over the outputs."""
+        return (outputs - targets).square().mean(dim=-1)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        check_continuous(self.name, n_outputs, targets)
+
+
+@dataclass(frozen=True)
+class SquaredError(NumberLoss):
+    """(y - o)^2, summed over the outputs of a row as in the paper."""
+
+    name: ClassVar[str] = "squared_error"
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return (outputs - targets).square().sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return 2 * (outputs - targets)
+
+
+@dataclass(frozen=True)
+class AbsoluteError(NumberLoss):
+    """|y - o|, summed over the outputs of a row: its minimiser is the median of the target."""
+
+    name: ClassVar[str] = "absolute_error"
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return (outputs - targets).abs().sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return torch.sign(outputs - targets)
+
+
+@dataclass(frozen=True)
+class Huber(NumberLoss):
+    """Half the squared error near 0, linear beyond `delta`; summed over the outputs of a row."""
+
+    name: ClassVar[str] = "huber"
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        setting_within("delta", self.delta, SMALLEST_DELTA, LARGEST_DELTA, "where the loss turns linear, e.g. 1.0")
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.delta
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        distance = (outputs - targets).abs()
+        near = distance.clamp(max=self.delta)
+        return (near * (distance - 0.5 * near)).sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return (outputs - targets).clamp(-self.delta, self.delta)
+
+
+@dataclass(frozen=True)
+class Pinball(NumberLoss):
+    """The quantile loss: its minimiser is the `quantile` of the target; summed over the outputs of a row."""
+
+    name: ClassVar[str] = "quantile"
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        setting_within("quantile", self.quantile, SMALLEST_QUANTILE, LARGEST_QUANTILE, "e.g. 0.5 for the median")
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return self.quantile
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        under = targets - outputs
+        return torch.maximum(self.quantile * under, (self.quantile - 1) * under).sum(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        under = targets - outputs
+        # At 0 every slope between the two is a valid subgradient; the mean is what autograd's maximum gives.
+        return 0.5 * torch.sign(-under) + (0.5 - self.quantile)
+
+
+@dataclass(frozen=True)
+class Quantiles(NumberLoss):
+    """Several quantiles of one target, an output for each: the sum of their quantile losses.
+
+    Nothing keeps the outputs of a row in order. Sorted outputs have the same loss or a lower one (Chernozhukov et al.,
+    2010), so sort them for predictions.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        In ascending order.
+    """
+
+    name: ClassVar[str] = "quantiles"
+    quantiles: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantiles", ascending_quantiles("quantiles", self.quantiles))
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        return torch.stack([loss.per_row(own, targets) for loss, own in self._parts(outputs)]).sum(dim=0)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        return torch.cat([loss.gradient(own, targets) for loss, own in self._parts(outputs)], dim=-1)
+
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Quantile loss of each row, averaged over the quantiles."""
+        return self.per_row(outputs, targets) / len(self.quantiles)
+
+    def _parts(self, outputs: Tensor) -> list[tuple[Pinball, Tensor]]:
+        """Return the loss and the output (..., B, 1) of each quantile."""
+        columns = torch.split(outputs, 1, dim=-1)
+        return [(Pinball(quantile), own) for quantile, own in zip(self.quantiles, columns, strict=True)]
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if n_outputs != len(self.quantiles):
+            raise ValueError(
+                f"a network with {n_outputs} outputs cannot learn {len(self.quantiles)} quantiles; expected an output "
+                "for each of them"
+            )
+        check_continuous(self.name, 1, targets)
+
+
+def ascending_quantiles(name: str, values: Any) -> tuple[float, ...]:
+    """Return several quantiles as floats; raise unless they are in ascending order within (0, 1)."""
+    example = "use for instance [0.1, 0.5, 0.9]"
+    given = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise ValueError(f"{name}={values!r:.80} is not a list of quantiles; {example}")
+    found = tuple(
+        setting_within(f"{name}[{i}]", value, SMALLEST_QUANTILE, LARGEST_QUANTILE, "e.g. 0.5 for the median")
+        for i, value in enumerate(given)
+    )
+    if any(one >= other for one, other in itertools.pairwise(found)):
+        raise ValueError(f"{name}={list(found)} is not in ascending order, or has a quantile twice; {example}")
+    return found

@@ -1,0 +1,82 @@
+"""The losses by name: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy
+from tabgnm.nn.losses.deviances import Gamma, Poisson, Tweedie
+from tabgnm.nn.losses.numbers import AbsoluteError, Huber, NumberLoss, Pinball, Quantiles, SquaredError
+from tabgnm.nn.losses.protocol import Loss
+
+# Losses that a name and at most one number describe.
+_BY_NAME: dict[str, type[Any]] = {
+    loss.name: loss
+    for loss in (
+        SquaredError,
+        AbsoluteError,
+        Huber,
+        Pinball,
+        Poisson,
+        Gamma,
+        Tweedie,
+        CrossEntropy,
+        BinaryCrossEntropy,
+    )
+}
+_OLD_NAMES = {"mse": SquaredError.name}  # of earlier versions, and in their model files
+_NEEDS_MORE = {loss.name: loss for loss in (JointCrossEntropy, Quantiles)}
+
+
+def loss_names() -> tuple[str, ...]:
+    """Return the names of all losses that `loss_by_name` knows."""
+    return tuple(_BY_NAME)
+
+
+def number_loss_names() -> tuple[str, ...]:
+    """Return the names of the losses for numbers."""
+    return tuple(name for name, loss in _BY_NAME.items() if issubclass(loss, NumberLoss))
+
+
+def canonical_name(name: Any) -> Any:
+    """Return today's name of a loss that earlier versions called otherwise, or what was given."""
+    return _OLD_NAMES.get(name, name) if isinstance(name, str) else name
+
+
+def loss_by_name(name: str, setting: float | None = None) -> Loss:
+    """Return the loss with this name.
+
+    Parameters
+    ----------
+    name : str
+        One of `loss_names()`.
+    setting : float or None, default=None
+        The number that the loss is set by, such as the quantile; None for its default. Losses without one ignore it.
+
+    Examples
+    --------
+    >>> from tabgnm.nn import loss_by_name
+    >>> loss_by_name("huber", 0.5)
+    Huber(delta=0.5)
+    """
+    if name in _NEEDS_MORE:
+        raise ValueError(f"loss={name!r} needs arguments; give an object of {_NEEDS_MORE[name].__name__} instead")
+    loss = _BY_NAME.get(canonical_name(name))
+    if loss is None:
+        raise ValueError(f"loss={name!r:.80} is not known; use one of {', '.join(map(repr, _BY_NAME))}")
+    made: Loss = loss() if setting is None or not fields(loss) else loss(setting)
+    return made
+
+
+def loss_settings(loss: Loss) -> dict[str, Any]:
+    """Return everything that a loss object is set by, by name: what is in its `__dict__` and its `__slots__`."""
+    found = dict(getattr(loss, "__dict__", {}))
+    for cls in type(loss).__mro__:
+        own = vars(cls).get("__slots__", ())
+        for name in (own,) if isinstance(own, str) else own:
+            # Names that begin with two underscores are stored under another one.
+            stored = f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+            if stored not in ("__dict__", "__weakref__") and hasattr(loss, stored):
+                found[stored] = getattr(loss, stored)
+    return found
