@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import importance, pack, prediction, preparing
+from tabgnm.estimators import importance, pack, prediction, preparing, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
@@ -23,6 +23,7 @@ from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
+from tabgnm.table.advice import warned_once
 from tabgnm.training import History, TrainedModel
 from tabgnm.training.threads import thread_count, torch_threads
 
@@ -190,9 +191,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
                 one_epoch=one_epoch,
             )
         n_calls = getattr(self, "_n_calls", 0) if previous else 0
-        return preparing.prepare_candidates(
-            self, shared.rows[key], shared, previous=previous, one_epoch=one_epoch, n_calls=n_calls
-        )
+        with warned_once():  # candidates encode the same columns
+            return preparing.prepare_candidates(
+                self, shared.rows[key], shared, previous=previous, one_epoch=one_epoch, n_calls=n_calls
+            )
 
     def _train(self, prepared: PreparedFit, began: float) -> Self:
         trained = pack.train(self, prepared, began)
@@ -317,6 +319,34 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         encoder = self.fitted_.groups[group].encoder
         return encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
+
+    def out_of_range(self, X: Any) -> Any:
+        """Return which cells lie outside of what was seen in training, where predictions are not to be relied on.
+
+        Numbers, dates, durations and times are compared with the smallest and the largest of the training rows,
+        categories with the levels of the training rows. False for missing cells, for columns that the model does not
+        use, and for levels in columns with rare levels, as these are not kept by name.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+
+        Returns
+        -------
+        frame or array of bool, shape (rows, columns)
+            A frame of the library of X, with its column names (and its index in pandas); an array if X is none.
+            Columns are in the order of X.
+
+        Examples
+        --------
+        >>> from tabgnm import MLPRegressor
+        >>> model = MLPRegressor(n_folds=0, max_epochs=5).fit([[1.0], [2.0], [3.0], [4.0]], [1, 2, 3, 4])
+        >>> model.out_of_range([[2.5], [7.0]])
+        array([[False],
+               [ True]])
+        """
+        check_is_fitted(self, "fitted_")
+        return ranges.out_of_range(self, X)
 
     def permutation_importance(
         self,

@@ -357,6 +357,7 @@ class EncodedTables:
         key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str)
         if key not in self._encoded:
             encoder = TableEncoder(settings).fit(raw, rows=rows)
+            encoder.check_precision(dtype)
             self._encoded[key] = encoder, encoder.encode(raw, dtype=dtype)
         return self._encoded[key]
 

@@ -28,6 +28,7 @@ from tabgnm.estimators.pack import TrainedPack, jobs_of
 from tabgnm.estimators.pipeline_steps import fit_first_steps, split_params
 from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.table import RawTable, read_table
+from tabgnm.table.advice import warned_once
 from tabgnm.training import FleetPlan, Job, Table
 
 if TYPE_CHECKING:
@@ -171,6 +172,10 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         -------
         self
         """
+        with warned_once():  # about columns, not in every fold
+            return self._search(X, y, params)
+
+    def _search(self, X: Any, y: Any, params: dict[str, Any]) -> Self:
         check_search(self)
         _last_step(self.estimator)._check_y(y, "y")  # before the splitter looks at it
         scorers, refit_metric = self._get_scorers()

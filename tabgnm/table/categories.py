@@ -53,6 +53,10 @@ class Levels:
         get, other = self._code.get, self._other
         return np.array([get(level, other) for level in canonical_cells(cells, self._text)], dtype=np.int64)
 
+    def unknown(self, cells: Iterable[Any]) -> NDArray[np.bool_]:
+        """Return which cells have a level that is not known by name; a missing cell has none."""
+        return np.array([level not in self._code for level in canonical_cells(cells, self._text)], dtype=np.bool_)
+
     def _text(self, cell: Any) -> str | None:
         # A file that was written before may have a level under another text than it would be given now.
         text = canonical(cell)
@@ -65,6 +69,18 @@ def count_levels(cells: Iterable[Any]) -> tuple[Counter[str], int]:
     counts: Counter[Any] = Counter(canonical_cells(cells))
     n_missing = counts.pop(None, 0)
     return counts, n_missing
+
+
+def ranks(cells: Iterable[Any], order: Sequence[str]) -> NDArray[np.float64]:
+    """Return the place of each cell in the order of levels; NaN for a missing or unknown one.
+
+    Examples
+    --------
+    >>> ranks(["high", None, "low", "other"], ["low", "middle", "high"])
+    array([ 2., nan,  0., nan])
+    """
+    place: dict[str | None, float] = {level: float(rank) for rank, level in enumerate(order)}
+    return np.array([place.get(level, np.nan) for level in canonical_cells(cells)], dtype=np.float64)
 
 
 def frequent_levels(counts: Counter[str], min_count: int, max_levels: int) -> Levels:

@@ -17,6 +17,8 @@ from tabgnm.table.rows import RowChoice, row_number
 
 CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time", "text"]
 
+_CONTAINERS = (dict, list, set, frozenset, tuple, np.ndarray, bytes, bytearray, memoryview)
+
 # pandas' own missing values, known by the names of their types so that pandas need not be there.
 _MISSING_TYPES = ("NAType", "NaTType")
 
@@ -34,7 +36,7 @@ def is_missing(value: Any) -> bool:
     return value is np.ma.masked
 
 
-def _kind_of_type(kind: type) -> CellKind | None:
+def kind_of_type(kind: type) -> CellKind | None:
     """Kind of the cells of one Python type; None for what can only be a category."""
     if issubclass(kind, bool | np.bool_):
         return "boolean"
@@ -47,6 +49,23 @@ def _kind_of_type(kind: type) -> CellKind | None:
     return "time" if issubclass(kind, datetime.time) else None
 
 
+def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None = None) -> None:
+    """Raise if a cell is a container or binary data; `rows` of the table, for messages.
+
+    Raises
+    ------
+    CellTypeError
+        Names the column and the row.
+    """
+    for kind in set(map(type, cells)):
+        if issubclass(kind, _CONTAINERS):
+            place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
+            raise CellTypeError(
+                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}), but a cell "
+                "given as argument must be a string or a number; spread it over several columns or leave the column out"
+            )
+
+
 def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowChoice | None = None) -> CellKind:
     """Return what all cells of a column are, where they are Python objects; `rows` of the table, for messages.
 
@@ -55,21 +74,16 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowCho
     Raises
     ------
     CellTypeError
-        When a cell is a container, which is neither a number nor a category.
+        When a cell is a container or binary data, which is neither a number nor a category.
     """
+    refuse_containers(cells, column, rows)
     kinds: set[CellKind] = set()
     for kind in set(map(type, cells)):
         if kind is type(None) or kind.__name__ in _MISSING_TYPES:
             continue
         if issubclass(kind, complex | np.complexfloating):
             raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
-        if issubclass(kind, dict | list | set | frozenset | tuple | np.ndarray | bytearray | memoryview):
-            place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
-            raise CellTypeError(
-                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}), but a cell "
-                "given as argument must be a string or a number; spread it over several columns or leave the column out"
-            )
-        known = _kind_of_type(kind)
+        known = kind_of_type(kind)
         if known in ("number", "datetime", "duration") and all(is_missing(c) for c in cells if type(c) is kind):
             continue  # NaN among strings
         kinds.add(known or "text")
@@ -99,8 +113,6 @@ def canonical(value: Any) -> str | None:
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
     if isinstance(value, np.datetime64 | np.timedelta64):
         micros, too_far = in_microseconds(value)
         return canonical(micros.item()) if too_far is None else str(value)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from tabgnm.table.errors import printable
 from tabgnm.table.layout import EncodedLayout
 from tabgnm.table.plans import ColumnPlan
 from tabgnm.table.settings import TableSettings
@@ -101,7 +102,7 @@ class ColumnTable(Sequence[ColumnInfo]):
 
     def _repr_html_(self) -> str:
         def row(tag: str, cells: Iterable[Any]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+            return "<tr>" + "".join(f"<{tag}>{html.escape(printable(str(cell)))}</{tag}>" for cell in cells) + "</tr>"
 
         body = "".join(row("td", column._cells()) for column in self._columns)
         return f"<table><thead>{row('th', _HEADINGS)}</thead><tbody>{body}</tbody></table>"
@@ -112,6 +113,9 @@ def _encoding(plan: ColumnPlan, settings: TableSettings) -> str:
     if plan.encoding:
         said.append({"indicator": "missing or not"}.get(plan.encoding, plan.encoding))
     roles = {feature.role for feature in plan.features}
+    if plan.order is not None:
+        said.append("rank")
+        roles = set()
     if "embedded" in roles:
         said.append(f"{settings.numeric_embedding}")
     if "plain" in roles:
@@ -125,7 +129,7 @@ def _encoding(plan: ColumnPlan, settings: TableSettings) -> str:
 
 
 def _one_line(text: str, longest: int = 60) -> str:
-    text = " ".join(text.split())
+    text = printable(" ".join(text.split()))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

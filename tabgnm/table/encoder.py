@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from tabgnm.table.advice import warn_about
 from tabgnm.table.columns import ColumnTable
 from tabgnm.table.errors import TableError
 from tabgnm.table.layout import EmbeddingNumbers, EncodedLayout
@@ -63,6 +64,7 @@ class TableEncoder:
                 for column, name in enumerate(raw.names)
             ]
         )
+        warn_about((plan.advice for plan in self.plans if plan.advice is not None), self.settings.min_level_count)
         return self
 
     def _overrides(self, raw: RawTable) -> dict[int, str]:
@@ -179,10 +181,7 @@ class TableEncoder:
             C-contiguous, without NaN or infinity: what is too large for the type becomes its largest number.
         """
         layout = self._fitted_layout
-        if raw.n_columns != self.n_columns:
-            raise TableError(
-                f"X has {raw.n_columns} features, but TableEncoder is expecting {self.n_columns} features as input."
-            )
+        self._check_columns(raw)
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise TypeError(f"dtype={dtype!r} cannot be encoded to; use numpy.float32 or numpy.float64")
         encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=dtype)
@@ -236,12 +235,66 @@ class TableEncoder:
         read: dict[int, Floats] = {}
         for index, slot in enumerate(self._layout.features):
             if slot.column not in read:
-                plan = self.plans[slot.column]
-                values, declared = part.values(slot.column, plan.name), slot.column in self._declared
-                read[slot.column] = numbers_of(values, plan.name, plan.kind, declared=declared)
-            place = DATE_PARTS.index(slot.feature.part) if slot.feature.part else 0
+                plan, declared = self.plans[slot.column], slot.column in self._declared
+                read[slot.column] = numbers_of(part, slot.column, plan, declared=declared)
+            place = DATE_PARTS.index(slot.feature.part) if slot.feature.part in DATE_PARTS else 0
             numbers[index] = read[slot.column][place]
         return numbers
+
+    def out_of_range(self, raw: RawTable) -> NDArray[np.bool_]:
+        """Return where cells lie outside of what the training rows had, see docs/tables.md.
+
+        Parameters
+        ----------
+        raw : RawTable
+            With the same columns, in the same order, as in `fit`.
+
+        Returns
+        -------
+        array of shape (rows, columns)
+            True for numbers, dates, durations and times outside of the smallest and largest ones, and for levels that
+            no training row had. Missing cells are False, and so are columns that are not used. Where a column has rare
+            levels, an unseen level is one of these, and is False.
+        """
+        layout = self._fitted_layout
+        self._check_columns(raw)
+        outside = np.zeros((raw.n_rows, self.n_columns), dtype=np.bool_)
+        for column in sorted({slot.column for slot in layout.features}):
+            plan = self.plans[column]
+            if plan.kind in ("boolean", "category"):
+                continue
+            if plan.span is None:
+                raise TableError(
+                    f"the range of column {plan.name!r} is not known, as this model was saved by an earlier version; "
+                    "fit it again"
+                )
+            numbers = numbers_of(raw.source, column, plan, declared=column in self._declared)[0]
+            outside[:, column] = (numbers < plan.span[0]) | (numbers > plan.span[1])
+        for slot in layout.categories:
+            if not slot.levels.rare:
+                outside[:, slot.column] = slot.levels.unknown(raw.source.cells(slot.column))
+        return outside
+
+    def check_precision(self, dtype: DTypeLike) -> None:
+        """Raise if training numbers that are not scaled are outside of what a type can hold."""
+        limits = np.finfo(np.dtype(dtype).name)
+        for slot in self._fitted_layout.features:
+            plan = self.plans[slot.column]
+            if plan.span is None or slot.feature.map.method != "identity" or slot.feature.role == "indicator only":
+                continue
+            largest = max(map(abs, plan.span))
+            if largest > float(limits.max) or largest < float(limits.tiny):
+                problem = "large" if largest > 1 else "small"
+                raise TableError(
+                    f"column {plan.name!r} has numbers of the size of {largest:.3g}, too {problem} for "
+                    f"{np.dtype(dtype)} without scaling; use another scaling, such as 'standard', or float64"
+                )
+
+    def _check_columns(self, raw: RawTable) -> None:
+        if raw.n_columns != self.n_columns:
+            raise TableError(
+                f"X has {raw.n_columns} features, but TableEncoder is expecting {self.n_columns} features as input."
+            )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all that was learned, as values for JSON and as arrays; never rows of the training table."""

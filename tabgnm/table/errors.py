@@ -12,6 +12,17 @@ class CellTypeError(TableError, TypeError):
     """A column or cell has a type that no number or category can be made of (also a `TypeError`)."""
 
 
+def printable(text: str) -> str:
+    r"""Return a text with control characters, and others that cannot be seen, escaped as in Python's literals.
+
+    Examples
+    --------
+    >>> print(printable("red\x1b[31m"))
+    red\x1b[31m
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def warn_caller(message: str) -> None:
     """Warn, pointing at the line that called this package, whatever stands between."""
     level, frame = 1, sys._getframe()

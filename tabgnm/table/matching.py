@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabgnm.table.errors import TableError, warn_caller
+from tabgnm.table.errors import TableError, printable, warn_caller
 from tabgnm.table.raw import RawTable
 
 _MOST_NAMES = 5
@@ -73,5 +73,5 @@ def _refuse_disorder(names: Sequence[str]) -> None:
 def _listed(heading: str, names: Sequence[str]) -> str:
     if not names:
         return ""
-    lines = [f"- {name}\n" for name in names[:_MOST_NAMES]]
+    lines = [f"- {printable(name)}\n" for name in names[:_MOST_NAMES]]
     return heading + "".join(lines) + ("- ...\n" if len(names) > _MOST_NAMES else "")

@@ -15,8 +15,10 @@ from tabgnm.table.values import Floats
 Method = Literal["identity", "linear", "smooth", "knots"]
 METHODS: tuple[Method, ...] = ("identity", "linear", "smooth", "knots")
 
-# Knots that are closer than this would have slopes that no float64 can hold.
-SMALLEST_GAP = 1e-290
+# Knots that are closer than this, in a column of numbers of ordinary size, are one: slopes have to be finite.
+_SMALLEST_GAP = 1e-290
+_SMALL = 1e-150  # columns of which no number is larger are computed with in larger units
+_SMALLEST = float(np.nextafter(0.0, 1.0))
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY: Floats = np.empty(0)
 
@@ -42,9 +44,21 @@ class NumberMap:
 # the order of the rows cannot matter, not even by a rounding error.
 
 
+def _unit(ascending: Floats) -> float:
+    """Return the power of two to multiply tiny numbers by; 1 for all others.
+
+    Differences, slopes and squares of numbers such as 1e-300 are out of the range of float64 as they are.
+    """
+    largest = max(-float(ascending[0]), float(ascending[-1]))
+    return 2.0 ** min(-np.frexp(largest)[1], 1000) if 0 < largest < _SMALL else 1.0
+
+
 def is_constant(ascending: Floats) -> bool:
     """Whether numbers are all the same, or as good as that."""
-    return len(ascending) == 0 or float(ascending[-1]) - float(ascending[0]) <= SMALLEST_GAP
+    if len(ascending) == 0:
+        return True
+    unit = _unit(ascending)
+    return float(ascending[-1]) * unit - float(ascending[0]) * unit <= _SMALLEST_GAP
 
 
 def is_two_valued(ascending: Floats) -> bool:
@@ -84,7 +98,8 @@ def fit_bins(n_bins: int, ascending: Floats) -> NumberMap:
                 edges = np.union1d(edges, _quantiles(others, np.linspace(0, 1, left_over + 2)[1:-1]))
         edges = edges[_apart(edges)]
     targets = np.arange(len(edges), dtype=np.float64)
-    fill = float(np.interp(_median(ascending), edges, targets))
+    unit = _unit(edges)
+    fill = float(np.interp(_median(ascending) * unit, edges * unit, targets))
     return NumberMap("knots", fill=fill, knots=edges, targets=targets)
 
 
@@ -112,11 +127,13 @@ def _median(ascending: Floats) -> float:
 def _apart(ascending: Floats) -> NDArray[np.bool_]:
     """Which of ascending numbers to keep so that no two are (almost) equal."""
     keep = np.ones(len(ascending), dtype=np.bool_)
-    np.greater(np.diff(ascending), SMALLEST_GAP, out=keep[1:])
+    np.greater(np.diff(ascending * _unit(ascending)), _SMALLEST_GAP, out=keep[1:])
     return keep
 
 
 def _standard(ascending: Floats) -> NumberMap:
+    unit = _unit(ascending)
+    ascending = ascending * unit
     # Relative to the largest one, so that neither sums nor squares overflow or vanish.
     largest = float(max(-ascending[0], ascending[-1]))
     centre = float(np.mean(ascending / largest)) * largest
@@ -124,15 +141,21 @@ def _standard(ascending: Floats) -> NumberMap:
         deviations = np.clip(ascending - centre, -_LARGEST, _LARGEST)
         widest = float(np.abs(deviations).max())
         scale = widest * float(np.sqrt(np.mean((deviations / widest) ** 2))) if widest > 0 else 0.0
-    return NumberMap("linear", centre=centre, scale=scale if scale > SMALLEST_GAP else 1.0)
+    return NumberMap("linear", centre=centre / unit, scale=_scale_of(scale if scale > _SMALLEST_GAP else 1.0, unit))
 
 
 def _robust(ascending: Floats) -> NumberMap:
+    unit = _unit(ascending)
+    ascending = ascending * unit
     low, centre, high = _quantiles(ascending, np.array([0.25, 0.5, 0.75]))
     scale = min(float(high / 2 - low / 2) * 2, _LARGEST)
-    if scale <= SMALLEST_GAP:  # more than half of the numbers are equal
+    if scale <= _SMALLEST_GAP:  # more than half of the numbers are equal
         scale = float(ascending[-1] / 2 - ascending[0] / 2)
-    return NumberMap("smooth", centre=float(centre), scale=max(scale, SMALLEST_GAP))
+    return NumberMap("smooth", centre=float(centre) / unit, scale=_scale_of(max(scale, _SMALLEST_GAP), unit))
+
+
+def _scale_of(scale: float, unit: float) -> float:
+    return max(scale / unit, _SMALLEST)
 
 
 def _normal_scores(ascending: Floats) -> NumberMap:
@@ -168,7 +191,13 @@ class NumberMaps:
         self._fill = np.array([one.fill for one in maps], dtype=np.float64)
         self._linear = self._features("linear", "smooth")
         self._smooth = self._features("smooth")
-        self._knots = [(index, one.knots, one.targets) for index, one in enumerate(maps) if one.method == "knots"]
+        # In larger units where knots are tiny, see `_unit`.
+        units = [_unit(one.knots) if one.method == "knots" else 1.0 for one in maps]
+        self._knots = [
+            (index, one.knots * unit, one.targets, unit)
+            for index, (one, unit) in enumerate(zip(maps, units, strict=True))
+            if one.method == "knots"
+        ]
         chosen = [one for one in maps if one.method in ("linear", "smooth")]
         self._centre = np.array([one.centre for one in chosen], dtype=np.float64)[:, None]
         self._scale = np.array([one.scale for one in chosen], dtype=np.float64)[:, None]
@@ -198,7 +227,10 @@ class NumberMaps:
             scaled = np.clip(numbers[self._smooth], -1e9, 1e9)  # squares have to stay finite
             with np.errstate(under="ignore"):
                 numbers[self._smooth] = scaled / np.sqrt(1 + (scaled / 3) ** 2)
-        for index, knots, targets in self._knots:
+        for index, knots, targets, unit in self._knots:
+            if unit != 1:
+                with np.errstate(over="ignore"):  # a number beyond the knots may become infinite, which is beyond them
+                    numbers[index] *= unit
             numbers[index] = np.interp(numbers[index], knots, targets)
         if missing is not None:
             features, rows = np.nonzero(missing)

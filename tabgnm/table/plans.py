@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tabgnm.table.categories import Levels, count_levels, frequent_levels
-from tabgnm.table.errors import TableError, warn_caller
+from tabgnm.table.advice import Advice, Topic
+from tabgnm.table.categories import Levels, count_levels, frequent_levels, ranks
+from tabgnm.table.cells import canonical_cells
+from tabgnm.table.detection import Ambiguous, Codes, declared_reading, detected_reading
+from tabgnm.table.errors import TableError
 from tabgnm.table.numbers import NumberMap, fit_bins, fit_scaling, is_constant, is_two_valued, untouched
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
+from tabgnm.table.text import USUAL_READING, TextReading
 from tabgnm.table.values import DATE_PARTS, Floats, Values, as_booleans, as_moments, as_numbers, as_seconds, date_parts
 
 Kind = Literal["number", "boolean", "category", "datetime", "duration", "time", "ignore"]
 COLUMN_KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "datetime", "duration", "time", "ignore")
 CategoryEncoding = Literal["", "indicator", "two-level", "one-hot", "embedding"]
 CATEGORY_ENCODINGS: tuple[CategoryEncoding, ...] = ("", "indicator", "two-level", "one-hot", "embedding")
+RANK = "rank"  # the part of an ordered category that is a number
+
+# A category of so many levels looks like an identifier if more than half of the rows have a level of few rows.
+FEWEST_IDENTIFIERS = 50
+ROWS_OF_AN_IDENTIFIER = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +38,7 @@ class Feature:
     Attributes
     ----------
     part : str
-        "" for the number itself, else one of `DATE_PARTS`.
+        "" for the number itself, else one of `DATE_PARTS`, or `RANK`.
     role : {"plain", "embedded", "indicator only"}
         Whether it goes to the network as it is, is embedded there, or is only read to see where it is missing.
     map : NumberMap
@@ -63,6 +73,15 @@ class ColumnPlan:
     levels : Levels or None
     note : str
         What a user should know.
+    reading : TextReading or None
+        How text was read in fit; None where the column was no text.
+    order : tuple of str or None
+        All levels of an ordered category, in their order.
+    span : (float, float) or None
+        Smallest and largest number of the training rows; of dates in days since 1970. None for categories, for columns
+        that are not used, and in model files that were written before there were spans.
+    advice : Advice or None
+        What a user is warned of in fit; not part of model files.
     """
 
     name: str
@@ -74,6 +93,10 @@ class ColumnPlan:
     encoding: CategoryEncoding = ""
     levels: Levels | None = None
     note: str = ""
+    reading: TextReading | None = None
+    order: tuple[str, ...] | None = None
+    span: tuple[float, float] | None = None
+    advice: Advice | None = None
 
 
 def inferred_kind(values: Values) -> Kind:
@@ -83,17 +106,22 @@ def inferred_kind(values: Values) -> Kind:
     return values.kind
 
 
-def numbers_of(values: Values, name: str, kind: Kind, *, declared: bool) -> Floats:
+def numbers_of(source: Source, column: int, plan: ColumnPlan, *, declared: bool) -> Floats:
     """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
 
     `declared` says whether the kind is the user's word, not what the type of the column told.
     """
+    name, kind = plan.name, plan.kind
+    if kind == "category":
+        return ranks(source.cells(column), plan.order or ())[None]
+    values = source.values(column, name)
     if kind == "datetime":
-        return date_parts(as_moments(values, name))
+        return date_parts(as_moments(values, name, plan.reading or USUAL_READING["datetime"]))
     if kind == "boolean":
         return as_booleans(values, name)[None]
     if kind == "number":
-        return as_numbers(values, name, declared=declared)[None]
+        reading = plan.reading or USUAL_READING["number"]
+        return as_numbers(values, name, declared=declared, reading=reading)[None]
     return as_seconds(values, name, kind)[None]
 
 
@@ -112,15 +140,64 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
     """Decide how to encode a column, from all rows of `source`."""
     if override == "ignore":
         return ColumnPlan(name, "ignore", note="left out as asked")
-    kind: Any = override
-    if kind != "category":
-        values = source.values(column, name)
-        kind = kind or inferred_kind(values)
-    if kind == "category":
-        return _plan_category(source.cells(column), name, settings)
-    numbers = numbers_of(values, name, kind, declared=override is not None)
+    if override == "category":
+        asked = _plan_category(source.cells(column), name, settings)
+        return asked if asked.encoding == "" else replace(asked, advice=None)
+    values = source.values(column, name)
+    kind: Any = override or inferred_kind(values)
+    plan = ColumnPlan(name, kind)
+    if values.kind == "text" and (kind == "number" or kind == "datetime"):
+        plan = replace(plan, reading=declared_reading(values.data, kind, name))
+    if values.kind == "text" and kind == "category":
+        plan = _plan_text(source, column, values, name)
+    if plan.kind == "category":
+        return _with_rank(source, column, _merged(_plan_category(values.data, name, settings), plan), settings)
+    numbers = numbers_of(source, column, plan, declared=override is not None)
     refuse_infinity(numbers[0], name, values.row)
-    return _plan_numbers(numbers, name, kind, settings)
+    return _merged(_plan_numbers(numbers, name, plan.kind, settings), plan)
+
+
+def _plan_text(source: Source, column: int, values: Values, name: str) -> ColumnPlan:
+    """Return what kind of column a text is: numbers, dates or a category, which may be ordered."""
+    levels = source.order(column)
+    if levels is not None:
+        texts = dict.fromkeys(text for text in canonical_cells(levels) if text is not None)  # 1 and "1" are one level
+        return ColumnPlan(name, "category", order=tuple(texts))
+    reading = detected_reading(values.data)
+    if isinstance(reading, Ambiguous):
+        return ColumnPlan(name, "category", note=f"{reading}?", advice=Advice("ambiguous", name, str(reading)))
+    if isinstance(reading, Codes):
+        return ColumnPlan(name, "category", note="digits, taken as codes")
+    if reading is None:
+        return ColumnPlan(name, "category")
+    detail = [] if reading.format == USUAL_READING[reading.kind].format else [f"written like {reading.format}"]
+    if reading.missing:
+        detail.append(f"{', '.join(map(repr, reading.missing))} {'is' if len(reading.missing) == 1 else 'are'} missing")
+    topic: Topic = "read as numbers" if reading.kind == "number" else "read as dates"
+    note = ", ".join([f"text {topic}", *detail])
+    return ColumnPlan(name, reading.kind, note=note, reading=reading, advice=Advice(topic, name, ", ".join(detail)))
+
+
+def _merged(plan: ColumnPlan, text: ColumnPlan) -> ColumnPlan:
+    """Return the plan of a column with what is known of its text."""
+    return replace(
+        plan,
+        note="; ".join(note for note in (text.note, plan.note) if note),
+        reading=text.reading,
+        order=text.order,
+        advice=text.advice or plan.advice,
+    )
+
+
+def _with_rank(source: Source, column: int, plan: ColumnPlan, settings: TableSettings) -> ColumnPlan:
+    """Add the rank of the levels of an ordered category, unless there are only two or the column is not used."""
+    if plan.order is None:
+        return plan
+    ordered = _plan_numbers(numbers_of(source, column, plan, declared=False), plan.name, "number", settings)
+    if plan.encoding not in ("one-hot", "embedding") or len(plan.order) > settings.max_levels or not ordered.features:
+        return replace(plan, order=None)
+    features = tuple(replace(feature, part=RANK) for feature in ordered.features)
+    return replace(plan, features=features)
 
 
 def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSettings) -> ColumnPlan:
@@ -148,7 +225,9 @@ def _plan_numbers(numbers: Floats, name: str, kind: Kind, settings: TableSetting
         if indicator:
             part = DATE_PARTS[0] if kind == "datetime" else ""
             features = [Feature(part, "indicator only", NumberMap("identity"))]
-    return ColumnPlan(name, kind, n_missing, features=tuple(features), indicator=indicator, note=note)
+    used = bool(features) and kind != "boolean"
+    span = (float(np.nanmin(numbers[0])), float(np.nanmax(numbers[0]))) if used else None
+    return ColumnPlan(name, kind, n_missing, features=tuple(features), indicator=indicator, note=note, span=span)
 
 
 def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan:
@@ -157,7 +236,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
     if n_levels == 0:
         return ColumnPlan(name, "category", n_missing, 0, note="all missing: not used")
     encoding: CategoryEncoding
-    note = ""
+    note, advice = "", None
     if n_levels == 1 or n_levels <= settings.max_one_hot:
         levels = Levels(sorted(counts))
         if n_levels == 1:
@@ -174,13 +253,11 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         if not levels.names:
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
-            what = "only whether it is missing is used" if indicator else "not used"
-            note += what
+            note += "only whether it is missing is used" if indicator else "not used"
             # An identifier is rightly left out, but so would be numbers or dates that came as text.
-            warn_caller(
-                f"no level of the category {name!r} has min_level_count={settings.min_level_count} training rows: "
-                f"{what}; leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
-            )
+            advice = Advice("only gaps used" if indicator else "not used", name)
+    if advice is None and _are_identifiers(counts):
+        advice = Advice("identifiers", name)
     return ColumnPlan(
         name,
         "category",
@@ -190,4 +267,13 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         encoding=encoding,
         levels=levels if encoding else None,
         note=note,
+        advice=advice,
     )
+
+
+def _are_identifiers(counts: Counter[str]) -> bool:
+    """Whether most rows have a level that hardly another row has, as those of customers or of free text."""
+    if len(counts) < FEWEST_IDENTIFIERS:
+        return False
+    n_rows = sum(counts.values())
+    return sum(count for count in counts.values() if count <= ROWS_OF_AN_IDENTIFIER) > n_rows / 2

@@ -112,6 +112,8 @@ def _of_array(array: NDArray[Any]) -> RawTable:
         return RawTable(ArraySource(array))
     if array.dtype.kind == "V":
         raise CellTypeError(f"X has the type {array.dtype}; expected numbers, strings, dates or objects")
+    if array.dtype.kind == "S":  # text of a fixed width; bytes in single cells are refused as binary data
+        array = np.char.decode(array, "utf-8", "backslashreplace")
     columns = [Column(array[:, column], f"x{column}") for column in range(array.shape[1])]
     return RawTable(ColumnsSource(columns, len(array)))
 

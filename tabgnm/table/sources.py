@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.table.cells import in_microseconds
+from tabgnm.table.cells import in_microseconds, refuse_containers
 from tabgnm.table.errors import CellTypeError
 from tabgnm.table.rows import RowChoice, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
@@ -34,6 +34,9 @@ class Source(Protocol):
 
     def cells(self, column: int) -> Iterable[Any]:
         """Return the cells of a column as Python objects, for categories."""
+
+    def order(self, column: int) -> tuple[Any, ...] | None:
+        """Return all levels of an ordered category in their order; None for any other column."""
 
     def block(self, columns: Sequence[int]) -> Floats | None:
         """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
@@ -65,6 +68,10 @@ class ArraySource:
     def cells(self, column: int) -> Sequence[Any]:
         """Return the cells of a column as Python objects."""
         return list(self.array[:, column].tolist())
+
+    def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
+        """Return None: numbers are no categories."""
+        return
 
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new array."""
@@ -110,6 +117,10 @@ class SparseSource:
         """Return the cells of a column as Python objects."""
         return list(self._column(column).tolist())
 
+    def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
+        """Return None: numbers are no categories."""
+        return
+
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new dense array."""
         return ArraySource(self.matrix.toarray()).block(columns)
@@ -142,14 +153,35 @@ class Column:
             self._values = self._read()
         known = self._values
         if isinstance(known, Values):
+            if known.kind == "text":
+                return Values("text", self.cells(rows), rows)
             return known if rows is None else Values(known.kind, known.data[rows], rows)
         return values_of_array(known if rows is None else known[rows], name, rows)
 
     def cells(self, rows: RowChoice | None) -> NDArray[Any]:
-        """Return the cells in these rows as Python objects, exactly as they are."""
+        """Return the cells in these rows as Python objects, exactly as they are; containers are refused."""
+        everything = self._all_cells()
+        cells = everything if rows is None else everything[rows]
+        refuse_containers(cells, self._name, rows)
+        return cells
+
+    def order(self) -> tuple[Any, ...] | None:
+        """Return all levels in their order, if the type says that they have one."""
+        data = self._data
+        if not isinstance(data, nw.Series):
+            return None
+        if isinstance(data.dtype, nw.Enum):  # also what narwhals calls an ordered category of pandas
+            return tuple(data.dtype.categories)
+        native = data.to_native()
+        is_arrow = data.dtype == nw.Categorical and nw.dependencies.is_pyarrow_chunked_array(native)
+        if is_arrow and native.type.ordered and native.num_chunks:
+            return tuple(native.unify_dictionaries().chunk(0).dictionary.to_pylist())
+        return None
+
+    def _all_cells(self) -> NDArray[Any]:
         if self._cells is None:
             self._cells = self._read_cells()
-        return self._cells if rows is None else self._cells[rows]
+        return self._cells
 
     def _read_cells(self) -> NDArray[Any]:
         data = self._data
@@ -178,8 +210,8 @@ class Column:
             if array.dtype.kind in "Mm":
                 return array
         if dtype in (nw.String, nw.Categorical, nw.Enum):
-            return Values("text", self.cells(None))
-        return self.cells(None)
+            return Values("text", self._all_cells())
+        return self._all_cells()
 
 
 class ColumnsSource:
@@ -208,6 +240,10 @@ class ColumnsSource:
     def cells(self, column: int) -> NDArray[Any]:
         """Return the cells of a column as Python objects."""
         return self._columns[column].cells(self._rows)
+
+    def order(self, column: int) -> tuple[Any, ...] | None:
+        """Return all levels of an ordered category in their order; None for any other column."""
+        return self._columns[column].order()
 
     def block(self, columns: Sequence[int]) -> None:  # noqa: ARG002 - the other sources need it
         """Return None: columns are read one by one."""

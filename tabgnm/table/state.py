@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from tabgnm.table.categories import Levels
 from tabgnm.table.numbers import METHODS, NumberMap, NumberMaps
-from tabgnm.table.plans import CATEGORY_ENCODINGS, COLUMN_KINDS, ROLES, ColumnPlan, Feature
+from tabgnm.table.plans import CATEGORY_ENCODINGS, COLUMN_KINDS, RANK, ROLES, ColumnPlan, Feature
 from tabgnm.table.settings import TableSettings
+from tabgnm.table.text import TEXT_FORMATS, TextReading
 from tabgnm.table.values import DATE_PARTS
 
-FORMAT = 1
+FORMAT = 2
 _LONGEST_NAMES = 2**24
 _COLUMN_KEYS = {"name", "kind", "n_missing", "n_levels", "features", "indicator", "encoding", "levels", "rare", "note"}
+_ADDED_KEYS: dict[str, Any] = {"text": None, "order": None, "span": None}  # in format 2
 _ARRAY_TYPES = {
     "number_method": np.uint8,
     "number_centre": np.float64,
@@ -44,6 +46,9 @@ def written_state(
             "levels": None if plan.levels is None else list(plan.levels.names),
             "rare": plan.levels is not None and plan.levels.rare,
             "note": plan.note,
+            "text": None if plan.reading is None else [plan.reading.format, list(plan.reading.missing)],
+            "order": None if plan.order is None else list(plan.order),
+            "span": None if plan.span is None else list(plan.span),
         }
         for plan in plans
     ]
@@ -56,10 +61,13 @@ def read_state(schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     """Return settings and plans, or a `ValueError` that says what is wrong."""
     _require(isinstance(schema, Mapping), "the schema is no mapping")
     _require(set(schema) == {"format", "settings", "columns"}, "the schema has other keys than it should")
-    _require(schema["format"] == FORMAT, f"format {schema['format']!r:.40} is not known; this version reads {FORMAT}")
+    known = schema["format"] in (1, FORMAT) and type(schema["format"]) is int
+    _require(known, f"format {schema['format']!r:.40} is not known; this version reads 1 to {FORMAT}")
     settings = TableSettings.from_dict(schema["settings"])
     columns = schema["columns"]
     _require(isinstance(columns, list) and len(columns) > 0, "there are no columns")
+    if schema["format"] == 1:
+        columns = [_ADDED_KEYS | column if isinstance(column, dict) else column for column in columns]
     for column in columns:
         _check_column(column)
     names = [column["name"] for column in columns]
@@ -89,7 +97,8 @@ def _is_count(value: object) -> bool:
 
 def _check_column(column: Any) -> None:
     """Check the type of every value of a column."""
-    _require(isinstance(column, Mapping) and set(column) == _COLUMN_KEYS, f"a column is not one: {column!r:.80}")
+    known_keys = _COLUMN_KEYS | set(_ADDED_KEYS)
+    _require(isinstance(column, Mapping) and set(column) == known_keys, f"a column is not one: {column!r:.80}")
     name = column["name"]
     _require(isinstance(name, str), f"a column has the name {name!r:.40}")
 
@@ -110,25 +119,46 @@ def _check_column(column: Any) -> None:
         require(all(isinstance(word, str) for word in feature) and feature[1] in ROLES, "features")
     parts = [feature[0] for feature in features]
     roles = [feature[1] for feature in features]
-    known = DATE_PARTS if column["kind"] == "datetime" else ("",)
+    known = {"datetime": DATE_PARTS, "category": (RANK,)}.get(column["kind"], ("",))
     require(len(set(parts)) == len(parts) and set(parts) <= set(known), "features")
     require("indicator only" not in roles or (len(roles) == 1 and column["indicator"]), "features")
     levels = column["levels"]
     if levels is not None:
         require(isinstance(levels, list) and all(isinstance(level, str) for level in levels), "levels")
         require(len(set(levels)) == len(levels), "levels")
+    _check_text(column, require)
+    span = column["span"]
+    if span is not None:
+        require(isinstance(span, list) and len(span) == 2 and all(type(end) is float for end in span), "span")
+        require(bool(np.isfinite(span).all()) and span[0] <= span[1] and len(features) > 0, "span")
     if column["kind"] == "category":
         _check_category(column, require)
     else:
         require(levels is None and not column["rare"], "levels")
+        require(column["order"] is None, "order")
         require(column["encoding"] == "", "encoding")
         require(column["kind"] != "ignore" or not features, "features")
         require(len(features) > 0 or not column["indicator"], "indicator")
 
 
+def _check_text(column: Mapping[str, Any], require: Any) -> None:
+    text = column["text"]
+    if text is None:
+        return
+    require(isinstance(text, list | tuple) and len(text) == 2 and isinstance(text[1], list), "text")
+    require(all(isinstance(word, str) for word in (text[0], *text[1])), "text")
+    names = [known.name for known in TEXT_FORMATS.get(column["kind"], ())]
+    require(text[0] in names, "text")
+
+
 def _check_category(column: Mapping[str, Any], require: Any) -> None:
-    encoding, levels = column["encoding"], column["levels"]
-    require(not column["features"], "features")
+    encoding, levels, order = column["encoding"], column["levels"], column["order"]
+    require((order is None) == (not column["features"]), "features")
+    if order is not None:
+        require(encoding in ("one-hot", "embedding"), "encoding")
+        require(isinstance(order, list) and all(isinstance(level, str) for level in order), "order")
+        require(len(set(order)) == len(order), "order")
+    require(column["span"] is None, "span")
     require((levels is None) == (encoding == ""), "levels")
     require(encoding != "indicator" or column["indicator"], "indicator")
     require(encoding not in ("", "embedding") or not column["indicator"], "indicator")
@@ -158,7 +188,8 @@ def _read_maps(arrays: Mapping[str, NDArray[Any]], n_features: int) -> list[Numb
         start, end = end, end + int(counts[index])
         method = METHODS[int(arrays["number_method"][index])]
         _require((method == "knots") == (end > start), f"feature {index} is {method} and has {end - start} knots")
-        _require(bool((np.diff(knots[start:end] / 2) > 0).all()), f"the knots of feature {index} do not rise")
+        own = knots[start:end]
+        _require(bool((own[1:] > own[:-1]).all()), f"the knots of feature {index} do not rise")
         maps.append(
             NumberMap(
                 method,
@@ -182,6 +213,7 @@ def _plan(column: Mapping[str, Any], maps: Iterator[NumberMap], settings: TableS
             coordinates = np.append(feature.map.targets, feature.map.fill)
             fits = feature.map.method == "knots" and coordinates.min() >= 0 and coordinates.max() <= settings.n_basis
             _require(bool(fits), f"column {column['name']!r:.40} has bins outside of 0 to {settings.n_basis}")
+    text = column["text"]
     return ColumnPlan(
         name=column["name"],
         kind=column["kind"],
@@ -192,4 +224,7 @@ def _plan(column: Mapping[str, Any], maps: Iterator[NumberMap], settings: TableS
         encoding=column["encoding"],
         levels=None if column["levels"] is None else Levels(column["levels"], column["rare"]),
         note=column["note"],
+        reading=None if text is None else TextReading(column["kind"], text[0], tuple(text[1])),
+        order=None if column["order"] is None else tuple(column["order"]),
+        span=None if column["span"] is None else (column["span"][0], column["span"][1]),
     )

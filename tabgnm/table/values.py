@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tabgnm.table.cells import CellKind, canonical_cells, in_microseconds, is_missing, kind_of_cells, naive
 from tabgnm.table.errors import TableError
 from tabgnm.table.rows import RowChoice, row_number
+from tabgnm.table.text import USUAL_READING, TextReading, says_nothing
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +23,11 @@ _DAY = 86_400_000_000  # microseconds
 _LAST_YEAR = 290_000  # numpy's microseconds end a little later
 
 _REMEDY = "; convert the column to what it was in fit, or fit it as it is now"
+_READING_REMEDY = {
+    "number": "replace it by one, or by None where a value is missing, or fit the column as a category",
+    "datetime": "convert the column first, for instance with pandas.to_datetime, or replace the cell by None where a "
+    "value is missing",
+}
 _BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
@@ -81,7 +87,7 @@ def values_of_array(array: NDArray[Any], column: str, rows: RowChoice | None = N
         return Values("datetime", micros, rows) if kind == "M" else Values("duration", _seconds_of(micros), rows)
     if kind == "c":
         raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
-    if kind in "UST":
+    if kind in "UT":
         return Values("text", array.astype(object), rows)
     return values_of_cells(array, column, rows)
 
@@ -116,11 +122,6 @@ def _floats(values: Values, column: str) -> Floats:
         raise TableError(
             f"column {column!r} contains infinity or a value too large for float64 in row {values.row(row)}: "
             f"{cells[row]!r:.40}"
-        ) from None
-    except (TypeError, ValueError):
-        raise TableError(
-            f"column {column!r} has {cells[row]!r:.60} in row {values.row(row)}, which is not a number; replace it by "
-            "one, or by None where a value is missing, or fit the column as a category"
         ) from None
     return numbers
 
@@ -161,8 +162,15 @@ def _all_missing(values: Values) -> bool:
     return values.kind == "empty" or bool(np.isnan(values.data).all())
 
 
-def as_numbers(values: Values, column: str, *, declared: bool = False, expected: str = "numbers") -> Floats:
-    """Return a column as float64 numbers with NaN for missing cells; text is parsed.
+def as_numbers(
+    values: Values,
+    column: str,
+    *,
+    declared: bool = False,
+    expected: str = "numbers",
+    reading: TextReading = USUAL_READING["number"],
+) -> Floats:
+    """Return a column as float64 numbers with NaN for missing cells; text is read as `reading` says.
 
     Durations and times of day are seconds where the user has `declared` them numbers. Elsewhere they are refused: the
     numbers of fit may have been hours.
@@ -184,7 +192,7 @@ def as_numbers(values: Values, column: str, *, declared: bool = False, expected:
             f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "
             "dates"
         )
-    return _floats(values, column)
+    return np.array(_read_text(values, column, reading, _number_of, "number"), dtype=np.float64)
 
 
 def as_booleans(values: Values, column: str) -> Floats:
@@ -192,6 +200,9 @@ def as_booleans(values: Values, column: str) -> Floats:
     if values.kind == "text":
         numbers = np.empty(len(values.data))
         for row, cell in enumerate(canonical_cells(values.data)):
+            if cell is not None and says_nothing(cell):
+                numbers[row] = np.nan
+                continue
             if cell is not None and cell.lower() not in _BOOLEANS:
                 raise TableError(
                     f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {values.row(row)}{_REMEDY}"
@@ -222,8 +233,8 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
     return np.asarray(values.data, dtype=np.float64)
 
 
-def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
-    """Return a column of dates as datetime64[us]; text has to be in ISO format."""
+def as_moments(values: Values, column: str, reading: TextReading = USUAL_READING["datetime"]) -> NDArray[np.datetime64]:
+    """Return a column of dates as datetime64[us]; text is read as `reading` says."""
     if values.kind == "datetime":
         return values.data
     if _all_missing(values):
@@ -233,23 +244,52 @@ def as_moments(values: Values, column: str) -> NDArray[np.datetime64]:
             f"column {column!r} has {values.kind} values where dates are expected; convert it first, for instance with "
             "pandas.to_datetime, which can be told the unit"
         )
-    moments = np.empty(len(values.data), dtype="datetime64[us]")
-    row = 0
+    return np.array(_read_text(values, column, reading, _moment_of, "date"), dtype="datetime64[us]")
+
+
+def _read_text(
+    values: Values, column: str, reading: TextReading, of_object: Callable[[Any], Any], what: str
+) -> list[Any]:
+    """Return what each cell of a column of text says, None if it is missing; others than text by `of_object`."""
+    parse = reading.parse
+    known: dict[str, Any] = {}
+    result: list[Any] = []
     try:
-        for row, cell in enumerate(values.data):
-            moments[row] = _moment(_parsed(cell) if isinstance(cell, str) else cell)
+        for cell in values.data:
+            if not isinstance(cell, str):
+                result.append(None if is_missing(cell) else of_object(cell))
+            elif cell in known:
+                result.append(known[cell])
+            else:
+                said = known[cell] = parse(cell)
+                if said is None and not reading.is_missing(cell):
+                    raise ValueError
+                result.append(said)
     except (TypeError, ValueError, OverflowError):
+        place = len(result)
         raise TableError(
-            f"column {column!r} has {values.data[row]!r:.60} in row {values.row(row)}, which is not a date in ISO "
-            "format such as '2024-02-29 13:30'; convert the column first, for instance with pandas.to_datetime"
+            f"column {column!r} has {values.data[place]!r:.60} in row {values.row(place)}, which is not a {what}"
+            f"{_expected_format(reading)}; {_READING_REMEDY[reading.kind]}"
         ) from None
-    return moments
+    return result
 
 
-def _parsed(text: str) -> datetime.datetime:
-    text = text.strip()
-    # Python 3.10 does not know the Z.
-    return datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
+def _expected_format(reading: TextReading) -> str:
+    if reading.format == "year-month-day":
+        return " in ISO format such as '2024-02-29 13:30'"
+    return "" if reading == USUAL_READING["number"] else f" written like {reading.format}"
+
+
+def _number_of(cell: Any) -> float:
+    if isinstance(cell, np.datetime64 | np.timedelta64 | datetime.date):
+        raise TypeError
+    return float(cell)
+
+
+def _moment_of(cell: Any) -> Any:
+    if isinstance(cell, bool | float | int | np.number):
+        raise TypeError
+    return _moment(cell)
 
 
 def date_parts(moments: NDArray[np.datetime64]) -> Floats:

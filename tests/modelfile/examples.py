@@ -59,6 +59,20 @@ def frame(n_rows: int = N_ROWS, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def text_frame(n_rows: int = N_ROWS, seed: int = 0) -> pd.DataFrame:
+    """Numbers and dates as text, and an ordered category."""
+    rng = np.random.default_rng(seed)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, n_rows), unit="D")
+    price = [f"{number:.2f}".replace(".", ",") for number in rng.normal(size=n_rows)]
+    return pd.DataFrame(
+        {
+            "price": ["?", *price[1:]],
+            "day": [f"{day:%d.%m.%Y}" for day in days],
+            "size": pd.Categorical(rng.choice(["S", "M", "L"], n_rows), ["S", "M", "L"], ordered=True),
+        }
+    )
+
+
 def numbers(n_rows: int = N_ROWS, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n_rows, 3))
 

@@ -541,7 +541,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "huge embeddings": lambda: edited("periodic", put("encoders.0.settings.n_basis", 10**15)),
     "another embedding": lambda: edited("periodic", put("encoders.0.settings.numeric_embedding", "piecewise")),
     "no embedding": lambda: edited("periodic", put("encoders.0.settings.numeric_embedding", None)),
-    "an encoder of a newer format": lambda: edited("periodic", put("encoders.0.format", 2)),
+    "an encoder of a newer format": lambda: edited("periodic", put("encoders.0.format", 3)),
     # Arrays
     "a weight that is NaN": lambda: rearranged(
         array("groups/0/networks/bias_1", np.full((2, 43), np.nan, dtype=np.float32))

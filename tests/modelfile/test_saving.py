@@ -218,9 +218,16 @@ def arrays_with(arrays: dict[str, np.ndarray], numbers: np.ndarray) -> set[str]:
     return {name for name, array in arrays.items() if any(holds(array.tobytes(), number) for number in numbers)}
 
 
+def _without_spans(schema: dict[str, Any]) -> list[list[float]]:
+    """Remove the smallest and largest numbers of the columns, which `out_of_range` needs, and return them."""
+    return [column.pop("span") for encoder in schema["encoders"] for column in encoder["columns"]]
+
+
 @pytest.mark.parametrize("embedding", [None, "periodic", "piecewise"])
 @pytest.mark.parametrize("scaling", ["standard", "robust", "quantile"])
-def test_numbers_of_the_training_data_are_nowhere_but_among_quantiles(scaling: str, embedding: str | None) -> None:
+def test_numbers_of_the_training_data_are_nowhere_but_among_ranges_and_quantiles(
+    scaling: str, embedding: str | None
+) -> None:
     rng = np.random.default_rng(0)
     X, y, weights = rng.normal(size=(400, 2)), rng.normal(size=400), rng.uniform(0.5, 1.5, size=400)
     model = MLPRegressor(**QUICK | {"numeric_embedding": embedding, "scaling": scaling}, hidden=(4,))
@@ -232,6 +239,7 @@ def test_numbers_of_the_training_data_are_nowhere_but_among_quantiles(scaling: s
         quantiles = {}
     for name in arrays_with(arrays, X.ravel()):
         assert len(arrays[name]) <= quantiles[name]
+    assert _without_spans(schema) == [[X[:, column].min(), X[:, column].max()] for column in (0, 1)]
     text = json.dumps(schema)
     assert not [number for number in np.concatenate([X.ravel(), y, weights]) if repr(float(number)) in text]
 
@@ -272,6 +280,7 @@ def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None
     schema, arrays = parts(to_bytes(model))
     predicted = np.concatenate([model.oof_prediction_, model.predict(X)])
     assert not arrays_with(arrays, np.concatenate([y, np.log(y), predicted]))
+    _without_spans(schema)
     assert not numbers_in(schema) & set(np.concatenate([X.ravel(), y, np.log(y), predicted]).tolist())
     for fold, sizes in enumerate(model.fitted_.residuals):
         assert (np.diff(arrays[f"residuals/{fold}"], axis=0) >= 0).all() and len(sizes) == 200

@@ -58,11 +58,7 @@ def pandas_of(**dtypes: Any) -> pd.DataFrame:
 
 
 def polars_of(text: Any = pl.String) -> pl.DataFrame:
-    frame = pl.DataFrame(COLUMNS)
-    if text is pl.Enum:
-        kinds = [pl.Enum(sorted({c for c in COLUMNS[name] if c is not None})) for name in ("colour", "city")]
-        return frame.with_columns(pl.col("colour").cast(kinds[0]), pl.col("city").cast(kinds[1]))
-    return frame.with_columns(pl.col("colour", "city").cast(text))
+    return pl.DataFrame(COLUMNS).with_columns(pl.col("colour", "city").cast(text))
 
 
 def arrow_of(*, dictionary: bool = False) -> pa.Table:
@@ -91,7 +87,6 @@ FORMS: dict[str, Callable[[], Any]] = {
     "polars": polars_of,
     "polars, lazy": lambda: polars_of().lazy(),
     "polars, Categorical": lambda: polars_of(pl.Categorical),
-    "polars, Enum": lambda: polars_of(pl.Enum),
     "pyarrow": arrow_of,
     "pyarrow, dictionary": lambda: arrow_of(dictionary=True),
     "pyarrow, several chunks": lambda: pa.concat_tables([arrow_of().slice(0, 7), arrow_of().slice(7)]),

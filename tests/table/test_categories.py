@@ -115,12 +115,12 @@ def test_a_column_of_which_every_level_is_rare_is_not_used() -> None:
 
 def test_what_is_left_out_as_every_level_is_rare_is_told() -> None:
     """It may be an identifier, but also numbers that came as text."""
-    texts = pd.DataFrame({"size": [f"{i / 7:.3f}" for i in range(20)], "x": np.arange(20.0)})
+    texts = pd.DataFrame({"size": [f"{i / 7:.3f} m" for i in range(20)], "x": np.arange(20.0)})
     message = r"no level of the category 'size' has min_level_count=3 training rows: not used; leave the column out"
     with pytest.warns(UserWarning, match=message) as caught:
         fitted(texts)
     assert [warning.filename for warning in caught] == [fitted.__code__.co_filename]
-    for settings in ({"min_level_count": 1}, {"max_one_hot": 20}, {"kinds": {"size": "number"}}):
+    for settings in ({"min_level_count": 1}, {"max_one_hot": 20}):
         assert fitted(texts, **settings).columns[0].encoded  # a warning would be an error here
     fitted(texts, kinds={"size": "ignore"})
 
@@ -142,7 +142,6 @@ SAME: dict[str, Any] = {
     "numpy scalars": column([np.int8(3), np.float32(4), np.str_("5")], object),
     "category of int": column([3, 4, 5], "category"),
     "category of string": column(["3", "4", "5"], "category"),
-    "bytes": column([b"3", b"4", b"5"], object),
     "polars int": pl.DataFrame({"a": [3, 4, 5]}),
     "polars string": pl.DataFrame({"a": ["3", "4", "5"]}),
     "numpy int": np.array([[3], [4], [5]]),
@@ -278,14 +277,15 @@ def test_100_000_levels_in_200_000_rows_take_little_memory() -> None:
     frame = pd.DataFrame(
         {"id": [f"customer {i}" for i in np.concatenate([np.arange(100_000), rng.integers(0, 100_000, 100_000)])]}
     )
-    encoder = fitted(frame)
+    with pytest.warns(UserWarning, match="look like identifiers"):
+        encoder = fitted(frame)
     numbers = encoder.encode(read_table(frame))
     assert numbers.shape == (200_000, 1) and numbers.max() == 5001
     assert encoder.columns[0].n_levels == 100_000
     schema, arrays = encoder.state()
     assert len(schema["columns"][0]["levels"]) == 5000 and sum(array.nbytes for array in arrays.values()) < 1000
     tracemalloc.start()
-    fitted(frame).encode(read_table(frame))
+    fitted(frame, kinds={"id": "category"}).encode(read_table(frame))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60e6

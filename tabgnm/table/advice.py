@@ -1,0 +1,124 @@
+"""Warnings about columns: one for each topic in a fit, and none twice about the same column in a search."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from tabgnm.table.errors import warn_caller
+
+Topic = Literal["read as numbers", "read as dates", "ambiguous", "identifiers", "not used", "only gaps used"]
+
+# The parameter of the estimators; that of TableSettings is called kinds.
+_KIND = "column_kinds={{{name!r}: {kind!r}}}"
+
+_Warned = set[tuple[Topic, str]]
+_warned: ContextVar[_Warned | None] = ContextVar("warned", default=None)
+_warned_in_searches: WeakKeyDictionary[Any, _Warned] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a user should be told about a column.
+
+    Attributes
+    ----------
+    topic : Topic
+    column : str
+        Its name.
+    detail : str
+        What is particular about it, or "".
+    """
+
+    topic: Topic
+    column: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.column!r} ({self.detail})" if self.detail else repr(self.column)
+
+
+@contextmanager
+def warned_once() -> Iterator[None]:
+    """Within this context, each column is warned about once per topic, however many encoders are fitted."""
+    if _warned.get() is not None:
+        yield
+        return
+    search = _search_of_scikit_learn()
+    token = _warned.set(set() if search is None else _warned_in_searches.setdefault(search, set()))
+    try:
+        yield
+    finally:
+        _warned.reset(token)
+
+
+def _search_of_scikit_learn() -> Any:
+    """Return the search, or the estimator that is cross-validated, whose folds scikit-learn is fitting; None if none.
+
+    GridSearchCV, cross_validate and the like call `fit` for each fold and reset the filters of warnings each time, so
+    that Python does not know that a warning is the same.
+    """
+    found, frame = None, sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            found = frame.f_locals.get("self", frame.f_locals.get("estimator", found))
+    return found if hasattr(found, "get_params") else None  # the outermost one
+
+
+def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
+    """Warn about columns; at most one warning for the text that was read, and one for each other topic."""
+    before = _warned.get()
+    fresh = [advice for advice in columns if before is None or (advice.topic, advice.column) not in before]
+    if before is not None:
+        before.update((advice.topic, advice.column) for advice in fresh)
+    by_topic: dict[Topic, list[Advice]] = {}
+    for advice in fresh:
+        by_topic.setdefault(advice.topic, []).append(advice)
+    for message in _messages(by_topic, min_level_count):
+        warn_caller(message)
+
+
+def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[str]:
+    numbers, dates = by_topic.get("read as numbers", []), by_topic.get("read as dates", [])
+    if numbers or dates:
+        said = [f"{what}: {_listed(own)}" for what, own in (("numbers", numbers), ("dates", dates)) if own]
+        first, kind = (numbers[0], "number") if numbers else (dates[0], "datetime")
+        yield (
+            f"columns of text are read as {'; as '.join(said)}. Convert them before fit or confirm with "
+            f"{_kind(first, kind)}; to keep a column as a category, use {_kind(first, 'category')}"
+        )
+    if own := by_topic.get("ambiguous"):
+        yield (
+            f"columns of text are kept as categories because their numbers or dates can be read in more than one way: "
+            f"{_listed(own)}. Convert them before fit, for instance with the arguments thousands and decimal of "
+            f"pandas.read_csv, or with pandas.to_datetime; to keep a column as it is, use "
+            f"{_kind(own[0], 'category')}"
+        )
+    if own := by_topic.get("identifiers"):
+        yield (
+            f"columns look like identifiers, as few rows share a level: {_listed(own)}. A model cannot learn "
+            f"from them what holds for new rows; drop them or use {_kind(own[0], 'ignore')}, or say that the text is "
+            f"numbers or dates, or keep them with {_kind(own[0], 'category')}"
+        )
+    unused: dict[Topic, str] = {"not used": "not used", "only gaps used": "only whether it is missing is used"}
+    for topic, what in unused.items():
+        if own := by_topic.get(topic):
+            yield (
+                f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}; "
+                "leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
+            )
+
+
+def _listed(columns: list[Advice], longest: int = 20) -> str:
+    shown = ", ".join(map(str, columns[:longest]))
+    return shown if len(columns) <= longest else f"{shown}, ... ({len(columns)} in all)"
+
+
+def _kind(advice: Advice, kind: str) -> str:
+    return _KIND.format(name=advice.column, kind=kind)

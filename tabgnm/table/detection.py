@@ -1,0 +1,149 @@
+"""Which columns of text are numbers or dates, decided from the training rows; rules in docs/tables.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tabgnm.table.cells import CellKind, is_missing, kind_of_type
+from tabgnm.table.errors import TableError
+from tabgnm.table.text import TEXT_FORMATS, USUAL_READING, TextFormat, TextKind, TextReading, says_nothing
+
+# A column may have a few texts that are no numbers, such as "unknown"; they are missing values then.
+MOST_STRANGE_TEXTS = 3
+MOST_STRANGE_CELLS = 0.05
+# Whole numbers that are more likely codes.
+FEW_NUMBERS = 10
+SHORTEST_CODE = 5
+
+NUMBER_REMEDY = "for instance with the arguments thousands and decimal of pandas.read_csv"
+DATE_REMEDY = "for instance with pandas.to_datetime, which can be told the format"
+
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_OBJECT_KINDS: dict[TextKind, frozenset[CellKind]] = {
+    "number": frozenset({"number"}),
+    "datetime": frozenset({"datetime"}),
+}
+
+
+@dataclass(frozen=True)
+class Ambiguous:
+    """Text that can be read in several formats, with different results.
+
+    Attributes
+    ----------
+    kind : {"number", "datetime"}
+    formats : tuple of str
+        Names of the formats.
+    """
+
+    kind: TextKind
+    formats: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(self.formats)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Text of digits that more likely names things than counts them."""
+
+
+class _Texts:
+    """The distinct texts of a column, stripped, and what its other cells are."""
+
+    def __init__(self, cells: Iterable[Any]) -> None:
+        others = []
+        written: Counter[str] = Counter()
+        for cell in cells:
+            if isinstance(cell, str):
+                written[cell] += 1
+            elif not is_missing(cell):
+                others.append(cell)
+        self.counts: Counter[str] = Counter()
+        for text, count in written.items():
+            if not says_nothing(text):
+                self.counts[text.strip()] += count
+        self.other_kinds = {kind_of_type(kind) for kind in set(map(type, others))}
+        self.n_present = len(others) + sum(self.counts.values())
+
+    def strange(self, known: TextFormat, most: int | None) -> list[str] | None:
+        """Return the texts that say nothing in a format; None if there are more than `most` or it is not the format."""
+        if known.sign and not any(known.sign in text for text in self.counts):
+            return None
+        found = []
+        for text in self.counts:
+            if known.parse(text) is None:
+                found.append(text)
+                if most is not None and len(found) > most:
+                    return None
+        return found
+
+    def readings(self, kind: TextKind, most: int | None) -> list[tuple[TextFormat, list[str]]]:
+        """Return the formats with the fewest cells that they cannot read, and the texts of these cells."""
+        possible = []
+        for known in TEXT_FORMATS[kind]:
+            strange = self.strange(known, most)
+            if strange is not None and len(strange) < len(self.counts):
+                possible.append((sum(self.counts[text] for text in strange), known, strange))
+        fewest = min((n_strange for n_strange, _, _ in possible), default=0)
+        return [(known, strange) for n_strange, known, strange in possible if n_strange == fewest]
+
+    def agree(self, formats: Iterable[TextFormat]) -> bool:
+        """Whether all texts say the same in these formats."""
+        first, *others = formats
+        return all(other.parse(text) == first.parse(text) for text in self.counts for other in others)
+
+
+def detected_reading(cells: Iterable[Any]) -> TextReading | Ambiguous | Codes | None:
+    """Return how to read a column of text as numbers or dates; None if it is neither."""
+    texts = _Texts(cells)
+    for kind in ("number", "datetime"):
+        if not texts.counts or not texts.other_kinds <= _OBJECT_KINDS[kind]:
+            continue
+        best = texts.readings(kind, MOST_STRANGE_TEXTS)
+        if not best:
+            continue
+        formats, strange = [known for known, _ in best], best[0][1]
+        if sum(texts.counts[text] for text in strange) > MOST_STRANGE_CELLS * texts.n_present:
+            continue
+        numbers = [text for text in texts.counts if text not in strange]
+        if kind == "number" and _are_codes(numbers, among_numbers=bool(texts.other_kinds)):
+            return Codes()
+        if not texts.agree(formats):
+            return Ambiguous(kind, tuple(known.name for known in formats))
+        return TextReading(kind, formats[0].name, tuple(sorted(strange)))
+    return None
+
+
+def _are_codes(numbers: list[str], *, among_numbers: bool) -> bool:
+    if any(_LEADING_ZERO.match(text) for text in numbers):
+        return True
+    if among_numbers or not all(_WHOLE.fullmatch(text) for text in numbers):
+        return False
+    lengths = {len(text) for text in numbers}
+    of_one_length = len(lengths) == 1 and min(lengths) >= SHORTEST_CODE and all(map(str.isdigit, numbers))
+    return len(numbers) <= FEW_NUMBERS or of_one_length
+
+
+def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextReading:
+    """Return how to read a column of text that the user has declared numbers or dates.
+
+    Cells that the format cannot read are refused when they are read, by row.
+    """
+    texts = _Texts(cells)
+    best = texts.readings(kind, None)
+    if not best:
+        return USUAL_READING[kind]
+    formats, strange = [known for known, _ in best], best[0][1]
+    if not strange and not texts.agree(formats):
+        what, how = ("numbers", NUMBER_REMEDY) if kind == "number" else ("dates", DATE_REMEDY)
+        raise TableError(
+            f"the {what} of column {column!r} are text that can be read as "
+            f"{Ambiguous(kind, tuple(known.name for known in formats))}; convert the column first, {how}"
+        )
+    return TextReading(kind, formats[0].name)
