@@ -18,6 +18,7 @@ from tabgnm.estimators import importance, pack, prediction, preparing
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.learned_graph import LearnedGraph
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
 from tabgnm.estimators.targets import Targets
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Base class of the four estimators.
 
     Attributes

@@ -117,11 +117,11 @@ class GNMParameters:
             settings["n_layers"],
             settings["activation"],
             self.init,
-            settings["combine"],
-            settings["clamp_inputs"],
-            settings["persistent_outputs"],
-            settings["tied"],
-            self.learn_initial,
+            combine=settings["combine"],
+            clamp_inputs=settings["clamp_inputs"],
+            persistent_outputs=settings["persistent_outputs"],
+            tied=settings["tied"],
+            learn_initial=self.learn_initial,
         )
 
 

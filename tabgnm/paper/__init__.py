@@ -13,7 +13,7 @@ from tabgnm.paper.protocol import Setting, Unit
 from tabgnm.paper.published import Published, published
 from tabgnm.paper.run import ExperimentPlan, Progress, data_sets, missing_units, plan, run
 from tabgnm.paper.store import ResultStore, StoreError
-from tabgnm.paper.summary import Cell, Comparison, compare, summarise
+from tabgnm.paper.summary import Cell, Comparison, compare, summarize
 from tabgnm.paper.work import Result, run_unit
 
 __all__ = [
@@ -36,5 +36,5 @@ __all__ = [
     "published",
     "run",
     "run_unit",
-    "summarise",
+    "summarize",
 ]
