@@ -320,6 +320,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         X: Any,
         y: Any,
         *,
+        scoring: Any = None,
         n_repeats: int = 5,
         sample_weight: Any = None,
         random_state: Any = None,
@@ -330,6 +331,10 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         ----------
         X, y, sample_weight
             Rows to score on, preferably not those of `fit`.
+        scoring : str, callable or None, default=None
+            The score that drops: the name of a score such as "neg_log_loss" or "mae", a scorer, or None for `score`. A
+            function of your own, called as `scoring(estimator, X, y)`, is slower: it gets one shuffled copy of X at a
+            time, which has to be a pandas DataFrame or an array.
         n_repeats : int, default=5
             Number of times each column is shuffled.
         random_state : int, RandomState or None, default=None
@@ -347,8 +352,10 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         self._check_scored(targets)
         return importance.permutation_importance(
             self,
+            X,
             given,
             targets,
+            scoring,
             check_integer("n_repeats", n_repeats),
             sample_weights(sample_weight, given.n_rows),
             random_numbers(random_state),
