@@ -138,7 +138,7 @@ def _score_function(
 
     def score(parts: list[Array]) -> float:
         known = copy(estimator)  # with all methods for predictions, of which none computes anything
-        vars(known)["_predicted"] = lambda *_: parts
+        known.__dict__["_predicted"] = lambda *_: parts
         return float(scorer(known, X, y, **weights))
 
     return score
