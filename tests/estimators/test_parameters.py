@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import ensemble, neural_network
 from sklearn.model_selection import KFold
 
 from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
@@ -25,6 +26,11 @@ X, Y, T = numbers()
 F = frame()
 
 
+SCIKIT_LEARN = [
+    neural_network.MLPClassifier,
+    ensemble.HistGradientBoostingClassifier,
+    ensemble.RandomForestRegressor,
+]
 DOCUMENTED = [*CLASSES, FleetSearchCV]
 
 
@@ -87,6 +93,17 @@ def test_every_fitted_attribute_is_documented(make: Any) -> None:
     model = make(max_epochs=1, **size).fit(pd.DataFrame(X, columns=list("abcd")), Y)
     fitted = {name for name in dir(model) if name.endswith("_") and not name.startswith("_") and hasattr(model, name)}
     assert fitted == {name for name, _, _ in entries(type(model), "Attributes")}
+
+
+def test_the_table_of_names_that_differ_from_scikit_learn_is_true() -> None:
+    page = (ROOT / "docs" / "estimators.md").read_text().split("## Where names differ from scikit-learn's")[1]
+    rows = re.findall(r"^\| (`.+?) \| (`.+?) \|", page.split("\n## ")[0], flags=re.MULTILINE)
+    ours, theirs = ({name for row in rows for name in re.findall(r"`(\w+)`", row[side])} for side in (0, 1))
+    assert len(rows) > 5 and not ours & (theirs - {"learning_rate"})
+    known = {name for cls in CLASSES for section in ("Parameters", "Attributes") for name, *_ in entries(cls, section)}
+    assert ours <= known and not theirs & (known - {"learning_rate"})
+    text = "".join(inspect.getdoc(cls) or "" for cls in SCIKIT_LEARN)
+    assert not {name for name in theirs if not re.search(rf"^{name} :", text, flags=re.MULTILINE)}
 
 
 @pytest.mark.parametrize("cls", CLASSES)
