@@ -65,10 +65,26 @@ def map_outputs(
     check_is_fitted(estimator, "fitted_")
     device = _device(estimator.device, n_rows)
     if device.type == "cpu" and n_rows > EXACT_ROWS:
-        results = _in_threads(estimator, blocks, reduce)
-    else:
-        results = _stacked(estimator, blocks, reduce, device)
-    return [np.concatenate(parts) for parts in zip(*results, strict=True)]
+        return _joined(_in_threads(estimator, blocks, reduce))
+    # Few rows on the CPU in float64, or many rows on a GPU: a group of networks at once.
+    fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
+    places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
+    largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
+    piece_rows = max(1, _PIECE_ELEMENTS // largest)
+    parameters = [_parameters(group, device) for group in fitted.groups]
+    dtype = next(iter(parameters[0].values())).dtype
+    results = []
+    for encoded in blocks:
+        is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
+        with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
+            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
+                rows = [piece.to(device, dtype) for piece in pieces]
+                outputs = []
+                for group, own in zip(fitted.groups, parameters, strict=True):
+                    x = rows[places[id(group.encoder)]].expand(group.n_networks, -1, -1)  # (networks, rows, columns)
+                    outputs.append(forward(group.shape, own, x).output.cpu())
+                results.append(reduce(outputs))
+    return _joined(results)
 
 
 def _in_threads(
@@ -89,31 +105,8 @@ def _in_threads(
     return results
 
 
-def _stacked(
-    estimator: TabularEstimator,
-    blocks: Iterable[Sequence[Tensor]],
-    reduce: Callable[[list[Tensor]], list[Array]],
-    device: torch.device,
-) -> list[list[Array]]:
-    """Compute the outputs of few rows on the CPU in float64, or of many rows on a GPU: a group of networks at once."""
-    fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
-    places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
-    largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
-    piece_rows = max(1, _PIECE_ELEMENTS // largest)
-    parameters = [_parameters(group, device) for group in fitted.groups]
-    dtype = next(iter(parameters[0].values())).dtype
-    results = []
-    for encoded in blocks:
-        is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
-        with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
-                rows = [piece.to(device, dtype) for piece in pieces]
-                outputs = []
-                for group, own in zip(fitted.groups, parameters, strict=True):
-                    x = rows[places[id(group.encoder)]].expand(group.n_networks, -1, -1)  # (networks, rows, columns)
-                    outputs.append(forward(group.shape, own, x).output.cpu())
-                results.append(reduce(outputs))
-    return results
+def _joined(results: list[list[Array]]) -> list[Array]:
+    return [np.concatenate(parts) for parts in zip(*results, strict=True)]
 
 
 def _parameters(group: NetworkGroup, device: torch.device) -> dict[str, Tensor]:
