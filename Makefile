@@ -30,7 +30,8 @@ lint: $(INSTALLED)  ## check style and formatting
 types: $(INSTALLED)  ## check types
 	$(VENV_PYTHON) -m mypy
 
-format: $(INSTALLED)  ## format the code, fix what can be fixed
+format: $(INSTALLED)  ## format the code, fix what can be fixed, copy descriptions of parameters into docstrings
+	$(VENV_PYTHON) .ci/parameter_docs.py
 	$(VENV_PYTHON) -m ruff check --fix .
 	$(VENV_PYTHON) -m ruff format .
 

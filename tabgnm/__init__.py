@@ -29,7 +29,9 @@ _LAZY = {
     "MLPRegressor": "tabgnm.estimators",
     "estimators": "tabgnm.estimators",
     "load": "tabgnm.estimators",
+    "cli": "tabgnm.cli",
     "datasets": "tabgnm.datasets",
+    "modelfile": "tabgnm.modelfile",
     "nn": "tabgnm.nn",
     "paper": "tabgnm.paper",
     "table": "tabgnm.table",
@@ -39,8 +41,10 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
+    from tabgnm import cli as cli
     from tabgnm import datasets as datasets
     from tabgnm import estimators as estimators
+    from tabgnm import modelfile as modelfile
     from tabgnm import nn as nn
     from tabgnm import paper as paper
     from tabgnm import table as table

@@ -1,4 +1,8 @@
 import ast
+import contextlib
+import inspect
+import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +20,10 @@ def refuse(*args, **kwargs):
     raise AssertionError("import tabgnm opened a socket")
 
 socket.socket.__init__ = socket.getaddrinfo = refuse
+before = set(sys.modules)
 import tabgnm
-loaded = {"torch", "sklearn"} & set(sys.modules)
-assert not loaded, loaded
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+assert loaded == {"tabgnm"}, loaded
 """
 
 
@@ -26,7 +31,7 @@ def test_the_version_is_one_that_pip_understands() -> None:
     assert str(Version(tabgnm.__version__)) == tabgnm.__version__
 
 
-def test_importing_the_package_loads_neither_torch_nor_scikit_learn_and_is_silent_and_offline() -> None:
+def test_importing_the_package_loads_only_the_standard_library_and_is_silent_and_offline() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORT_UNDER_WATCH], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -57,6 +62,65 @@ def test_every_public_name_resolves_and_is_listed() -> None:
     for name in tabgnm.__all__:
         assert getattr(tabgnm, name) is not None
     assert dir(tabgnm) == sorted(tabgnm.__all__)
+
+
+SUBPACKAGES = sorted(module.name for module in pkgutil.iter_modules(tabgnm.__path__) if module.ispkg)
+ACCESS = """
+import sys
+import tabgnm
+
+name = sys.argv[1]
+assert name in dir(tabgnm) and f"tabgnm.{name}" not in sys.modules
+assert getattr(tabgnm, name) is sys.modules[f"tabgnm.{name}"]
+assert getattr(tabgnm, name).__all__
+"""
+
+
+@pytest.mark.parametrize("name", SUBPACKAGES)
+def test_every_subpackage_is_an_attribute_and_is_loaded_when_it_is_used(name: str) -> None:
+    assert name in tabgnm._LAZY, f"list {name!r} in tabgnm/__init__.py"
+    done = subprocess.run([sys.executable, "-c", ACCESS, name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_networkx_is_loaded_only_when_a_graph_is_made() -> None:
+    code = "import sys, tabgnm; tabgnm.GNMClassifier, tabgnm.nn, tabgnm.training; assert 'networkx' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+BRITISH = re.compile(
+    r"(colour|behaviour|favour|neighbour|centre|licence|grey|labelled|cancelled|modelling)|.{3}is(e|ed|er|ing|ation)s?$"
+)
+SAME_EVERYWHERE = {"noise", "piecewise", "pairwise", "precise", "raise", "otherwise"}
+
+
+def public_names() -> set[str]:
+    """Public names of all subpackages, their members, and the parameters of all of them."""
+    names: set[str] = set()
+    for home in (getattr(tabgnm, name) for name in SUBPACKAGES):
+        for name in home.__all__:
+            value = getattr(home, name)
+            names.add(name)
+            if inspect.isclass(value):
+                homes = [base for base in value.__mro__ if base.__module__.startswith("tabgnm")]
+                members = {own: member for base in homes for own, member in vars(base).items() if own[0] != "_"}
+                names |= set(members) | set(getattr(value, "__dataclass_fields__", ()))
+                callables = [value, *members.values()]
+            else:
+                callables = [value]
+            for each in callables:
+                if callable(each):
+                    with contextlib.suppress(TypeError, ValueError):
+                        names |= set(inspect.signature(each).parameters)
+    return names
+
+
+def test_public_names_have_american_spelling() -> None:
+    names = public_names()
+    assert {"optimizer", "summarize", "in_neighbors", "license", "n_jobs", "permutation_importance"} <= names
+    words = {word for name in names for word in re.findall(r"[a-z]+", name.lower())} - SAME_EVERYWHERE
+    assert not {word for word in words if BRITISH.match(word)}
 
 
 def test_type_checkers_see_the_same_names_as_the_interpreter() -> None:

@@ -43,7 +43,7 @@ def list_datasets(data_home: DataHome = None) -> None:
 
 @datasets_app.command()
 def info(name: Annotated[str, typer.Argument(help="The name of a data set.")], data_home: DataHome = None) -> None:
-    """Describe a data set: task, counts, variants, source, licence, citation."""
+    """Describe a data set: task, counts, variants, source, license, citation."""
     from tabgnm.datasets.cache import data_folder
     from tabgnm.datasets.describe import describe
     from tabgnm.datasets.retrieval import availability

@@ -57,7 +57,7 @@ def describe(spec: DatasetSpec, variant: Variant, *, n_rows: int | None = None, 
         facts["UCI number"] = str(spec.uci_id)
     if checked is not None:
         facts["Checked"] = CHECKED[checked]
-    facts["Licence"] = spec.licence
+    facts["License"] = spec.license
     facts["Citation"] = spec.citation
     width = max(map(len, facts)) + 1
     lines = [f"{what + ':':<{width}} {fact}" for what, fact in facts.items()]

@@ -83,7 +83,7 @@ def load_dataset(
             How far the rows of the file were compared with the expected ones.
         filename : pathlib.Path or None
             The file in the cache.
-        DESCR, licence, citation : str
+        DESCR, license, citation : str
             For people.
     (data, target) : tuple
         With ``return_X_y=True``.
@@ -140,7 +140,7 @@ def load_dataset(
         checked=rows.checked,
         filename=rows.path,
         DESCR=describe(spec, variant, n_rows=n_rows, checked=rows.checked),
-        licence=spec.licence,
+        license=spec.license,
         citation=spec.citation,
     )
 

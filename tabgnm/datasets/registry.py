@@ -45,7 +45,7 @@ def dataset_info(name: str) -> DatasetSpec:
     Returns
     -------
     DatasetSpec
-        Its task, columns, counts, licence, citation and source.
+        Its task, columns, counts, license, citation and source.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class DatasetSpec:
         Number of rows of the clean and of the paper's variant.
     description : str
         One or two sentences on what a row is and what is predicted.
-    licence, citation : str
+    license, citation : str
         The terms of use, and the work to cite.
     source : Archive or Computed
         Where the rows come from.
@@ -125,7 +125,7 @@ class DatasetSpec:
     columns: tuple[str, ...]
     n_samples: int
     description: str
-    licence: str
+    license: str
     citation: str
     source: Archive | Computed
     n_classes: int | None = None

@@ -18,6 +18,7 @@ from tabgnm.estimators import importance, pack, prediction, preparing, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.learned_graph import LearnedGraph
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
 from tabgnm.estimators.targets import Targets
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Base class of the four estimators.
 
     Attributes
@@ -353,6 +354,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         *,
+        scoring: Any = None,
         n_repeats: int = 5,
         sample_weight: Any = None,
         random_state: Any = None,
@@ -363,6 +365,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         ----------
         X, y, sample_weight
             Rows to score on, preferably not those of `fit`.
+        scoring : str, callable or None, default=None
+            The score that drops: the name of a score such as "neg_log_loss" or "mae", a scorer, or None for `score`. A
+            function of your own, called as `scoring(estimator, X, y)`, is slower: it gets one shuffled copy of X at a
+            time, which has to be a pandas DataFrame or an array.
         n_repeats : int, default=5
             Number of times each column is shuffled.
         random_state : int, RandomState or None, default=None
@@ -380,8 +386,10 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         self._check_scored(targets)
         return importance.permutation_importance(
             self,
+            X,
             given,
             targets,
+            scoring,
             check_integer("n_repeats", n_repeats),
             sample_weights(sample_weight, given.n_rows),
             random_numbers(random_state),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import inspection
 from sklearn.utils import Bunch
 from torch import Tensor
 
+from tabgnm.estimators.metrics import check_metric, scorer_of, scores_predictions_only, takes_weights
 from tabgnm.estimators.prediction import map_outputs
+from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.embeddings import embed
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import EmbeddedShape
@@ -66,23 +71,28 @@ def _of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array:
 
 def permutation_importance(
     estimator: TabularEstimator,
+    X: Any,
     given: RawTable,
     y: Array,
+    scoring: Any,
     n_repeats: int,
     sample_weight: Array | None,
     random: np.random.RandomState,
 ) -> Bunch:
-    """Return how much the score drops when a column is shuffled.
+    """Return how much the score drops when a column of X is shuffled; `given` is X as it was read.
 
     Encoded rows are shuffled, so that the table is encoded once and many columns share a pass. Results are in the order
-    of the columns of the given table.
+    of the columns of X.
     """
+    score_of = _score_function(estimator, X, y, scoring, sample_weight)
+    if score_of is None:
+        return _with_shuffled_tables(estimator, X, y, scoring, n_repeats, sample_weight, random)
     raw = estimator._matched(given)
     encoders = estimator.fitted_.encoders
     encoded = [torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype)) for encoder in encoders]
     owners = [torch.as_tensor(np.asarray(encoder.owners)) for encoder in encoders]
     n_rows, n_columns = raw.n_rows, raw.n_columns
-    score = estimator._score_reduced(map_outputs(estimator, [encoded], estimator._reduce, n_rows), y, sample_weight)
+    score = score_of(map_outputs(estimator, [encoded], estimator._reduce, n_rows))
     importances = np.zeros((n_columns, n_repeats))
     used = [column for column in range(n_columns) if any(bool((own == column).any()) for own in owners)]
     tasks = [(column, repeat) for column in used for repeat in range(n_repeats)]
@@ -100,7 +110,7 @@ def permutation_importance(
         parts = map_outputs(estimator, [shuffled], estimator._reduce, n_rows)
         for place, (column, repeat) in enumerate(group):
             own_parts = [part[place * n_rows : (place + 1) * n_rows] for part in parts]
-            importances[column, repeat] = score - estimator._score_reduced(own_parts, y, sample_weight)
+            importances[column, repeat] = score - score_of(own_parts)
     if raw is not given:  # columns were reordered by name
         in_fit = {name: column for column, name in enumerate(raw.names)}
         importances = importances[[in_fit[name] for name in given.names]]
@@ -108,4 +118,47 @@ def permutation_importance(
         importances=importances,
         importances_mean=importances.mean(axis=1),
         importances_std=importances.std(axis=1),
+    )
+
+
+def _score_function(
+    estimator: TabularEstimator, X: Any, y: Array, scoring: Any, sample_weight: Array | None
+) -> Callable[[list[Array]], float] | None:
+    """Return a function from reduced outputs of the networks to a score; None if a scorer may look at X itself."""
+    check_metric(scoring, "scoring", None)
+    if scoring is None:
+        return lambda parts: estimator._score_reduced(parts, y, sample_weight)
+    targets = estimator.fitted_.targets
+    scorer = scorer_of(scoring, len(targets.classes[0]) if isinstance(targets, ClassTargets) else 2)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if weights and not takes_weights(scorer):
+        raise ValueError(f"scoring={scoring!r:.80} does not take sample weights; use sample_weight=None")
+    if not scores_predictions_only(scorer):
+        return None
+
+    def score(parts: list[Array]) -> float:
+        known = copy(estimator)  # with all methods for predictions, of which none computes anything
+        known.__dict__["_predicted"] = lambda *_: parts
+        return float(scorer(known, X, y, **weights))
+
+    return score
+
+
+def _with_shuffled_tables(
+    estimator: TabularEstimator,
+    X: Any,
+    y: Array,
+    scoring: Callable[..., float],
+    n_repeats: int,
+    sample_weight: Array | None,
+    random: np.random.RandomState,
+) -> Bunch:
+    """Call a user's function with shuffled copies of X, one after the other."""
+    if not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list | tuple)):
+        raise TypeError(
+            f"scoring is a function that gets shuffled copies of X, which is a {type(X).__name__}; expected a pandas "
+            "DataFrame or a NumPy array, or a scorer of sklearn.metrics.make_scorer, which needs no copies"
+        )
+    return inspection.permutation_importance(
+        estimator, X, y, scoring=scoring, n_repeats=n_repeats, sample_weight=sample_weight, random_state=random
     )

@@ -29,23 +29,24 @@ _TWEEDIE = "tweedie_deviance"  # which scikit-learn has no score of, as it depen
 _OF_POSITIVE = {_TWEEDIE, "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"}
 
 
-def check_metric(value: object) -> None:
-    """Raise unless the value is "auto", the name of a score, or a scorer."""
+def check_metric(value: object, name: str = "metric", default: str | None = "auto") -> None:
+    """Raise unless the value of a parameter is its default, the name of a score, or a scorer."""
     if callable(value):
         module = str(getattr(value, "__module__", ""))
         if module.startswith("sklearn.metrics.") and not module.startswith("sklearn.metrics._scorer"):
-            name = getattr(value, "__name__", repr(value))
+            function = getattr(value, "__name__", repr(value))
             raise ValueError(
-                f"metric={name} is a function of labels and predictions, not a scorer; use the name of a score such as "
-                f"'accuracy', or make_scorer({name})"
+                f"{name}={function} is a function of labels and predictions, not a scorer; use the name of a score "
+                f"such as 'accuracy', or make_scorer({function})"
             )
         return
-    if isinstance(value, str) and value == "auto":
+    if value is None if default is None else isinstance(value, str) and value == default:
         return
     if not isinstance(value, str) or _SHORT_NAMES.get(value, value) not in {_TWEEDIE, *get_scorer_names()}:
         raise ValueError(
-            f"metric={value!r:.80} is not known; use 'auto', one of {', '.join(map(repr, [*_SHORT_NAMES, _TWEEDIE]))}, "
-            "a name of sklearn.metrics.get_scorer_names() such as 'accuracy', or a scorer"
+            f"{name}={value!r:.80} is not known; use {default!r}, one of "
+            f"{', '.join(map(repr, [*_SHORT_NAMES, _TWEEDIE]))}, a name of sklearn.metrics.get_scorer_names() such as "
+            "'accuracy', or a scorer"
         )
 
 
@@ -64,6 +65,14 @@ def scorer_of(metric: Any, n_classes: int = 2, tweedie_power: float = Tweedie.po
         name = "roc_auc_ovr"
     scorer: Callable[..., float] = get_scorer(name)
     return scorer
+
+
+def scores_predictions_only(scorer: Callable[..., float]) -> bool:
+    """Whether a scorer looks at predictions and labels only, as those of `make_scorer` do.
+
+    A function of a user may do anything with the estimator and the table that it gets.
+    """
+    return hasattr(scorer, "_score_func")
 
 
 def takes_weights(scorer: Callable[..., float]) -> bool:

@@ -18,7 +18,10 @@ from tabgnm.estimators.candidates import BASE
 from tabgnm.estimators.classifier import TabularClassifier
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup, full_shape
 from tabgnm.estimators.fixed_parameters import changed_since
-from tabgnm.estimators.models import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tabgnm.estimators.gnm_classifier import GNMClassifier
+from tabgnm.estimators.gnm_regressor import GNMRegressor
+from tabgnm.estimators.mlp_classifier import MLPClassifier
+from tabgnm.estimators.mlp_regressor import MLPRegressor
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.modelfile import files, plain_values

@@ -1,16 +1,16 @@
 """Parameters of the estimators, in groups: the only place where their defaults and descriptions are written.
 
 The groups are dataclasses, so an estimator that inherits from several of them gets one ordinary `__init__` that stores
-their parameters and does nothing else, as scikit-learn requires.
+their parameters and does nothing else, as scikit-learn requires. `make format` copies the descriptions into the
+docstrings of the estimators, where editors and documentation tools find them.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from tabgnm.estimators.checks import (
     check_class_weight,
@@ -118,11 +118,11 @@ class GNMParameters:
             settings["n_layers"],
             settings["activation"],
             self.init,
-            settings["combine"],
-            settings["clamp_inputs"],
-            settings["persistent_outputs"],
-            settings["tied"],
-            self.learn_initial,
+            combine=settings["combine"],
+            clamp_inputs=settings["clamp_inputs"],
+            persistent_outputs=settings["persistent_outputs"],
+            tied=settings["tied"],
+            learn_initial=self.learn_initial,
         )
 
 
@@ -175,6 +175,7 @@ class TrainingParameters:
     max_epochs : int or "auto", default="auto"
         Maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"
+        Largest learning rate of the schedule.
     batch_size : int or "auto", default="auto"
         Rows per step. "auto" makes about 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512 rows each (64 to
         512 on a CPU from 500 rows on).
@@ -183,7 +184,9 @@ class TrainingParameters:
     l1, l2, l0 : float, default=0.0
         Strengths of the penalties on the edge weights. l1 with `optimizer="proximal_adam"`, and l0, yield exact zeros.
     weight_decay : float or "auto", default="auto"
+        Decay of the edge weights: part of the gradient with `optimizer="adam"`, separate from it with the others.
     optimizer : {"adamw", "adam", "proximal_adam"}, default="adamw"
+        AdamW, Adam, or AdamW with a proximal step for l1.
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
         Schedule of the learning rate over all epochs.
     warmup : float, default=0.1
@@ -477,17 +480,3 @@ FREE_PARAMETERS = _HOW_TRAINED | {
     "huber_delta",
     "tweedie_power",
 }
-
-Estimator = TypeVar("Estimator", bound=type)
-
-
-def with_parameter_docs(cls: Estimator) -> Estimator:
-    """Replace {parameters} in the docstring of an estimator by the descriptions of all inherited parameters."""
-    groups = [base for base in cls.__mro__ if base.__name__.endswith("Parameters") and "__init__" in vars(base)]
-    texts = []
-    for group in groups:
-        _, _, text = inspect.cleandoc(group.__doc__ or "").partition("\n\n")
-        texts.append(text)
-    described = inspect.cleandoc(cls.__doc__ or "").replace("{parameters}", "\n".join(texts))
-    cls.__doc__ = described
-    return cls

@@ -1,4 +1,4 @@
-"""Pure PyTorch: graphs, GNM, MLP, embeddings, asynchronous message passing, conversions, regularisers, losses."""
+"""Pure PyTorch: graphs, GNM, MLP, embeddings, asynchronous message passing, conversions, regularizers, losses."""
 
 from tabgnm.nn.activations import activation_names
 from tabgnm.nn.async_mlp import AsyncMLP
@@ -6,7 +6,7 @@ from tabgnm.nn.conversions import Edge, NotMultipartite
 from tabgnm.nn.embedded_network import EmbeddedNetwork
 from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.nn.gnm import GNM
-from tabgnm.nn.graphs import gnm_graph, in_neighbours, mlp_graph, out_neighbours
+from tabgnm.nn.graphs import gnm_graph, in_neighbors, mlp_graph, out_neighbors
 from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.losses import (
     AbsoluteError,
@@ -29,7 +29,8 @@ from tabgnm.nn.losses import (
     mean_squared_error,
 )
 from tabgnm.nn.mlp import MLP
-from tabgnm.nn.regularisers import elastic_penalty, expected_l0, l1_penalty, l2_penalty
+from tabgnm.nn.node_names import NodeNames
+from tabgnm.nn.regularizers import elastic_penalty, expected_l0, l1_penalty, l2_penalty
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "LossWithMetric",
     "MLPShape",
     "NodeLayout",
+    "NodeNames",
     "NotMultipartite",
     "Pinball",
     "Poisson",
@@ -63,12 +65,12 @@ __all__ = [
     "elastic_penalty",
     "expected_l0",
     "gnm_graph",
-    "in_neighbours",
+    "in_neighbors",
     "l1_penalty",
     "l2_penalty",
     "loss_by_name",
     "loss_names",
     "mean_squared_error",
     "mlp_graph",
-    "out_neighbours",
+    "out_neighbors",
 ]

@@ -1,25 +1,26 @@
-"""Between the compact parameters of a GNM and the paper's full (K, n, n) matrices."""
+"""Between the compact parameters of a network and the paper's full (K, n, n) matrices.
+
+An MLP is seen as the GNM of Theorem 5.1: one node per neuron, in the order of the layers, and a single bias node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tabgnm.nn.graphs import gnm_graph
-from tabgnm.nn.shapes import GNMShape
-
-if TYPE_CHECKING:
-    import networkx as nx
+from tabgnm.nn.shapes import GNMShape, MLPShape
 
 
-def _blocks(shape: GNMShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
+def edge_blocks(shape: GNMShape | MLPShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
     """Where the weights of a layer stand: parameter, its rows and columns, and the source and target nodes.
 
     The bias is given as rows slice(None) of the bias parameter with the bias node as its only source.
     """
+    if isinstance(shape, MLPShape):
+        yield from _mlp_blocks(shape, layer)
+        return
     updated = shape.layout.updated
     targets = updated[shape.first_target(layer) :]
     skip = shape.first_target(layer) - shape.first_target(1) if shape.tied else 0
@@ -35,14 +36,25 @@ def _blocks(shape: GNMShape, layer: int) -> Iterator[tuple[str, slice, slice, li
             yield "weight_initial", slice(None), columns, updated[shape.n_inputs :], targets
 
 
-def full_adjacency(shape: GNMShape, parameters: Mapping[str, Tensor]) -> Tensor:
-    """Put the parameters of one machine into (K, n, n); what cannot matter is 0, the bias row keeps the bias."""
-    n = shape.n_nodes
+def _mlp_blocks(shape: MLPShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
+    # Neurons of a layer follow one another; the bias node stands between the hidden ones and the outputs.
+    first_source, first_target = sum(shape.widths[: layer - 1]), sum(shape.widths[:layer])
+    sources = list(range(first_source, first_target))
+    behind_bias = layer == shape.n_layers
+    targets = [first_target + behind_bias + neuron for neuron in range(shape.widths[layer])]
+    every = slice(None)
+    yield f"weight_{layer}", every, every, sources, targets
+    yield f"bias_{layer}", every, every, [shape.layout.bias], targets
+
+
+def full_adjacency(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor]) -> Tensor:
+    """Put the parameters of one network into (K, n, n); what cannot matter is 0, the bias row keeps the bias."""
+    n = shape.layout.n_nodes
     some = next(iter(parameters.values()))
     full = torch.zeros(shape.n_layers, n, n, dtype=some.dtype, device=some.device)
     full[:, shape.layout.bias, shape.layout.bias] = 1
     for layer in range(1, shape.n_layers + 1):
-        for name, rows, columns, sources, targets in _blocks(shape, layer):
+        for name, rows, columns, sources, targets in edge_blocks(shape, layer):
             values = parameters[name]
             values = values[columns].unsqueeze(0) if values.dim() == 1 else values[rows, columns]
             full[layer - 1][torch.tensor(targets)[:, None], torch.tensor(sources)] = values.T
@@ -87,7 +99,7 @@ def edge_weights(shape: GNMShape, matrices: Tensor) -> dict[str, Tensor]:
     edges = {name: matrices.new_zeros(sizes[name]) for name in shape.edge_parameters()}
     written = {name: torch.zeros(sizes[name], dtype=torch.bool, device=matrices.device) for name in edges}
     for layer in range(1, shape.n_layers + 1):
-        for name, rows, columns, sources, targets in _blocks(shape, layer):
+        for name, rows, columns, sources, targets in edge_blocks(shape, layer):
             values = matrices[layer - 1][torch.tensor(targets)[:, None], torch.tensor(sources)].T
             is_bias = edges[name].dim() == 1
             where = (columns,) if is_bias else (rows, columns)
@@ -100,18 +112,3 @@ def edge_weights(shape: GNMShape, matrices: Tensor) -> dict[str, Tensor]:
             edges[name][where] = values
             written[name][where] = True
     return edges
-
-
-def weighted_graphs(shape: GNMShape, matrices: Tensor, threshold: float = 0.0) -> list[nx.DiGraph]:
-    """Turn full matrices into one networkx graph per layer, with the attribute `weight` on the edges."""
-    graphs = []
-    bias = shape.layout.bias
-    for matrix in matrices:
-        graph = gnm_graph(shape.layout)
-        graph.clear_edges()
-        weights = matrix.clone()
-        weights[bias] = 0
-        for target, source in (weights.abs() > threshold).nonzero().tolist():
-            graph.add_edge(source, target, weight=float(weights[target, source]))
-        graphs.append(graph)
-    return graphs

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch import Tensor, nn
 
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.graphs import mlp_graph
 from tabgnm.nn.mlp import MLP
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _KINDS = ("input", "hidden", "bias", "output")
 
@@ -56,6 +59,8 @@ class AsyncMLP(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        import networkx as nx
+
         super().__init__()
         _check_graph(graph)
         self.activation = get_activation(activation).name
@@ -137,6 +142,8 @@ class AsyncMLP(nn.Module):
 
     def graph(self) -> nx.DiGraph:
         """The graph with the present weights, from which the same network can be made again."""
+        import networkx as nx
+
         graph = nx.DiGraph()
         for node, kind in self._kinds.items():
             graph.add_node(node, kind=kind)
@@ -171,6 +178,8 @@ class AsyncMLP(nn.Module):
 
 def _check_graph(graph: nx.DiGraph) -> None:
     """Say what makes a graph unfit for asynchronous message passing."""
+    import networkx as nx
+
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
         raise TypeError(f"graph is a {type(graph).__name__}; expected a networkx.DiGraph")
     if not nx.is_directed_acyclic_graph(graph):

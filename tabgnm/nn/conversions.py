@@ -43,29 +43,18 @@ def gnm_from_mlp(mlp: MLP) -> GNM:
     """Build the GNM of Theorem 5.1: N non-bias neurons, inputs and outputs counted, give N + 1 nodes."""
     from tabgnm.nn.gnm import GNM  # GNM.from_mlp calls this function
 
-    widths = mlp.shape.widths
-    parameters = mlp.effective_parameters()
-    some = parameters["weight_1"]
+    some = mlp.effective_parameters()["weight_1"]
     gnm = GNM(
         mlp.shape.n_inputs,
         mlp.shape.n_outputs,
-        n_nodes=sum(widths) + 1,
+        n_nodes=mlp.layout.n_nodes,
         n_layers=mlp.shape.n_layers,
         dropout=mlp.dropout,
         activation=mlp.shape.activation,
         device=some.device,
         dtype=some.dtype,
     )
-    layout = gnm.layout
-    matrices = torch.zeros_like(gnm.adjacency())
-    matrices[:, layout.bias, layout.bias] = 1
-    for layer in range(1, mlp.shape.n_layers + 1):
-        # Neurons of a layer follow one another; the bias node stands between the hidden ones and the outputs.
-        sources = torch.arange(widths[layer - 1]) + sum(widths[: layer - 1])
-        targets = torch.arange(widths[layer]) + sum(widths[:layer]) + (1 if layer == mlp.shape.n_layers else 0)
-        matrices[layer - 1][targets[:, None], sources] = parameters[f"weight_{layer}"].detach().T
-        matrices[layer - 1][targets, layout.bias] = parameters[f"bias_{layer}"].detach()
-    gnm.set_adjacency(matrices)
+    gnm.set_adjacency(mlp.adjacency())
     return gnm
 
 

@@ -9,13 +9,10 @@ from torch import Tensor
 
 from tabgnm.nn import adjacency, conversions
 from tabgnm.nn.hard_concrete import CERTAIN
-from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.network import Network
 from tabgnm.nn.shapes import Combine, GNMShape
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from tabgnm.nn.mlp import MLP
 
 
@@ -34,8 +31,6 @@ class GNM(Network):
         All nodes, inputs, bias and outputs counted.
     n_layers : int, default=2
         K, the rounds of message passing.
-    dropout : float, default=0.0
-        Rate on the new node features in all layers but the last (the bias is never dropped).
     activation : str, default="relu"
         Applied in all but the last layer; `tabgnm.nn.activation_names()` lists the names.
     init : {"paper", "kaiming"}, default="paper"
@@ -51,6 +46,8 @@ class GNM(Network):
         One adjacency matrix for all layers.
     learn_initial : bool, default=False
         Hidden and output nodes start at learned values instead of 0 (the authors' `trainable_features`).
+    dropout : float, default=0.0
+        Rate on the new node features in all layers but the last (the bias is never dropped).
     l0_gates : bool, default=False
         Put a hard-concrete gate on every edge, for `expected_l0`.
     generator, device, dtype
@@ -80,7 +77,6 @@ class GNM(Network):
         n_outputs: int,
         n_nodes: int = 50,
         n_layers: int = 2,
-        dropout: float = 0.0,
         activation: str = "relu",
         init: str = "paper",
         *,
@@ -89,6 +85,7 @@ class GNM(Network):
         persistent_outputs: bool = False,
         tied: bool = False,
         learn_initial: bool = False,
+        dropout: float = 0.0,
         l0_gates: bool = False,
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
@@ -101,18 +98,13 @@ class GNM(Network):
             n_layers,
             activation,
             init,
-            combine,
-            clamp_inputs,
-            persistent_outputs,
-            tied,
-            learn_initial,
+            combine=combine,
+            clamp_inputs=clamp_inputs,
+            persistent_outputs=persistent_outputs,
+            tied=tied,
+            learn_initial=learn_initial,
         )
         super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
-
-    @property
-    def layout(self) -> NodeLayout:
-        """Which node is what."""
-        return self.shape.layout
 
     def anytime(self, x: Tensor) -> Tensor:
         """Predictions after every layer, for persistent outputs; the last one is what `forward` gives.
@@ -130,18 +122,6 @@ class GNM(Network):
         readouts = torch.stack(self._run(x).readouts)
         return readouts.reshape(self.shape.n_layers, *x.shape[:-1], self.shape.n_outputs)
 
-    def adjacency(self) -> Tensor:
-        """The paper's matrices A: [k, v, u] is the weight of edge u -> v in layer k + 1, a copy without gradient.
-
-        Weights that cannot matter are 0. The row of the bias node is the paper's (0, ..., 1, ..., 0): it keeps its 1.
-
-        Shape
-        -----
-        - output: (K, n, n)
-        """
-        with torch.no_grad():
-            return adjacency.full_adjacency(self.shape, self.effective_parameters())
-
     def set_adjacency(self, matrices: Tensor) -> None:
         """Take over weights given as the paper's (K, n, n) tensor; entries that cannot matter are not kept."""
         if isinstance(matrices, Tensor) and matrices.is_floating_point():
@@ -156,10 +136,6 @@ class GNM(Network):
                 if self.l0_gates:
                     decided = torch.where(values != 0, CERTAIN, -CERTAIN)
                     getattr(self, f"log_alpha_{name}").copy_(decided)
-
-    def graphs(self, threshold: float = 0.0) -> list[nx.DiGraph]:
-        """The learned graph of every layer: edges whose weight is larger than `threshold` in absolute value."""
-        return adjacency.weighted_graphs(self.shape, self.adjacency(), threshold)
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> GNM:

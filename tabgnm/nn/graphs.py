@@ -1,15 +1,18 @@
 """The two graphs of the paper, as networkx digraphs: G_MLP (layered, acyclic) and G_GNM (nearly complete).
 
-Nodes carry `kind` ("input", "hidden", "bias" or "output"); those of G_MLP also carry `layer`.
+Nodes carry `kind` ("input", "hidden", "bias" or "output"); those of G_MLP also carry `layer`. networkx is imported in
+the functions that make graphs, as most programs make none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from tabgnm.nn.layout import NodeLayout, positive_integer
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
@@ -21,6 +24,8 @@ def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
     >>> graph.number_of_nodes(), graph.number_of_edges()
     (6, 30)
     """
+    import networkx as nx
+
     graph = nx.DiGraph()
     for node in range(layout.n_nodes):
         graph.add_node(node, kind=layout.kind(node))
@@ -39,6 +44,8 @@ def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
     >>> graph.number_of_nodes(), graph.number_of_edges()
     (8, 13)
     """
+    import networkx as nx
+
     if len(widths) < 2:
         raise ValueError(f"widths={list(widths)!r} has {len(widths)} entries; expected at least inputs and outputs")
     checked = [positive_integer(f"widths[{i}]", width) for i, width in enumerate(widths)]
@@ -58,11 +65,11 @@ def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
     return graph
 
 
-def in_neighbours(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
+def in_neighbors(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
     """Return the sources of edges into `node`: N with the arrow to the left, in the paper."""
     return set(graph.predecessors(node))
 
 
-def out_neighbours(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
+def out_neighbors(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
     """Return the targets of edges out of `node`: N with the arrow to the right, in the paper."""
     return set(graph.successors(node))

@@ -21,12 +21,12 @@ class MLP(Network):
         Number of features, and of classes or targets.
     hidden : sequence of int, default=(64,)
         Widths of the hidden layers; empty gives a linear model.
-    dropout : float, default=0.0
-        Rate after every activation.
     activation : str, default="relu"
         Applied in all but the last layer; `tabgnm.nn.activation_names()` lists the names.
     init : {"torch", "kaiming"}, default="torch"
         As `torch.nn.Linear` draws (what the paper's authors use), or He et al.'s normal with zero biases.
+    dropout : float, default=0.0
+        Rate after every activation.
     l0_gates : bool, default=False
         Put a hard-concrete gate on every weight, for `expected_l0`.
     generator, device, dtype
@@ -53,10 +53,10 @@ class MLP(Network):
         n_inputs: int,
         n_outputs: int,
         hidden: Sequence[int] = (64,),
-        dropout: float = 0.0,
         activation: str = "relu",
         init: str = "torch",
         *,
+        dropout: float = 0.0,
         l0_gates: bool = False,
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,

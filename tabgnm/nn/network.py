@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import numbers
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabgnm.nn import hard_concrete
+from tabgnm.nn import adjacency, hard_concrete, learned_graphs
 from tabgnm.nn.draws import Draw
+from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.message_passing import Trace, forward
-from tabgnm.nn.shapes import Shape
+from tabgnm.nn.node_names import NodeNames
+from tabgnm.nn.shapes import EmbeddedShape, Shape
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def dropout_rate(value: float) -> float:
@@ -127,6 +133,45 @@ class Network(nn.Module):
 
     def _dropout_factors(self, activated: Tensor) -> Tensor:
         return F.dropout(torch.ones_like(activated), self.dropout)
+
+    @property
+    def layout(self) -> NodeLayout:
+        """Which node is what. Behind a learned embedding, the input nodes are the embedded features."""
+        return self.shape.layout
+
+    def adjacency(self) -> Tensor:
+        """The paper's matrices A: [k, v, u] is the weight of edge u -> v in layer k + 1, a copy without gradient.
+
+        Weights that cannot matter are 0. The row of the bias node is the paper's (0, ..., 1, ..., 0): it keeps its 1.
+        An MLP has the matrices of Theorem 5.1, with one node per neuron and a single bias node. Behind a learned
+        embedding, the input nodes are the embedded features.
+
+        Shape
+        -----
+        - output: (K, n, n)
+        """
+        body = self.shape.body if isinstance(self.shape, EmbeddedShape) else self.shape
+        with torch.no_grad():
+            return adjacency.full_adjacency(body, self.effective_parameters())
+
+    def graphs(
+        self, threshold: float = 0.0, *, max_edges: int | None = None, names: NodeNames | None = None
+    ) -> list[nx.DiGraph]:
+        """The learned graph of every layer, as networkx graphs over the same nodes.
+
+        Nodes are the positions of `layout`, with the attributes `kind` and `name`; input nodes also have `column`, and
+        nodes of an MLP `layer`. Edges have the attribute `weight`.
+
+        Parameters
+        ----------
+        threshold : float, default=0.0
+            Leave out edges whose weight is not larger than this in absolute value.
+        max_edges : int or None, default=None
+            Keep only this many edges of each layer, those with the largest absolute weights.
+        names : NodeNames or None, default=None
+            Names of the nodes; None numbers the columns and outputs: x0, x1, ..., y0.
+        """
+        return learned_graphs.learned_graphs(self.shape, self.effective_parameters(), threshold, max_edges, names)
 
     def n_parameters(self) -> int:
         """Count the parameters as the paper does (gates of the l0 penalty not counted)."""

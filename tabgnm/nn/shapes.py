@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
@@ -49,11 +49,14 @@ def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class MLPShape:
-    """A multi-layer perceptron: `hidden` widths between `n_inputs` and `n_outputs`."""
+    """A multi-layer perceptron: `hidden` widths between `n_inputs` and `n_outputs`.
+
+    The parameters are those of `tabgnm.nn.MLP`, which adds what a module has besides its shape.
+    """
 
     n_inputs: int
     n_outputs: int
-    hidden: tuple[int, ...]
+    hidden: tuple[int, ...] = (64,)
     activation: str = "relu"
     init: str = "torch"
 
@@ -96,6 +99,11 @@ class MLPShape:
         return (self.n_inputs, *self.hidden, self.n_outputs)
 
     @property
+    def layout(self) -> NodeLayout:
+        """Which node is what in the graph of Theorem 5.1: one node per neuron, and a single bias."""
+        return NodeLayout(self.n_inputs, self.n_outputs, sum(self.widths) + 1)
+
+    @property
     def dropout_widths(self) -> tuple[int, ...]:
         """How many nodes dropout acts on in each layer but the last."""
         return self.hidden
@@ -130,7 +138,7 @@ class MLPShape:
         """Set what is stored but cannot matter to 0; an MLP has nothing of the kind."""
 
     def edge_parameters(self) -> list[str]:
-        """Names of the parameters that are weights of edges; the regularisers act on them. Here: all."""
+        """Names of the parameters that are weights of edges; the regularizers act on them. Here: all."""
         return list(self.parameter_shapes())
 
     def n_parameters(self) -> int:
@@ -150,14 +158,16 @@ class GNMShape:
 
     The n - 1 updated nodes stand in the order inputs, hidden, outputs. A layer reads *source blocks*: what the nodes
     hold, cut where clamped inputs end and persistent outputs begin, so that no variant needs to copy states together.
+    The parameters are those of `tabgnm.nn.GNM`, which adds what a module has besides its shape.
     """
 
     n_inputs: int
     n_outputs: int
-    n_nodes: int
-    n_layers: int
+    n_nodes: int = 50
+    n_layers: int = 2
     activation: str = "relu"
     init: str = "paper"
+    _: KW_ONLY
     combine: Combine = "none"
     clamp_inputs: bool = False
     persistent_outputs: bool = False
@@ -304,7 +314,7 @@ class GNMShape:
             parameters["weight"][..., self.n_inputs :, : -self.n_outputs] = 0
 
     def edge_parameters(self) -> list[str]:
-        """Names of the parameters that are weights of edges; the regularisers act on them."""
+        """Names of the parameters that are weights of edges; the regularizers act on them."""
         return [name for name in self.parameter_shapes() if name.startswith(("weight", "bias"))]
 
     def n_parameters(self) -> int:
@@ -363,7 +373,7 @@ class GNMShape:
 class EmbeddedShape:
     """A network behind learned embeddings: `body` reads what `embedding` makes of the columns of a table.
 
-    Regularisers, weight decay and the gates of the l0 penalty act on the edges of the body only.
+    Regularizers, weight decay and the gates of the l0 penalty act on the edges of the body only.
     """
 
     embedding: InputEmbedding
@@ -383,6 +393,11 @@ class EmbeddedShape:
     def settings(self) -> dict[str, Any]:
         """What the shape was made with, by name."""
         return {"embedding": self.embedding, "body": self.body}
+
+    @property
+    def layout(self) -> NodeLayout:
+        """Which node of the body is what; its input nodes are the embedded features."""
+        return self.body.layout
 
     @property
     def n_inputs(self) -> int:

@@ -14,7 +14,7 @@ from tabgnm.paper.published import Published, published
 from tabgnm.paper.run import ExperimentPlan, Progress, data_sets, missing_units, plan, run
 from tabgnm.paper.store import ResultStore
 from tabgnm.paper.store_file import StoreError
-from tabgnm.paper.summary import Cell, Comparison, compare, summarise
+from tabgnm.paper.summary import Cell, Comparison, compare, summarize
 from tabgnm.paper.work import Result, run_unit
 
 __all__ = [
@@ -37,5 +37,5 @@ __all__ = [
     "published",
     "run",
     "run_unit",
-    "summarise",
+    "summarize",
 ]

@@ -20,7 +20,7 @@ from tabgnm.paper.run import ExperimentPlan
 from tabgnm.paper.runtime import Runtime
 from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
-from tabgnm.paper.summary import Cell, compare, summarise
+from tabgnm.paper.summary import Cell, compare, summarize
 from tabgnm.paper.work import Result
 
 _TASKS = {"classification": "Table 1: accuracy and macro F1 (%)", "regression": "Table 2: mean squared error and R²"}
@@ -45,7 +45,7 @@ def missing_remarks(missing: Mapping[str, str]) -> list[str]:
 
 def tables_page(plan: ExperimentPlan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
     """Tables 1 and 2, and whether the GNM is better than the MLP."""
-    cells = summarise(plan.sources, results)
+    cells = summarize(plan.sources, results)
     remarks = [*setting_remarks(setting, folds), *gaps(plan, results)]
     for name, left_out in plan.skipped.items():
         widths = sorted({own.body.width for own in left_out})

@@ -74,7 +74,7 @@ def selected(results: Sequence[Result]) -> dict[int, Result]:
     return dict(sorted(best.items()))
 
 
-def summarise(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell]:
+def summarize(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell]:
     """One cell per data set and model, in the order of the sources; `results` are those of one setting."""
     cells = []
     for source in sources:

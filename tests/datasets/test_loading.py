@@ -18,7 +18,7 @@ from tests.datasets.originals import ORIGINALS, small_spec
 ATTRIBUTES = {
     "data", "target", "frame", "feature_names", "target_names", "categorical_features", "name", "title", "task",
     "variant", "leaking_features", "is_sample", "n_samples_original", "n_samples_paper", "checked", "filename", "DESCR",
-    "licence", "citation",
+    "license", "citation",
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_every_data_set_comes_as_a_bunch_with_all_attributes(name: str) -> None:
         assert len(bunch.target_names) == spec.n_classes
     else:
         assert bunch.target_names == [spec.target] and bunch.target.dtype == np.float64
-    for text in (spec.title, spec.description, spec.licence, spec.citation, spec.notes):
+    for text in (spec.title, spec.description, spec.license, spec.citation, spec.notes):
         assert text in bunch.DESCR
 
 

@@ -55,14 +55,14 @@ def test_what_is_known_about_a_data_set_fits_together(spec: DatasetSpec) -> None
     assert len(set(spec.columns)) == len(spec.columns)
     assert {*spec.categorical, *spec.leaking, *spec.identifiers} <= set(spec.columns[:-1])
     assert (spec.n_classes is not None) == (spec.task == "classification")
-    assert spec.description.endswith((".", "?")) and spec.licence and spec.citation
+    assert spec.description.endswith((".", "?")) and spec.license and spec.citation
     if isinstance(spec.source, Computed):
         assert spec.uci_id is None
     elif spec.name != "california":
         assert spec.uci_id is not None
         assert spec.source.url.startswith(f"https://archive.ics.uci.edu/static/public/{spec.uci_id}/")
         assert re.search(r"https://doi\.org/10\.24432/C[0-9A-Z]{5}$", spec.citation)
-        assert spec.licence == "CC BY 4.0"
+        assert spec.license == "CC BY 4.0"
 
 
 def test_numbers_and_dois_are_not_shared() -> None:

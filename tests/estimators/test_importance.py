@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 from sklearn import inspection
+from sklearn.metrics import fbeta_score, get_scorer, make_scorer, max_error
 
 from tests.estimators.examples import LEARNS, frame, gnmr, mlp, numbers
 
@@ -51,6 +53,72 @@ def test_shuffling_agrees_with_scikit_learn(fitted: tuple[Any, Any]) -> None:
     noise = 4 * np.hypot(theirs.importances_std, ours.importances_std) / np.sqrt(10) + 1e-3
     assert (np.abs(ours.importances_mean - theirs.importances_mean) < noise).all()
     assert ours.importances_mean[:2].min() > 5 * np.abs(ours.importances_mean[2:]).max()
+
+
+SCORES = {
+    "classifier": ["accuracy", "neg_log_loss", "roc_auc", make_scorer(fbeta_score, beta=2.0)],
+    "regressor": ["r2", "neg_mean_absolute_error", "mae", make_scorer(max_error, greater_is_better=False)],
+}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_any_score_is_the_one_of_scikit_learn(fitted: tuple[Any, Any], place: int) -> None:
+    model, y = fitted
+    scoring = SCORES["classifier" if hasattr(model, "classes_") else "regressor"][place]
+    weights = None if place == 3 else np.random.default_rng(0).uniform(0, 3, 300)
+    ours = model.permutation_importance(X_TEST, y, scoring=scoring, sample_weight=weights, random_state=0)
+    scorer = get_scorer("neg_mean_absolute_error" if scoring == "mae" else scoring)
+    # The same columns shuffled in the same order, but each copy of the table predicted by itself.
+    random, more = np.random.RandomState(0), {} if weights is None else {"sample_weight": weights}
+    before = scorer(model, X_TEST, y, **more)
+    for column in range(4):
+        for repeat in range(5):
+            shuffled = X_TEST.copy()
+            shuffled[:, column] = shuffled[random.permutation(300), column]
+            drop = before - scorer(model, shuffled, y, **more)
+            assert ours.importances[column, repeat] == pytest.approx(drop, rel=1e-4, abs=1e-5 * abs(before))
+
+
+def test_a_function_of_the_user_gets_shuffled_tables(fitted: tuple[Any, Any]) -> None:
+    model, y = fitted
+    test = pd.DataFrame(X_TEST, columns=list("abcd"))
+    named = type(model)(**model.get_params()).fit(pd.DataFrame(X, columns=list("abcd")), Y if y is Y_TEST else T)
+
+    def half(estimator: Any, rows: Any, labels: Any) -> float:
+        assert list(rows.columns) == list("abcd")
+        return float(estimator.score(rows[:150], labels[:150]))
+
+    ours = named.permutation_importance(test, y, scoring=half, n_repeats=3, random_state=0)
+    theirs = inspection.permutation_importance(named, test, y, scoring=half, n_repeats=3, random_state=0)
+    np.testing.assert_array_equal(ours.importances, theirs.importances)
+    with pytest.raises(TypeError, match=r"gets shuffled copies of X, which is a DataFrame; expected a pandas"):
+        named.permutation_importance(pl.from_pandas(test), y, scoring=half)
+    scored = named.permutation_importance(pl.from_pandas(test), y, scoring="r2", n_repeats=1, random_state=0)
+    assert scored.importances.shape == (4, 1)
+
+
+def test_a_score_that_is_not_known_is_named(fitted: tuple[Any, Any]) -> None:
+    model, y = fitted
+    for scoring in ("no_such", 3):
+        with pytest.raises(ValueError, match=rf"scoring={scoring!r} is not known; use None, one of 'mae'"):
+            model.permutation_importance(X_TEST, y, scoring=scoring)
+    with pytest.raises(ValueError, match=r"scoring=max_error is a function of labels and predictions, not a scorer"):
+        model.permutation_importance(X_TEST, y, scoring=max_error)
+    with pytest.raises(ValueError, match="does not take sample weights; use sample_weight=None"):
+        model.permutation_importance(X_TEST, y, scoring=make_scorer(max_error), sample_weight=np.ones(300))
+
+
+def test_several_classes_and_labels_are_scored() -> None:
+    several = mlp(**LEARNS).fit(X, np.digitize(T, [30, 50, 70]))
+    classes = np.digitize(T_TEST, [30, 50, 70])
+    labels = mlp(**LEARNS).fit(X, np.column_stack([Y, 1 - Y]))
+    for model, y, scoring in (
+        (several, classes, "roc_auc"),
+        (several, classes, "neg_log_loss"),
+        (labels, np.column_stack([Y_TEST, 1 - Y_TEST]), "f1_macro"),
+    ):
+        means = model.permutation_importance(X_TEST, y, scoring=scoring, random_state=0).importances_mean
+        assert means[0] > means[1] > np.abs(means[2:]).max()
 
 
 def test_shuffling_is_reproducible_and_weighs_rows(fitted: tuple[Any, Any]) -> None:

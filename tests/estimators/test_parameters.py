@@ -6,46 +6,111 @@ import ast
 import inspect
 import logging
 import re
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn import ensemble, neural_network
 from sklearn.model_selection import KFold
 
-from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
+from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.parameters import FREE_PARAMETERS
 from tests.estimators.examples import frame, gnm, gnmr, mlp, mlpr, numbers
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 CLASSES = [GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor]
 X, Y, T = numbers()
 F = frame()
 
 
-def documented(cls: Any) -> dict[str, str]:
-    """Type lines of the parameters in a docstring, by name."""
-    text = inspect.getdoc(cls) or ""
-    section = text.split("Parameters\n----------\n")[1].split("\n\nAttributes\n")[0]
-    lines = re.findall(r"^(\w[\w, ]*) : (.+)$", section, flags=re.MULTILINE)
-    return {name: kind for names, kind in lines for name in names.split(", ")}
+SCIKIT_LEARN = [
+    neural_network.MLPClassifier,
+    ensemble.HistGradientBoostingClassifier,
+    ensemble.RandomForestRegressor,
+]
+DOCUMENTED = [*CLASSES, FleetSearchCV]
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-def test_every_parameter_is_documented_with_its_true_default(cls: Any) -> None:
-    described = documented(cls)
+def static_docstring(cls: Any) -> str:
+    """The docstring as tools read it that do not run the code, such as editors."""
+    tree = ast.parse(Path(inspect.getfile(cls)).read_text())
+    [node] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
+    return ast.get_docstring(node) or ""
+
+
+def entries(cls: Any, section: str) -> list[tuple[str, str, str]]:
+    """Name, type and description of the entries of a section of a docstring in numpydoc's format."""
+    text = static_docstring(cls).split(f"{section}\n{'-' * len(section)}\n")[1].split("\n\n")[0]
+    found = re.findall(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .*(?:\n|$))*)", text + "\n", flags=re.MULTILINE)
+    return [(name, kind, described.strip()) for names, kind, described in found for name in names.split(", ")]
+
+
+@pytest.mark.parametrize("cls", DOCUMENTED)
+def test_the_docstring_in_the_source_is_complete(cls: Any) -> None:
+    assert inspect.getdoc(cls) == static_docstring(cls)
+    assert not re.search(r"\{[a-z_]+\}", static_docstring(cls)), "a placeholder"
+
+
+@pytest.mark.parametrize("cls", DOCUMENTED)
+def test_every_parameter_is_documented_once_with_its_true_default(cls: Any) -> None:
+    described = entries(cls, "Parameters")
     parameters = inspect.signature(cls).parameters
-    assert set(described) == set(parameters)
-    for name, parameter in parameters.items():
-        text = described[name].partition("default=")[2] or "missing"
-        assert ast.literal_eval(text) == parameter.default, f"{name}: {described[name]}"
+    assert sorted(name for name, _, _ in described) == sorted(parameters)
+    for name, kind, text in described:
+        assert text, f"{name} has no description"
+        default = parameters[name].default
+        if default is inspect.Parameter.empty:
+            assert "default=" not in kind, name
+        elif default is np.nan:
+            assert kind.endswith(", default=nan"), name
+        else:
+            assert ast.literal_eval(kind.partition("default=")[2] or "missing") == default, f"{name}: {kind}"
+
+
+@pytest.mark.parametrize("section", ["Parameters", "Attributes"])
+def test_what_estimators_share_is_described_identically(section: str) -> None:
+    described: dict[str, set[tuple[str, str]]] = {}
+    for cls in CLASSES:
+        for name, kind, text in entries(cls, section):
+            described.setdefault(name, set()).add((kind, text.replace("Losses and R²", "Losses and accuracy")))
+    networks_differ = {"activation", "init"}  # where an MLP has other choices
+    assert {name for name, texts in described.items() if len(texts) > 1} <= networks_differ
+
+
+def test_descriptions_are_copies_of_those_of_the_parameter_groups() -> None:
+    script = runpy.run_path(str(ROOT / ".ci" / "parameter_docs.py"))
+    for name, groups in script["GROUPS"].items():
+        source = (script["ESTIMATORS"] / name).read_text()
+        assert script["with_descriptions"](source, groups) == source, f"{name} is out of date: run make format"
+
+
+@pytest.mark.parametrize("make", [gnm, gnmr, mlp, mlpr])
+def test_every_fitted_attribute_is_documented(make: Any) -> None:
+    size = {"n_nodes": 40} if make in (gnm, gnmr) else {}
+    model = make(max_epochs=1, **size).fit(pd.DataFrame(X, columns=list("abcd")), Y)
+    fitted = {name for name in dir(model) if name.endswith("_") and not name.startswith("_") and hasattr(model, name)}
+    assert fitted == {name for name, _, _ in entries(type(model), "Attributes")}
+
+
+def test_the_table_of_names_that_differ_from_scikit_learn_is_true() -> None:
+    page = (ROOT / "docs" / "estimators.md").read_text().split("## Where names differ from scikit-learn's")[1]
+    rows = re.findall(r"^\| (`.+?) \| (`.+?) \|", page.split("\n## ")[0], flags=re.MULTILINE)
+    ours, theirs = ({name for row in rows for name in re.findall(r"`(\w+)`", row[side])} for side in (0, 1))
+    assert len(rows) > 5 and not ours & (theirs - {"learning_rate"})
+    known = {name for cls in CLASSES for section in ("Parameters", "Attributes") for name, *_ in entries(cls, section)}
+    assert ours <= known and not theirs & (known - {"learning_rate"})
+    text = "".join(inspect.getdoc(cls) or "" for cls in SCIKIT_LEARN)
+    assert not {name for name in theirs if not re.search(rf"^{name} :", text, flags=re.MULTILINE)}
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_every_documented_parameter_says_what_it_is(cls: Any) -> None:
-    text = inspect.getdoc(cls) or ""
-    assert "{parameters}" not in text
-    for choice in re.findall(r"^(\w+) : \{(.+?)\}", text, flags=re.MULTILINE):
-        default = inspect.signature(cls).parameters[choice[0]].default
-        assert repr(default).replace("'", '"') in choice[1], f"the default of {choice[0]} is none of {choice[1]}"
+def test_every_default_is_one_of_the_documented_choices(cls: Any) -> None:
+    for name, choices in re.findall(r"^(\w+) : \{(.+?)\}", static_docstring(cls), flags=re.MULTILINE):
+        default = inspect.signature(cls).parameters[name].default
+        assert repr(default).replace("'", '"') in choices, f"the default of {name} is none of {choices}"
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -11,9 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from tests.estimators.examples import frame, gnm, gnmr, mlp, mlpr, numbers
+from tabgnm import MLPClassifier
+from tests.estimators.examples import LEARNS, frame, gnm, gnmr, mlp, mlpr, numbers
 
 X, Y, T = numbers()
 F = frame()
@@ -87,6 +90,48 @@ def test_a_rows_prediction_does_not_depend_on_the_rows_beside_it(make: Any) -> N
     np.testing.assert_allclose(alone, together[:30], rtol=0, atol=1e-12 * np.abs(together).max())
     np.testing.assert_allclose(predict(X[7:99:3]), together[7:99:3], rtol=0, atol=1e-12 * np.abs(together).max())
     np.testing.assert_allclose(predict(X[::-1])[::-1], together, rtol=0, atol=1e-12 * np.abs(together).max())
+
+
+MANY = 1500  # rows; more than are predicted in float64
+PACKS: dict[str, Any] = {
+    "pack of classifiers": lambda x, y, t: gnm(n_candidates=4, n_nodes=60, n_layers="auto", **LEARNS).fit(x, y),
+    "variant that only torch computes": lambda x, y, t: gnm(n_nodes=60, persistent_outputs=True, **LEARNS).fit(x, y),
+    "one network": lambda x, y, t: mlp(n_folds=1, **LEARNS).fit(x, y),
+    "raw columns": lambda x, y, t: MLPClassifier.paper(max_epochs=40, random_state=0).fit(10 * x + 1000, y),
+    "regressor": lambda x, y, t: mlpr(n_candidates=3, **LEARNS).fit(x, t),
+    "logarithm": lambda x, y, t: mlpr(target_transform="log", **LEARNS).fit(x, np.exp(t / 20)),
+    "double precision": lambda x, y, t: mlpr(precision="float64", **LEARNS).fit(x, t),
+}
+
+
+@pytest.fixture(scope="module", params=list(PACKS))
+def predicted(request: Any) -> tuple[Any, Any, Any]:
+    """A function that predicts, many rows, and their predictions in one call."""
+    model = PACKS[request.param](*numbers(400))
+    rows = numbers(MANY, seed=1)[0]
+    rows = 10 * rows + 1000 if request.param == "raw columns" else rows
+    predict = model.predict_proba if hasattr(model, "classes_") else model.predict
+    return predict, rows, predict(rows)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_row_is_predicted_alike_alone_in_a_small_and_in_a_large_table(predicted: Any, data: st.DataObject) -> None:
+    """Within 1e-6: of probabilities, or of the larger of a number and the spread of all of them."""
+    predict, rows, expected = predicted
+    size = data.draw(st.sampled_from([1, 2, 7, 512, 513, MANY]))
+    order = np.random.default_rng(data.draw(st.integers(0, 2**31))).permutation(MANY)[:size]
+    found, wanted = predict(rows[order]), expected[order]
+    scale = 1.0 if wanted.ndim == 2 else np.maximum(np.abs(wanted), expected.std())
+    assert (np.abs(found - wanted) <= 1e-6 * scale).all()
+
+
+@pytest.mark.parametrize("make", [mlp, gnmr])
+def test_many_rows_are_predicted_to_the_same_bits_by_any_number_of_threads(make: Any) -> None:
+    model = make(**({"n_nodes": 40} if make is gnmr else {})).fit(X, Y)
+    rows = numbers(MANY, seed=1)[0]
+    alone = model.set_params(n_jobs=1).predict(rows)
+    assert (model.set_params(n_jobs=3).predict(rows) == alone).all()
 
 
 def test_predicting_in_blocks_is_predicting_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:

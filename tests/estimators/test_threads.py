@@ -18,6 +18,7 @@ from tabgnm import FleetSearchCV
 from tabgnm.estimators import base, importance, prediction, preparing
 from tabgnm.training import Fleet, FleetPlan
 from tabgnm.training.steps import TorchStep
+from tabgnm.training.thread_pool import ThreadPool
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr, numbers
 
 X, Y, T = numbers()
@@ -71,6 +72,22 @@ def test_prediction_uses_n_jobs_threads(
     regressor.predict(X)
     classifier.permutation_importance(X, Y, n_repeats=1)
     assert set(predicted_with) == {expected}
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 2), (1, 1), (3, 3)])
+def test_many_rows_are_predicted_by_n_jobs_threads(n_jobs: Any, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    class Watched(ThreadPool):
+        def __init__(self, n_threads: int) -> None:
+            seen.append(n_threads)
+            super().__init__(n_threads)
+
+    model = mlp(n_jobs=n_jobs).fit(X, Y)
+    monkeypatch.setattr("tabgnm.estimators.cpu_outputs.ThreadPool", Watched)
+    model.predict(np.resize(X, (2000, X.shape[1])))
+    assert seen == [expected]
+    assert not [thread for thread in threading.enumerate() if thread.name == "tabgnm-step"]
 
 
 def test_a_few_rows_are_predicted_with_one_thread(predicted_with: list[int]) -> None:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabgnm.nn import GNM, NodeLayout, gnm_graph, in_neighbours, mlp_graph, out_neighbours
+from tabgnm.nn import GNM, NodeLayout, gnm_graph, in_neighbors, mlp_graph, out_neighbors
 
 
 def test_the_layout_of_the_papers_sparse_experiment() -> None:
@@ -24,10 +24,10 @@ def test_the_gnm_graph_is_complete_but_for_edges_into_the_bias(m: int, c: int, n
     graph = gnm_graph(layout)
     n = layout.n_nodes
     assert graph.number_of_edges() == n * (n - 1)
-    assert in_neighbours(graph, layout.bias) == set()
-    assert out_neighbours(graph, layout.bias) == set(layout.updated)
+    assert in_neighbors(graph, layout.bias) == set()
+    assert out_neighbors(graph, layout.bias) == set(layout.updated)
     for node in layout.updated:
-        assert in_neighbours(graph, node) == set(range(n)) and node in out_neighbours(graph, node)
+        assert in_neighbors(graph, node) == set(range(n)) and node in out_neighbors(graph, node)
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5))

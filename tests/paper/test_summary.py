@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
-from tabgnm.paper import Published, compare, published, summarise
+from tabgnm.paper import Published, compare, published, summarize
 from tabgnm.paper.protocol import Source
 from tabgnm.paper.summary import selected
 from tests.paper.examples import some_result
@@ -26,7 +26,7 @@ def test_within_each_fold_the_lowest_validation_loss_decides_and_test_rows_do_no
         some_result("e", fold=1, val_loss=None, metric1=100.0, width=200),
     ]
     assert {fold: result.key for fold, result in selected(results).items()} == {0: "b", 1: "c"}
-    [cell] = summarise([MOONS], results)
+    [cell] = summarize([MOONS], results)
     assert (cell.mean1, cell.std1, cell.folds, cell.n_configurations) == (75.0, 5.0, (0, 1), (2, 3))
 
 
@@ -43,21 +43,21 @@ def test_the_paper_is_quoted_in_its_own_numbers() -> None:
 def test_differences_are_in_standard_deviations_of_the_paper_and_positive_where_we_are_better(
     source: Source, model: str, metric1: float, expected: float
 ) -> None:
-    [cell] = summarise([source], [some_result(dataset=source.name, model=model, metric1=metric1)])
+    [cell] = summarize([source], [some_result(dataset=source.name, model=model, metric1=metric1)])
     assert cell.difference == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_published_deviation_of_0_gives_no_number_but_a_side() -> None:
-    [cell] = summarise([MOONS], [some_result(metric1=99.0)])
+    [cell] = summarize([MOONS], [some_result(metric1=99.0)])
     assert cell.difference == -math.inf and cell.as_dict()["difference"] is None
-    [cell] = summarise([MOONS], [some_result(metric1=100.0)])
+    [cell] = summarize([MOONS], [some_result(metric1=100.0)])
     assert cell.difference == 0
 
 
 def test_clean_versions_and_samples_are_not_compared_with_the_paper() -> None:
     for name, variant in (("electrical_grid", "clean"), ("susy", "sample")):
         source = Source(name, variant, "digest", "classification", 10000, 12, 1, "the note")
-        [cell] = summarise([source], [some_result(dataset=name, variant=variant)])
+        [cell] = summarize([source], [some_result(dataset=name, variant=variant)])
         assert cell.paper is None and cell.difference is None
         assert cell.label == f"{name} (the note)"
 
@@ -72,7 +72,7 @@ def test_models_are_compared_fold_by_fold_and_over_data_sets() -> None:
             results.append(some_result(f"{model}{fold}", model=model, fold=fold, metric1=value))
             wine = {"dataset": "wine", "model": model, "fold": fold, "metric1": 1 / value}
             results.append(some_result(f"{model}{fold}w", **wine))
-    [moons, wine], verdicts = compare(summarise([MOONS, WINE], results))
+    [moons, wine], verdicts = compare(summarize([MOONS, WINE], results))
     assert moons.gain == pytest.approx(np.mean(gains)) and moons.p_value == pytest.approx(wilcoxon(gains).pvalue)
     assert wine.gain > 0  # errors: lower is better
     assert [(own.task, own.n_data_sets, own.n_better) for own in verdicts] == [
@@ -84,12 +84,12 @@ def test_models_are_compared_fold_by_fold_and_over_data_sets() -> None:
 
 def test_models_without_common_folds_are_not_compared() -> None:
     results = [some_result("a", model="gnm", fold=0), some_result("b", model="mlp", fold=1)]
-    assert compare(summarise([MOONS], results)) == ([], [])
+    assert compare(summarize([MOONS], results)) == ([], [])
 
 
 def test_equal_models_are_not_different() -> None:
     results = [some_result(f"{model}{fold}", model=model, fold=fold) for model in ("gnm", "mlp") for fold in range(3)]
-    assert compare(summarise([MOONS], results))[0][0].p_value == 1.0
+    assert compare(summarize([MOONS], results))[0][0].p_value == 1.0
 
 
 @settings(max_examples=50)  # with ties every p-value is one over all signs
@@ -108,7 +108,7 @@ def test_gains_of_as_many_rows_are_ties_though_percentages_are_rounded(
         for model, count in zip(("gnm", "mlp"), pair, strict=True)
     ]
     gains = np.array([gnm - mlp for gnm, mlp in counts])
-    [found], _ = compare(summarise([MOONS], results))
+    [found], _ = compare(summarize([MOONS], results))
     assert found.p_value == pytest.approx(wilcoxon(gains).pvalue if gains.any() else 1.0)
 
 
@@ -119,7 +119,7 @@ def test_what_is_selected_does_not_depend_on_the_test_rows() -> None:
         some_result("c", fold=1, val_loss=0.2, metric1=99.0),
     ]
     assert {fold: result.key for fold, result in selected(results).items()} == {0: "a", 1: "c"}
-    [cell] = summarise([MOONS], results)
+    [cell] = summarize([MOONS], results)
     assert math.isnan(cell.mean1) and math.isnan(cell.mean2) and cell.difference is None
 
 
@@ -130,7 +130,7 @@ def test_models_are_compared_on_the_folds_that_both_have() -> None:
         for model, folds in values.items()
         for fold, value in folds.items()
     ]
-    [found], [verdict] = compare(summarise([MOONS], results))
+    [found], [verdict] = compare(summarize([MOONS], results))
     assert (found.n_folds, found.gain) == (2, 1.5)
     assert (verdict.n_data_sets, verdict.n_better) == (1, 1)
 
@@ -141,5 +141,5 @@ def test_a_model_without_finite_outputs_wins_and_loses_nothing() -> None:
         for model in ("gnm", "mlp")
         for fold in range(3)
     ]
-    [found], verdicts = compare(summarise([MOONS], results))
+    [found], verdicts = compare(summarize([MOONS], results))
     assert math.isnan(found.gain) and found.p_value is None and verdicts == []

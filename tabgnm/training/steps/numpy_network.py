@@ -36,6 +36,12 @@ def body_of(shape: Shape) -> GNMShape | MLPShape:
     return shape.body if isinstance(shape, EmbeddedShape) else shape
 
 
+def has_numpy_pass(shape: Shape) -> bool:
+    """Whether `NetworkPass` can compute networks of this shape: `clamp_inputs` is the only variant it knows."""
+    body = body_of(shape)
+    return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
+
+
 def drop_single(array: Array) -> Array:
     """Drop the dimension of the models if there is one model only."""
     return array[0] if len(array) == 1 else array

@@ -14,7 +14,7 @@ from torch import Tensor
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.steps.numpy_batches import BatchRows, batch_rows_class
-from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, body_of
+from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, has_numpy_pass
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
@@ -47,9 +47,7 @@ class NumpyStep:
     @staticmethod
     def supports(state: ModelState) -> bool:
         """Whether these models can be trained by this step."""
-        body = body_of(state.shape)
-        variants = body.combine != "none" or body.persistent_outputs or body.tied or body.learn_initial
-        return state.flat.device.type == "cpu" and not variants and state.gates is None
+        return state.flat.device.type == "cpu" and has_numpy_pass(state.shape) and state.gates is None
 
     def __init__(self, state: ModelState) -> None:
         state.dropout.allocate(rows_last=True)

@@ -1,0 +1,87 @@
+"""The learned graph of a fitted estimator, with the names of the user's columns and labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tabgnm.estimators.checks import check_integer
+from tabgnm.estimators.fitting import FittedPack, NetworkGroup
+from tabgnm.estimators.targets import ClassTargets, Targets
+from tabgnm.nn.learned_graphs import learned_graphs
+from tabgnm.nn.node_names import NodeNames
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class LearnedGraph:
+    """The part of the estimators that shows a network as a graph."""
+
+    fitted_: FittedPack
+    _names: list[str]  # of the columns of the table
+
+    @property
+    def graph_(self) -> list[nx.DiGraph]:
+        """The learned graph of the network with the largest weight, one per layer; see `graph`."""
+        return self.graph()
+
+    def graph(
+        self, member: int | None = None, *, threshold: float = 0.0, max_edges: int | None = None
+    ) -> list[nx.DiGraph]:
+        """Return the learned graph of one network: a networkx graph per layer, all over the same nodes.
+
+        Nodes are numbered inputs, hidden, bias, outputs, as in `members_[member].adjacency()`. They have the attributes
+        `kind` ("input", "hidden", "bias" or "output") and `name`; input nodes also have `column`, and nodes of an MLP
+        `layer`. Inputs are named by the column of the table, the learned feature and the level: "age[3]", "city=Oslo".
+        Edges have the attribute `weight`; edges without weight are left out.
+
+        Parameters
+        ----------
+        member : int or None, default=None
+            Position in `members_`; None means the network with the largest weight.
+        threshold : float, default=0.0
+            Leave out edges whose weight is not larger than this in absolute value.
+        max_edges : int or None, default=None
+            Keep only this many edges of each layer, those with the largest absolute weights.
+
+        Returns
+        -------
+        list of networkx.DiGraph
+        """
+        check_is_fitted(self, "fitted_")
+        if member is None:
+            member = int(np.argmax(self.fitted_.network_weights))
+        position = check_integer("member", member, smallest=0)
+        if position >= self.fitted_.n_networks:
+            raise ValueError(
+                f"member={position} does not exist; the model has {self.fitted_.n_networks} networks, numbered from 0"
+            )
+        for group in self.fitted_.groups:
+            if position < group.n_networks:
+                break
+            position -= group.n_networks
+        names = node_names(group, self._names)
+        return learned_graphs(group.shape, group.network(position), threshold, max_edges, names)
+
+
+def node_names(group: NetworkGroup, columns: list[str]) -> NodeNames:
+    """Return the names of the nodes of a candidate's networks, given those of the columns of the table."""
+    encoder = group.encoder
+    owners = [columns[owner] for owner in encoder.owners]
+    return NodeNames.of_columns(encoder.encoded_names, owners, output_names(group.targets), group.shape.embedding)
+
+
+def output_names(targets: Targets) -> list[str]:
+    """Return the names of the outputs of a network: "y", or the label that an output speaks for, "y=yes"."""
+    n_outputs = targets.n_outputs
+    if not isinstance(targets, ClassTargets):
+        return ["y"] if n_outputs == 1 else [f"y{output}" for output in range(n_outputs)]
+    if targets.kind == "multilabel":
+        return [f"y{output}" for output in range(n_outputs)]
+    if targets.kind == "joint":
+        return [f"y{target}={label}" for target, labels in enumerate(targets.classes) for label in labels]
+    labels = targets.classes[0]
+    return [f"y={labels[-1]}"] if n_outputs == 1 else [f"y={label}" for label in labels]
