@@ -19,7 +19,8 @@ from tabgnm.estimators.checks import check_integer, check_lengths, random_number
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.pack import TrainedPack
-from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
+from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
+from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table

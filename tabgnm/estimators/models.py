@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabgnm.estimators.classifier import TabularClassifier
-from tabgnm.estimators.parameters import (
-    PAPER_CLASSIFIER,
-    PAPER_GNM,
-    PAPER_MLP,
-    PAPER_REGRESSOR,
-    GNMParameters,
-    MLPParameters,
-    with_parameter_docs,
-)
+from tabgnm.estimators.paper_settings import PAPER_CLASSIFIER, PAPER_GNM, PAPER_MLP, PAPER_REGRESSOR
+from tabgnm.estimators.parameters import GNMParameters, MLPParameters, with_parameter_docs
 from tabgnm.estimators.regressor import TabularRegressor
 
 

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.metrics import Predicted, calibration_error, scorer_of, takes_weights
-from tabgnm.estimators.parameters import is_auto
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
 from tabgnm.training import FleetResult, TrainedModel
 from tabgnm.training.settings import torch_device

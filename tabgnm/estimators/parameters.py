@@ -9,22 +9,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from tabgnm.estimators.checks import (
-    check_class_weight,
-    check_device,
-    check_flag,
-    check_hidden,
-    check_integer,
-    check_number,
-    check_random,
-    check_verbose,
-)
-from tabgnm.estimators.effort import Effort, check_effort
-from tabgnm.estimators.metrics import check_metric
-from tabgnm.nn.layout import positive_integer
+from tabgnm.estimators import parameter_checks
+from tabgnm.estimators.checks import check_class_weight, check_flag, check_hidden, check_integer, check_number, is_auto
+from tabgnm.estimators.effort import Effort
+from tabgnm.estimators.targets import regression_loss
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
 from tabgnm.table.settings import check_choice
@@ -35,16 +26,14 @@ from tabgnm.training.threads import thread_count
 AUTO_FREE_NODES = 32
 MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
 
+_FEWEST_NODES = 3  # an input, an output and the bias
+_MOST_LAYERS = 1000  # far beyond what is useful
+
 Auto = Literal["auto"]
 
 
 class TooFewNodesError(ValueError):
     """A network has fewer nodes than inputs, outputs and the bias need."""
-
-
-def is_auto(value: object) -> bool:
-    """Whether a parameter is left to the candidates."""
-    return isinstance(value, str) and value == "auto"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -90,6 +79,11 @@ class GNMParameters:
             if not is_auto(getattr(self, name)):
                 check_flag(name, getattr(self, name))
         check_flag("learn_initial", self.learn_initial)
+        if not is_auto(self.n_layers):
+            check_integer("n_layers", self.n_layers, largest=_MOST_LAYERS)
+        if not is_auto(self.n_nodes):
+            check_integer("n_nodes", self.n_nodes, smallest=_FEWEST_NODES)
+        parameter_checks.check_network(self)  # type: ignore[arg-type] # likewise
 
     def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> GNMShape:
         smallest = n_inputs + n_outputs + 1
@@ -101,10 +95,8 @@ class GNMParameters:
                     "them; use clamp_inputs=True, with which edges grow only in proportion to the inputs, an MLP, or "
                     "fewer columns"
                 )
-        elif isinstance(self.n_nodes, str):
-            raise ValueError(f"n_nodes={self.n_nodes!r} is not known; use a number of nodes, or 'auto'")
         else:
-            n_nodes = check_integer("n_nodes", self.n_nodes)
+            n_nodes = int(self.n_nodes)
         if n_nodes < smallest:
             raise TooFewNodesError(
                 f"n_nodes={n_nodes} is too small: {n_inputs} encoded inputs + {n_outputs} outputs + 1 bias need at "
@@ -141,6 +133,10 @@ class MLPParameters:
     hidden: tuple[int, ...] | Auto = "auto"
     activation: str = "auto"
     init: str = "kaiming"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
+        parameter_checks.check_network(self)  # type: ignore[arg-type] # likewise
 
     def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> MLPShape:
         if is_auto(self.hidden):
@@ -266,32 +262,11 @@ class TrainingParameters:
     verbose: int = 0
 
     def _check_parameters(self) -> None:
-        """Validate parameters before any data is read; raise if any is invalid.
-
-        Parameters that are passed on to the fleet, the table or the networks are validated there.
-        """
-        check_effort(self.effort)
-        if self.time_limit is not None:
-            check_number("time_limit", self.time_limit, 0, math.inf, "60, or None")
-        for name, smallest in (("n_candidates", 1), ("n_folds", 0), ("max_epochs", 1), ("patience", 1)):
-            value = getattr(self, name)
-            if not is_auto(value) and not (name == "patience" and value is None):
-                check_integer(name, value, smallest=smallest)
-        check_metric(self.metric)
-        if not is_auto(self.screen_columns):
-            check_flag("screen_columns", self.screen_columns)
-        check_flag("warm_start", self.warm_start)
-        check_device(self.device)
-        thread_count(self.n_jobs)
-        check_random(self.random_state)
-        check_verbose(self.verbose)
+        """Validate parameters before any data is read; raise if any is invalid."""
+        parameter_checks.check_training(self)
 
     def _batch_size(self, n_rows: int, effort: Effort) -> int:
-        if is_auto(self.batch_size):
-            return effort.batch_size(n_rows)
-        if isinstance(self.batch_size, str):
-            raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
-        return positive_integer("batch_size", self.batch_size)
+        return effort.batch_size(n_rows) if is_auto(self.batch_size) else int(self.batch_size)
 
     def _fleet_settings(
         self, loss: Loss, n_rows: int, effort: Effort, *, validated: bool, one_epoch: bool = False
@@ -365,100 +340,9 @@ class RegressorParameters:
         check_number("quantile", self.quantile, 0, 1, "0.5 for the median")
         check_number("huber_delta", self.huber_delta, 0, math.inf, "1.0")
         check_flag("scale_target", self.scale_target)
+        regression_loss(self.loss, self.quantile, self.huber_delta)
         check_choice("target_transform", self.target_transform, ("auto", "none", "log"))
 
-
-# The settings of the paper, for `.paper()`: raw features, one model, Adam with a constant learning rate, and the
-# weights of the epoch with the lowest validation loss.
-PAPER = {
-    "n_candidates": 1,
-    "n_folds": 1,
-    "max_epochs": 300,
-    "activation": "relu",
-    "learning_rate": 1e-3,
-    "batch_size": 64,
-    "dropout": 0.0,
-    "weight_decay": 0.0,
-    "optimizer": "adam",
-    "schedule": "constant",
-    "warmup": 0.0,
-    "patience": None,
-    "scaling": "none",
-    "numeric_embedding": None,
-    "screen_columns": False,
-    # One-hot encode all categories, except for those with even more levels.
-    "max_one_hot": 10_000,
-}
-PAPER_GNM = PAPER | {
-    "n_nodes": 100,
-    "n_layers": 2,
-    "init": "paper",
-    "combine": "none",
-    "clamp_inputs": False,
-    "persistent_outputs": False,
-    "tied": False,
-}
-PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
-PAPER_CLASSIFIER = {"calibrated": False}
-PAPER_REGRESSOR = {"scale_target": False, "target_transform": "none"}
-
-# Neither the encoded rows of a fit nor the shape of its weights depend on these.
-_HOW_TRAINED = frozenset(
-    [
-        "max_epochs",
-        "learning_rate",
-        "batch_size",
-        "dropout",
-        "l1",
-        "l2",
-        "l0",
-        "weight_decay",
-        "optimizer",
-        "schedule",
-        "warmup",
-        "patience",
-        "time_limit",
-        "metric",
-        "calibrated",
-        "device",
-        "n_jobs",
-        "verbose",
-    ]
-)
-_ENCODING = frozenset(
-    [
-        "scaling",
-        "numeric_embedding",
-        "n_basis",
-        "numeric_dim",
-        "frequency_scale",
-        "screen_columns",
-        "max_one_hot",
-        "level_dim",
-        "min_level_count",
-        "column_kinds",
-        "target_transform",
-    ]
-)
-# Fits that differ only in these have the same rows and folds.
-NOT_OF_ROWS = (
-    _HOW_TRAINED
-    | _ENCODING
-    | {"n_candidates"}
-    | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
-)
-# May change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
-FREE_PARAMETERS = _HOW_TRAINED | {
-    "effort",
-    "n_candidates",
-    "warm_start",
-    "random_state",
-    "class_weight",
-    "label_smoothing",
-    "loss",
-    "quantile",
-    "huber_delta",
-}
 
 Estimator = TypeVar("Estimator", bound=type)
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.estimators import folds as folding
-from tabgnm.estimators.candidates import BASE, TableFacts, candidate_settings
-from tabgnm.estimators.checks import check_lengths, in_range, random_numbers, sample_weights
+from tabgnm.estimators.candidates import BASE, VARIANTS, TableFacts, candidate_settings
+from tabgnm.estimators.checks import check_lengths, in_range, is_auto, random_numbers, sample_weights
 from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
 from tabgnm.estimators.fitting import (
     EncodedTables,
@@ -30,12 +30,12 @@ from tabgnm.estimators.fitting import (
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.out_of_fold import check_metric_fits
-from tabgnm.estimators.parameters import TooFewNodesError, is_auto
+from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
-from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
+from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
 from tabgnm.training.settings import torch_device
 
@@ -66,9 +66,11 @@ def prepare_rows(
     one_epoch: bool,
 ) -> PreparedRows:
     """Read a table and its targets, and choose the rows of each fold."""
-    raw = read_table(X)
+    _check_arguments(estimator, groups, X_val, y_val)
     if previous is not None:
         check_unchanged(estimator)
+    raw = read_table(X)
+    if previous is not None:
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
@@ -100,9 +102,6 @@ def prepare_rows(
         targets = estimator._with_own_loss(previous.targets)
         estimator._check_classes(targets, classes)
 
-    if (X_val is None) != (y_val is None):
-        given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-        raise ValueError(f"{given} was given without {missing}; pass both, or neither")
     raw_val, val_targets = None, None
     if X_val is not None:
         raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(estimator).__name__)
@@ -151,6 +150,16 @@ def prepare_rows(
     )
 
 
+def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val: Any) -> None:
+    """Raise if arguments of `fit` do not go together."""
+    if (X_val is None) != (y_val is None):
+        given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+        raise ValueError(f"{given} was given without {missing}; pass both, or neither")
+    if X_val is not None and (groups is not None or estimator.cv is not None):
+        name = "cv" if groups is None else "groups"
+        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
+
+
 def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
     """Return the rows that any fold is trained on, or None for all: others must not influence the encoding."""
     is_trained_on = np.zeros(n_rows, dtype=bool)
@@ -181,15 +190,10 @@ def _folds_and_seeds(
     if previous is not None:
         n_folds_before = 1 + max(max(group.folds) for group in previous.groups)
         n_folds = n_folds_before if one_epoch else n_folds
-    if estimator.cv is not None and not is_auto(estimator.n_folds):
-        raise ValueError(f"cv and n_folds={estimator.n_folds} were both given; use one of them")
     if groups is not None and estimator.cv is None and n_folds < 2:
         raise ValueError(
             f"groups were given with n_folds={n_folds}; expected n_folds>=2, so that folds are of whole groups"
         )
-    if n_val is not None and (groups is not None or estimator.cv is not None):
-        name = "cv" if groups is None else "groups"
-        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
     random = random_numbers(estimator.random_state)
 
     def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:
@@ -240,7 +244,6 @@ def prepare_candidates(
     parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
     if is_auto(parameters.get("hidden")):
         parameters["n_layers"] = "auto"
-    _check_choices(parameters)
     if previous is not None:
         # Parameters that were set since then count; the networks and their inputs are as they were.
         changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
@@ -311,11 +314,6 @@ def _left_out(
 ) -> list[Array] | None:
     """Return the columns that each member does without: by a test on its training rows, or as before."""
     body = shape.body if isinstance(shape, EmbeddedShape) else shape
-    if not body.has_no_variant:
-        raise ValueError(
-            "screen_columns=True is for networks whose inputs are used in the first layer only; use False, "
-            "or combine='none', clamp_inputs=False, persistent_outputs=False, tied=False and learn_initial=False"
-        )
     n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
     if group is not None:
         weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
@@ -335,11 +333,6 @@ def _is_periodic(shape: Shape) -> bool:
     return shape.embedding is not None and shape.embedding.n_numeric > 0 and shape.embedding.numeric == "periodic"
 
 
-def _check_choices(parameters: Mapping[str, Any]) -> None:
-    check_choice("numeric_embedding", parameters["numeric_embedding"], ("auto", *NUMERIC_EMBEDDINGS))
-    check_choice("scaling", parameters["scaling"], ("auto", *SCALINGS))
-
-
 def _facts(
     estimator: TabularEstimator,
     parameters: Mapping[str, Any],
@@ -357,10 +350,7 @@ def _facts(
         first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
         n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
     long_tail = isinstance(rows.targets, NumberTargets) and _has_long_tail(rows.y)
-    without_variants = all(
-        is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name]
-        for name in ("combine", "clamp_inputs", "persistent_outputs", "tied")
-    )
+    without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
     screened = n_numbers > SCREENED_FROM and without_variants and not parameters.get("learn_initial", False)
     return TableFacts(n_numbers, long_tail, screened)
 

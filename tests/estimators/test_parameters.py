@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
-from tabgnm.estimators.parameters import FREE_PARAMETERS
+from tabgnm.estimators.parameter_roles import FREE_PARAMETERS
 from tests.estimators.examples import frame, gnm, gnmr, mlp, mlpr, numbers
 
 CLASSES = [GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor]
