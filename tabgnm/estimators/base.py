@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import importance, pack, prediction, preparing
+from tabgnm.estimators import importance, memory, pack, prediction, preparing
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
@@ -137,6 +138,28 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
         return self._train(self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous), began)
 
+    def estimate_memory(
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> MemoryEstimate:
+        """Estimate how much memory `fit` and predictions would take, without allocating it.
+
+        `fit` raises a MemoryError at once if the estimate exceeds the memory of the machine, or of its container.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, groups
+            As in `fit`.
+
+        Returns
+        -------
+        MemoryEstimate
+            `training` and `prediction`, each with `bytes` and its `parts`, and with `gpu_bytes` and `gpu_parts` for a
+            GPU. Memory that is in use before, such as that of X, is not included. Real fits take between half and
+            twice as much.
+        """
+        copy = clone(self)  # so that drawing folds does not change a RandomState
+        return memory.estimate(copy._prepare(X, y, sample_weight, X_val, y_val, groups, only_planned=True))
+
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """Continue training for one epoch on these rows."""
         began = time.monotonic()
@@ -157,6 +180,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         classes: Any = None,
         one_epoch: bool = False,
         shared: EncodedTables | None = None,
+        only_planned: bool = False,
     ) -> PreparedFit:
         """Turn a table and targets into candidates that are ready to train.
 
@@ -170,6 +194,8 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             Train for one epoch with a constant learning rate, without validation.
         shared : EncodedTables or None, default=None
             Tables that other fits to the same rows have encoded.
+        only_planned : bool, default=False
+            Do not encode the table; nothing large is allocated.
         """
         self._check_parameters()
         shared = EncodedTables() if shared is None else shared
@@ -189,7 +215,13 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
             )
         n_calls = getattr(self, "_n_calls", 0) if previous else 0
         return preparing.prepare_candidates(
-            self, shared.rows[key], shared, previous=previous, one_epoch=one_epoch, n_calls=n_calls
+            self,
+            shared.rows[key],
+            shared,
+            previous=previous,
+            one_epoch=one_epoch,
+            n_calls=n_calls,
+            only_planned=only_planned,
         )
 
     def _train(self, prepared: PreparedFit, began: float) -> Self:

@@ -89,6 +89,12 @@ class GNMParameters:
         smallest = n_inputs + n_outputs + 1
         if is_auto(self.n_nodes):
             n_nodes = max(n_auto, smallest + AUTO_FREE_NODES)
+            if n_outputs > MOST_AUTO_NODES // 2:
+                raise ValueError(
+                    f"n_nodes='auto' would make {n_nodes} nodes of {n_outputs} outputs (classes or targets), and edges "
+                    "between all of them; use an MLP, whose edges grow in proportion to the outputs, or merge rare "
+                    "classes"
+                )
             if n_nodes > MOST_AUTO_NODES and not settings["clamp_inputs"]:
                 raise ValueError(
                     f"n_nodes='auto' would make {n_nodes} nodes of {n_inputs} encoded inputs, and edges between all of "
@@ -185,7 +191,8 @@ class TrainingParameters:
         Fraction of all steps in which the learning rate rises linearly to its schedule.
     patience : int, None or "auto", default="auto"
         Stop a network after this many epochs without a lower validation loss; None never stops early. In both cases the
-        weights of the best epoch are kept. Ignored without validation rows.
+        weights of the best epoch are kept. Ignored without validation rows. If the loss is still falling at
+        `max_epochs`, this is a ConvergenceWarning, unless `patience` is None.
     scaling : {"auto", "quantile", "robust", "standard", "none"}, default="auto"
         Scaling of numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
@@ -212,10 +219,11 @@ class TrainingParameters:
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         Arithmetic of training. "tf32" and "bf16" need a GPU.
     device : str or torch.device, default="auto"
-        "cpu", "cuda", or "auto" for a GPU if there is one.
+        "cpu", "cuda", "cuda:1" and so on, or "auto" for a GPU if there is one. Others, such as "mps", are not
+        supported.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use. Results with different numbers of threads are
+        respects OMP_NUM_THREADS), -1 all cores this process may use (also by the limits of its container). Results with different numbers of threads are
         equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
@@ -223,7 +231,9 @@ class TrainingParameters:
     random_state : int, RandomState or None, default=None
         Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar in a terminal or notebook, with the lowest loss so far and the time left.
+        0 shows nothing. 1 or more shows the networks that are done, the best validation score of any of them and the
+        time left: as a bar in a terminal or notebook, elsewhere as lines of the logger "tabgnm", every 10 seconds at
+        most. They go to stderr unless logging is configured.
     """
 
     effort: str = "default"

@@ -35,6 +35,11 @@ def block_rows(n_encoded: int) -> int:
     return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
+def piece_rows(n_activations: int) -> int:
+    """Return how many rows to compute at a time, with so many activations per row."""
+    return max(1, _PIECE_ELEMENTS // n_activations)
+
+
 def map_outputs(
     estimator: TabularEstimator,
     blocks: Iterable[Sequence[Tensor]],
@@ -64,8 +69,8 @@ def map_outputs(
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
     largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
-    piece_rows = max(1, _PIECE_ELEMENTS // largest)
-    device = _device(estimator.device, n_rows)
+    n_piece_rows = piece_rows(largest)
+    device = device_for(estimator.device, n_rows)
     exact = n_rows <= EXACT_ROWS
     parameters = [_parameters(group, device, exact=exact) for group in fitted.groups]
     dtype = next(iter(parameters[0].values())).dtype
@@ -73,7 +78,7 @@ def map_outputs(
     for encoded in blocks:
         is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
         with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
+            for pieces in zip(*(torch.split(x, n_piece_rows) for x in encoded), strict=True):
                 rows = [piece.to(device, dtype) for piece in pieces]
                 outputs = []
                 for group, own in zip(fitted.groups, parameters, strict=True):
@@ -89,7 +94,7 @@ def _parameters(group: NetworkGroup, device: torch.device, *, exact: bool) -> di
     return group.exact_parameters if exact else group.parameters
 
 
-def _device(wanted: str | torch.device, n_rows: int) -> torch.device:
+def device_for(wanted: str | torch.device, n_rows: int) -> torch.device:
     """Return the device of training if this machine has it, or else the CPU: a model may be used on another machine."""
     cpu = torch.device("cpu")
     if n_rows < _GPU_ROWS or wanted == "cpu" or not torch.cuda.is_available():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
 from tabgnm.estimators.fitting import (
     EncodedTables,
     FittedPack,
-    NetworkGroup,
     PreparedCandidate,
     PreparedFit,
     PreparedRows,
@@ -29,6 +29,7 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
+from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.out_of_fold import check_metric_fits
 from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
@@ -238,8 +239,9 @@ def prepare_candidates(
     previous: FittedPack | None,
     one_epoch: bool,
     n_calls: int,
+    only_planned: bool = False,
 ) -> PreparedFit:
-    """Choose the candidates, and encode the table for each."""
+    """Choose the candidates, and encode the table for each, unless they are only planned."""
     effort = effort_of(estimator, rows.n_rows)
     parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
     if is_auto(parameters.get("hidden")):
@@ -254,6 +256,10 @@ def prepare_candidates(
             n = 1  # without validation there is nothing to choose by
         wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
     candidates: list[PreparedCandidate] = []
+
+    def prepared() -> PreparedFit:
+        return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+
     too_small = None
     began = time.monotonic()
     for number, settings in enumerate(wanted):
@@ -302,17 +308,22 @@ def prepare_candidates(
             )
             for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
         ]
-        left_out = _left_out(rows, data, shape, members, group) if settings["screen_columns"] else None
-        candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group, left_out))
+        candidate = PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group)
+        candidates.append(candidate)
+        if not only_planned:
+            check_memory(prepared())
+            candidates[-1] = replace(candidate, left_out=_left_out(rows, candidate))
     if not candidates and too_small is not None:
         raise too_small
-    return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+    return prepared()
 
 
-def _left_out(
-    rows: PreparedRows, data: PreparedTable, shape: Shape, members: Sequence[Member], group: NetworkGroup | None
-) -> list[Array] | None:
+def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] | None:
     """Return the columns that each member does without: by a test on its training rows, or as before."""
+    table = candidate.data.table  # encoded here
+    if not candidate.settings["screen_columns"]:
+        return None
+    shape, group = candidate.shape, candidate.previous
     body = shape.body if isinstance(shape, EmbeddedShape) else shape
     n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
     if group is not None:
@@ -320,8 +331,9 @@ def _left_out(
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
     if n_plain * rows.n_rows > MOST_NUMBERS:
         return None
-    x, y = data.table.x[:, :n_plain].numpy(), data.table.y.numpy()
-    return [unrelated_columns(x[own], y[own]) for own in (_not_none(member.train).numpy() for member in members)]
+    x, y = table.x[:, :n_plain].numpy(), table.y.numpy()
+    trained_on = [_not_none(member.train).numpy() for member in candidate.members]
+    return [unrelated_columns(x[own], y[own]) for own in trained_on]
 
 
 def _not_none(rows: Tensor | None) -> Tensor:
@@ -399,7 +411,7 @@ def _encoded(
     key = f"{table_settings!r} {transform}"
     if key not in rows.encoded:
         dtype = np.float64 if estimator.precision == "float64" else np.float32
-        encoder, x = shared.encode(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
+        encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
         if one_epoch and not any(column.encoded for column in encoder.columns):
             raise ValueError(
                 f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
@@ -413,7 +425,8 @@ def _encoded(
             targets = NumberTargets.of(
                 rows.y[of_rows], weights, targets.loss, scaled=True, may_vary=rows.may_vary, transform="log"
             )
-        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+        make = functools.partial(_table, rows, encoder, encode, targets, shared)
+        rows.encoded[key] = PreparedTable(encoder, targets, make)
     return rows.encoded[key]
 
 
@@ -422,12 +435,16 @@ def _encoded_as_before(
 ) -> PreparedTable:
     key = f"{id(encoder)} {targets.transform}"
     if key not in rows.encoded:
-        x = encoder.encode(rows.raw, dtype=dtype)
-        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+        encode = functools.partial(encoder.encode, rows.raw, dtype=dtype)
+        make = functools.partial(_table, rows, encoder, encode, targets, shared)
+        rows.encoded[key] = PreparedTable(encoder, targets, make)
     return rows.encoded[key]
 
 
-def _table(rows: PreparedRows, encoder: TableEncoder, x: Array, targets: Targets, shared: EncodedTables) -> Table:
+def _table(
+    rows: PreparedRows, encoder: TableEncoder, encode: Callable[[], Array], targets: Targets, shared: EncodedTables
+) -> Table:
+    x = encode()
     dtype = torch.float64 if x.dtype == np.float64 else torch.float32
     numbers = rows.target_tensor(targets, dtype)
     if rows.raw_val is not None:
