@@ -13,7 +13,7 @@ _LAST_EPOCHS = 0.05  # share of the epochs that counts as "the last one"
 _LATE_EPOCHS = 0.1  # share of the epochs in which the loss has to have fallen ...
 _LEAST_FALL = 0.01  # ... by this share of its fall since the first epoch
 _MOST_WEIGHT = 0.5
-_FEWEST_EPOCHS = 3  # with fewer, the first epoch is not yet a sign
+_FEWEST_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
 
 
 def convergence_warnings(prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool) -> Iterator[str]:
@@ -62,4 +62,7 @@ def _was_still_improving(history: Mapping[str, Any]) -> bool:
 
 
 def _is_worse_than_at_first(history: Mapping[str, Any]) -> bool:
-    return history["best_epoch"] == 1 and len(history["train_loss"]) >= _FEWEST_EPOCHS
+    if history["best_epoch"] != 1 or len(history["val_loss"]) < _FEWEST_EPOCHS:
+        return False
+    first, *later = history["val_loss"]
+    return min((loss for loss in later if loss is not None), default=first) > first

@@ -127,16 +127,6 @@ class FleetPlan:
         line = ProgressLine(deadline=deadline)
         shows = bool(verbose) and progress is None
         bar_of = (lambda _fleet: ProgressBar(line=line)) if shows else progress
-        with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
-            n_workers = 0 if callbacks else n_cluster_workers()
-            if n_workers:
-                yield from self._run_on_cluster(n_workers, deadline, bar_of)
-            else:
-                yield from self._run_here(callbacks, deadline, bar_of)
-
-    def _run_here(
-        self, callbacks: Sequence[Callback], deadline: float | None, bar_of: _BarOf | None
-    ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()
         alone = bool(callbacks or devices or len(self.fleets) == 1)
@@ -145,8 +135,13 @@ class FleetPlan:
             hooks = [*callbacks, bar_of(fleet)] if bar_of is not None else callbacks
             return lambda: self.run_fleet(fleet, callbacks=hooks)
 
-        for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
-            yield self.fleets[number], models
+        with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
+            n_workers = 0 if callbacks else n_cluster_workers()
+            if n_workers:
+                yield from self._run_on_cluster(n_workers, deadline, bar_of)
+                return
+            for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
+                yield self.fleets[number], models
 
     @property
     def n_model_epochs(self) -> int:
