@@ -65,4 +65,4 @@ def _is_worse_than_at_first(history: Mapping[str, Any]) -> bool:
     if history["best_epoch"] != 1 or len(history["val_loss"]) < _FEWEST_EPOCHS:
         return False
     first, *later = history["val_loss"]
-    return min((loss for loss in later if loss is not None), default=first) > first
+    return bool(min((loss for loss in later if loss is not None), default=first) > first)
