@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import importance, pack, prediction, preparing, ranges
+from tabgnm.estimators import importance, memory, pack, prediction, preparing, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.learned_graph import LearnedGraph
+from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
-from tabgnm.estimators.parameters import NOT_OF_ROWS, TrainingParameters
+from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
+from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -141,6 +143,28 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
         return self._train(self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous), began)
 
+    def estimate_memory(
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> MemoryEstimate:
+        """Estimate how much memory `fit` and predictions would take, without allocating it.
+
+        `fit` raises a MemoryError at once if the estimate exceeds the memory of the machine, or of its container.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, groups
+            As in `fit`.
+
+        Returns
+        -------
+        MemoryEstimate
+            `training` and `prediction`, each with `bytes` and its `parts`, and with `gpu_bytes` and `gpu_parts` for a
+            GPU. Memory that is in use before, such as that of X, is not included. Real fits take between half and
+            twice as much.
+        """
+        copy = clone(self)  # so that drawing folds does not change a RandomState
+        return memory.estimate(copy._prepare(X, y, sample_weight, X_val, y_val, groups, only_planned=True))
+
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """Continue training for one epoch on these rows."""
         began = time.monotonic()
@@ -161,6 +185,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         classes: Any = None,
         one_epoch: bool = False,
         shared: EncodedTables | None = None,
+        only_planned: bool = False,
     ) -> PreparedFit:
         """Turn a table and targets into candidates that are ready to train.
 
@@ -174,6 +199,8 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
             Train for one epoch with a constant learning rate, without validation.
         shared : EncodedTables or None, default=None
             Tables that other fits to the same rows have encoded.
+        only_planned : bool, default=False
+            Do not encode the table; nothing large is allocated.
         """
         self._check_parameters()
         shared = EncodedTables() if shared is None else shared
@@ -194,7 +221,13 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         n_calls = getattr(self, "_n_calls", 0) if previous else 0
         with warned_once():  # candidates encode the same columns
             return preparing.prepare_candidates(
-                self, shared.rows[key], shared, previous=previous, one_epoch=one_epoch, n_calls=n_calls
+                self,
+                shared.rows[key],
+                shared,
+                previous=previous,
+                one_epoch=one_epoch,
+                n_calls=n_calls,
+                only_planned=only_planned,
             )
 
     def _train(self, prepared: PreparedFit, began: float) -> Self:

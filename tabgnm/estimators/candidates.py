@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import MOST_NUMERIC_INPUTS
-from tabgnm.estimators.parameters import is_auto
 
 # What a candidate of the list has unless it says otherwise. These parameters of the estimators are "auto" by default.
 BASE: dict[str, Any] = {
@@ -34,6 +34,8 @@ BASE: dict[str, Any] = {
     "screen_columns": False,
     "target_transform": "none",
 }
+# Columns can be left out (screen_columns) only of networks in which these are as in BASE.
+VARIANTS = ("combine", "clamp_inputs", "persistent_outputs", "tied")
 _PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
 LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
@@ -111,6 +113,8 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE
         }
+        if settings["screen_columns"] and any(settings.get(name, BASE[name]) != BASE[name] for name in VARIANTS):
+            continue
         embeds = not is_auto(given.get("numeric_embedding")) or not is_auto(given.get("numeric_dim"))
         if not embeds and 2 * facts.n_numbers > MOST_NUMERIC_INPUTS:
             settings["numeric_embedding"] = None

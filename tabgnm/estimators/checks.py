@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,17 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def check_integer(name: str, value: object, *, smallest: int = 1) -> int:
+def is_auto(value: object) -> bool:
+    """Whether a parameter is left to the candidates."""
+    return isinstance(value, str) and value == "auto"
+
+
+def check_integer(name: str, value: object, *, smallest: int = 1, largest: int | None = None) -> int:
     """Return an integer parameter."""
     number = positive_integer(name, value, smallest=smallest)
-    if number > _LARGEST_INTEGER:
-        raise ValueError(f"{name}={number} is too large; expected an integer <= {_LARGEST_INTEGER}")
+    largest = _LARGEST_INTEGER if largest is None else largest
+    if number > largest:
+        raise ValueError(f"{name}={number} is too large; expected an integer <= {largest}")
     return number
 
 
@@ -54,6 +60,17 @@ def check_device(value: object) -> None:
     """Raise unless the value can name a device; training checks that the device exists."""
     if not isinstance(value, str | torch.device):
         raise TypeError(f"device={value!r} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
+
+
+def check_cv(value: object) -> None:
+    """Raise unless the value can be folds: None, a splitter, or an iterable of pairs of rows."""
+    if isinstance(value, int | float | str) or not (
+        value is None or hasattr(value, "split") or isinstance(value, Iterable)
+    ):
+        raise TypeError(
+            f"cv={value!r:.80} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
+            "sklearn.model_selection such as TimeSeriesSplit(5)"
+        )
 
 
 def check_random(value: Any) -> None:
@@ -80,7 +97,7 @@ def random_numbers(value: Any) -> np.random.RandomState:
 def check_verbose(value: object) -> None:
     """Raise unless the value is a valid `verbose`."""
     if not isinstance(value, numbers.Integral | np.bool_):
-        raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for a progress bar")
+        raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for progress")
 
 
 def check_class_weight(value: object) -> None:

@@ -79,6 +79,13 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         -------
         self
         """
+        self._check_parameters()
+        given = self.class_weight if isinstance(self.class_weight, list) else [self.class_weight]
+        if any(isinstance(group, str) for group in given):
+            raise ValueError(
+                "class_weight='balanced' is not supported by partial_fit, which sees only some rows; pass a dict from "
+                "label to weight, computed on all rows with sklearn.utils.class_weight.compute_class_weight"
+            )
         if classes is None and not hasattr(self, "fitted_") and self._check_y(y, "y").ndim < 2:
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that may occur")
         return self._partial_fit(X, y, classes, sample_weight)
@@ -279,17 +286,12 @@ def _given_class_weights(class_weight: Any, y: Array, targets: ClassTargets) -> 
     """Return the class weight of each row; these rows need not contain all classes."""
     columns = targets.codes(y).reshape(len(y), -1).T
     groups = class_weight if isinstance(class_weight, list) else [class_weight]
-    if len(groups) != len(columns) and not isinstance(class_weight, str):
+    if len(groups) != len(columns):
         raise ValueError(
             f"class_weight={class_weight!r:.100} does not fit y with {len(columns)} columns; expected a list of "
             f"{len(columns)} dicts from label to weight, one for each of them"
         )
     weights = np.ones(len(y))
     for group, codes, classes in zip(groups, columns, targets.classes, strict=False):
-        if isinstance(group, str):
-            raise ValueError(
-                "class_weight='balanced' is not supported by partial_fit, which sees only some rows; pass a dict from "
-                "label to weight, computed on all rows with sklearn.utils.class_weight.compute_class_weight"
-            )
         weights *= compute_class_weight(dict(group), classes=classes, y=classes)[codes]
     return weights

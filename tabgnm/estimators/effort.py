@@ -69,6 +69,10 @@ class Effort:
         patience = max(FEWEST_EPOCHS // 2, round(self.patience * max_epochs / self.max_epochs))
         return replace(self, max_epochs=max_epochs, patience=patience)
 
+    def most_candidates(self, n_folds: int) -> int:
+        """Return how many candidates may have a weight, with so many networks each."""
+        return max(FEWEST_KEPT, self.most_networks // n_folds)
+
     def batch_size(self, n_rows: int) -> int:
         """Return the number of rows of a batch, a power of 2, for so many training rows."""
         smallest = self.smallest_batch if n_rows >= SMALL_TABLE else SMALL_TABLE_BATCH
@@ -160,6 +164,7 @@ _EFFORTS = {
 }
 FEWEST_EPOCHS = 20
 FEWEST_CANDIDATES = 3
+FEWEST_KEPT = 3  # candidates that may have a weight, however many folds there are
 FEWEST_ROWS = 2000  # below, the time of a step does not depend on the rows
 # Numbers that learned features of all numeric columns together may have: with more columns, each gets fewer, and with
 # more than half of them none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -200,11 +200,16 @@ class PreparedRows:
 
 @dataclass(frozen=True, eq=False)
 class PreparedTable:
-    """A table as the networks of a candidate get it."""
+    """A table as the networks of a candidate get it; it is encoded when it is first used."""
 
     encoder: TableEncoder
     targets: Targets
-    table: Table
+    make: Callable[[], Table]
+
+    @cached_property
+    def table(self) -> Table:
+        """Encoded rows and targets."""
+        return self.make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,10 +288,18 @@ class PreparedFit:
     def _history(self, model: TrainedModel, candidate: PreparedCandidate, position: int) -> dict[str, Any]:
         values = model.history.as_dict()
         measured = [float("nan") if value is None else value for value in values.pop("val_metric", [])]
+        values[f"val_{candidate.data.targets.metric_name}"] = self._scores(candidate, position, measured)
+        return values
+
+    def _scores(self, candidate: PreparedCandidate, position: int, measured: list[float]) -> list[float]:
+        """Return accuracies, or R², for metrics that a fleet has measured."""
         targets = candidate.data.targets
         spread = self.rows.val_spreads[candidate.folds[position]] if targets.transform == "none" else 1.0
-        values[f"val_{targets.metric_name}"] = targets.metric(measured, spread)
-        return values
+        return targets.metric(measured, spread)
+
+    def score(self, number: int, position: int, measured: float) -> float:
+        """Return the accuracy, or R², of a network of a candidate for a metric that a fleet has measured."""
+        return self._scores(self.candidates[number], position, [measured])[0]
 
 
 def never_finite(model: TrainedModel) -> bool:
@@ -347,19 +360,22 @@ class EncodedTables:
 
     def __init__(self) -> None:
         self.rows: dict[str, PreparedRows] = {}
-        self._encoded: dict[Any, tuple[TableEncoder, Array]] = {}
+        self._encoders: dict[Any, tuple[TableEncoder, Callable[[], Array]]] = {}
         self._tables: dict[Any, Table] = {}
 
-    def encode(
+    def encoder(
         self, raw: RawTable, kept: Array | None, settings: TableSettings, rows: Array | None, dtype: Any
-    ) -> tuple[TableEncoder, Array]:
-        """Fit an encoder on `rows` of a table and encode the whole table; `kept` are its rows within the fold."""
+    ) -> tuple[TableEncoder, Callable[[], Array]]:
+        """Fit an encoder on `rows` of a table; `kept` are its rows within the fold.
+
+        Also returns a function that encodes the whole table, once.
+        """
         key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str)
-        if key not in self._encoded:
+        if key not in self._encoders:
             encoder = TableEncoder(settings).fit(raw, rows=rows)
             encoder.check_precision(dtype)
-            self._encoded[key] = encoder, encoder.encode(raw, dtype=dtype)
-        return self._encoded[key]
+            self._encoders[key] = encoder, cache(partial(encoder.encode, raw, dtype=dtype))
+        return self._encoders[key]
 
     def table(self, x: Array, targets: Tensor) -> Table:
         """Return the table of these columns and targets."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tabgnm.estimators.parameters import FREE_PARAMETERS
+from tabgnm.estimators.parameter_roles import FREE_PARAMETERS
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +83,6 @@ def splitter_folds(
 
     A splitter divides the rows with a weight, `kept`; an iterable names rows of the table that was given.
     """
-    if isinstance(cv, int | float | str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
-        raise TypeError(
-            f"cv={cv!r:.80} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
-            "sklearn.model_selection such as TimeSeriesSplit(5)"
-        )
     splits = list(cv.split(np.zeros((n_rows, 1)), y, groups) if hasattr(cv, "split") else cv)
     if not splits:
         raise ValueError(f"cv={cv!r:.80} yields no folds; expected at least one pair of training and validation rows")

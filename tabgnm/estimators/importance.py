@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_GRADIENT_ROWS = 1024
+GRADIENT_ROWS = 1024
 _SHUFFLED_ELEMENTS = 2**24  # numbers of shuffled rows at a time
 
 
@@ -48,7 +48,7 @@ def gradient_times_input(fitted: FittedPack, prepared: PreparedFit) -> Array:
 
 
 def _of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array:
-    rows = x[:: max(1, len(x) // _GRADIENT_ROWS)][:_GRADIENT_ROWS]
+    rows = x[:: max(1, len(x) // GRADIENT_ROWS)][:GRADIENT_ROWS]
     rows = rows.expand(group.n_networks, *rows.shape)
     owners = np.asarray(group.encoder.owners)
     shape = group.shape

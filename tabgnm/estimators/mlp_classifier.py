@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabgnm.estimators.classifier import TabularClassifier
-from tabgnm.estimators.parameters import PAPER_CLASSIFIER, PAPER_MLP, MLPParameters
+from tabgnm.estimators.paper_settings import PAPER_CLASSIFIER, PAPER_MLP
+from tabgnm.estimators.parameters import MLPParameters
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,7 +69,8 @@ class MLPClassifier(MLPParameters, TabularClassifier):
         Fraction of all steps in which the learning rate rises linearly to its schedule.
     patience : int, None or "auto", default="auto"
         Stop a network after this many epochs without a lower validation loss; None never stops early. In both cases the
-        weights of the best epoch are kept. Ignored without validation rows.
+        weights of the best epoch are kept. Ignored without validation rows. If the loss is still falling at
+        `max_epochs`, this is a ConvergenceWarning, unless `patience` is None.
     scaling : {"auto", "quantile", "robust", "standard", "none"}, default="auto"
         Scaling of numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
@@ -95,18 +97,21 @@ class MLPClassifier(MLPParameters, TabularClassifier):
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         Arithmetic of training. "tf32" and "bf16" need a GPU.
     device : str or torch.device, default="auto"
-        "cpu", "cuda", or "auto" for a GPU if there is one.
+        "cpu", "cuda", "cuda:1" and so on, or "auto" for a GPU if there is one. Others, such as "mps", are not
+        supported.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use. Results with different numbers of threads are
-        equal up to rounding. Not stored in model files.
+        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container. Results with
+        different numbers of threads are equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
         parameters may change between calls; the networks, their folds and the encoding of the columns may not.
     random_state : int, RandomState or None, default=None
         Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar in a terminal or notebook, with the lowest loss so far and the time left.
+        0 shows nothing. 1 or more shows the networks that are done, the best validation score of any of them and the
+        time left: as a bar in a terminal or notebook, elsewhere as lines of the logger "tabgnm", every 10 seconds at
+        most. They go to stderr unless logging is configured.
 
     Attributes
     ----------

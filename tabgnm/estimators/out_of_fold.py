@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import mean_tweedie_deviance
 from torch import Tensor
 
+from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.metrics import (
     Predicted,
     calibration_error,
@@ -23,7 +24,6 @@ from tabgnm.estimators.metrics import (
     scorer_of,
     takes_weights,
 )
-from tabgnm.estimators.parameters import is_auto
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
 from tabgnm.nn.losses import LogLinkLoss, Pinball, Tweedie
 from tabgnm.training import FleetResult, TrainedModel
@@ -40,6 +40,7 @@ _FEWEST_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
 _SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
 _LARGE = 10**7  # numbers of a candidate; more are kept in float32
+_COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions, at the same time
 _MOST_CHECKED_ROWS = 1000  # to see whether a metric fits
 _MOST_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
 
@@ -265,6 +266,14 @@ def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n
         counts[val.numpy()] += 1
     assert total is not None
     return np.asarray(np.divide(total, counts, out=np.full_like(total, np.nan), where=counts > 0))
+
+
+def n_bytes(n_rows: int, n_outputs: int, n_candidates: int, n_folds: int) -> int:
+    """Estimate the memory of the out-of-fold predictions of a fit, and of what is computed of them."""
+    size = 4 if n_rows * n_outputs > _LARGE else 8
+    # All candidates, one more while they are collected, their mean with a next one, and the combined ones twice.
+    of_all = (n_candidates + 1 + _COPIES_OF_SELECTION) * size * n_rows * n_outputs
+    return of_all + _COPIES_OF_FOLD * 8 * n_outputs * -(-n_rows // max(1, n_folds))
 
 
 def scaled_by(probabilities: Array, temperature: float) -> Array:

@@ -6,6 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tabgnm.estimators import time_limits
+from tabgnm.estimators.convergence import convergence_warnings
 from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
 from tabgnm.estimators.out_of_fold import OutOfFold
 from tabgnm.estimators.selection import greedy_weights, survivors
 from tabgnm.training import Fleet, FleetPlan, Job, Table, TrainedModel
 from tabgnm.training.concurrent_fleets import Interrupted
+from tabgnm.training.plan import PlannedFleet
+from tabgnm.training.progress import ProgressBar, ProgressLine
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -30,7 +34,6 @@ _log = logging.getLogger("tabgnm")
 # Folds that all candidates are trained on before the race, and how few candidates are not worth one.
 _RACE_FOLDS = 2
 _FEWEST_RACERS = 4
-_FEWEST_KEPT = 3  # candidates that may have a weight, however many folds there are
 
 
 @dataclass(eq=False)
@@ -45,6 +48,7 @@ class TrainedPack:
     n_diverged: int = 0
     interrupted: bool = False
     out_of_time: bool = False
+    shortened: bool = False  # fewer epochs than planned, because of a time limit
 
     def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
         """Keep a network, unless it never learned anything."""
@@ -74,43 +78,77 @@ def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: li
 
 def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> TrainedPack:
     """Train all candidates on all folds; those that are clearly behind after the first folds on these only."""
-    deadline = None
+    deadline, shortened = None, False
     if estimator.time_limit is not None:
         deadline = began + estimator.time_limit * time_limits.SHARE_OF_TRAINING
-        if prepared.candidates[0].fleet.max_epochs > 1:
+        n_epochs = prepared.candidates[0].fleet.max_epochs
+        if n_epochs > 1:
             prepared = time_limits.reduced(prepared, deadline)
+        shortened = prepared.candidates[0].fleet.max_epochs < n_epochs
         # Time for an epoch, even if preparations took all of it.
         deadline = max(deadline, time.monotonic() + time_limits.LEAST_SECONDS)
-    trained = TrainedPack(prepared)
+    trained = TrainedPack(prepared, shortened=shortened)
+    races = _races(prepared)
     n_candidates = len(prepared.candidates)
     n_positions = [len(candidate.members) for candidate in prepared.candidates]
-    races = (
-        n_candidates >= _FEWEST_RACERS
-        and min(n_positions) > _RACE_FOLDS
-        and prepared.rows.n_rows >= prepared.effort.race_rows
-        and prepared.previous is None
-    )
     first = [
         (number, k) for number in range(n_candidates) for k in range(_RACE_FOLDS if races else n_positions[number])
     ]
-    _run(estimator, trained, first, deadline)
-    if races and not trained.interrupted:
-        staying = _winners(estimator, trained)
-        trained.left_the_race = set(range(n_candidates)) - set(staying)
-        rest = [(number, k) for number in staying for k in range(_RACE_FOLDS, n_positions[number])]
-        if rest:  # otherwise all diverged
-            _run(estimator, trained, rest, deadline)
+    # One line for both rounds; how many candidates go on is known after the first.
+    line = ProgressLine(score_name=prepared.rows.targets.metric_name, deadline=deadline) if estimator.verbose else None
+    n_expected, n_epochs = sum(n_networks(prepared)), prepared.candidates[0].fleet.max_epochs
+    with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
+        _run(trained, first, deadline, line)
+        if races and not trained.interrupted:
+            staying = _winners(estimator, trained)
+            trained.left_the_race = set(range(n_candidates)) - set(staying)
+            rest = [(number, k) for number in staying for k in range(_RACE_FOLDS, n_positions[number])]
+            if line is not None:
+                line.expect(len(rest), len(rest) * n_epochs)
+            if rest:  # otherwise all diverged
+                _run(trained, rest, deadline, line)
     return trained
 
 
+def _races(prepared: PreparedFit) -> bool:
+    return (
+        len(prepared.candidates) >= _FEWEST_RACERS
+        and min(len(own.members) for own in prepared.candidates) > _RACE_FOLDS
+        and prepared.rows.n_rows >= prepared.effort.race_rows
+        and prepared.previous is None
+    )
+
+
+def _most_winners(prepared: PreparedFit) -> int:
+    """Return how many candidates at most are trained on all folds."""
+    return -(-len(prepared.candidates) // 2) if _races(prepared) else len(prepared.candidates)
+
+
+def n_networks(prepared: PreparedFit) -> list[int]:
+    """Return how many networks of each candidate are trained, at most."""
+    most = _most_winners(prepared)
+    return [
+        len(own.members) if number < most else min(len(own.members), _RACE_FOLDS)
+        for number, own in enumerate(prepared.candidates)
+    ]
+
+
 def _run(
-    estimator: TabularEstimator, trained: TrainedPack, wanted: Sequence[tuple[int, int]], deadline: float | None
+    trained: TrainedPack, wanted: Sequence[tuple[int, int]], deadline: float | None, line: ProgressLine | None
 ) -> None:
     tables: list[Table] = []
-    plan = FleetPlan(jobs_of(trained.prepared, wanted, tables), tables)
+    prepared = trained.prepared
+    plan = FleetPlan(jobs_of(prepared, wanted, tables), tables)
+
+    def bar_of(fleet: PlannedFleet) -> ProgressBar:
+        def score(model: int, metric: float) -> float:
+            return prepared.score(*wanted[fleet.jobs[model]], metric)
+
+        return ProgressBar(line=line, score=score)
+
     began = time.monotonic()
     try:
-        for fleet, models in plan.run_fleets(verbose=estimator.verbose, deadline=deadline):
+        for fleet, models in plan.run_fleets(deadline=deadline, progress=None if line is None else bar_of):
             n_epochs = sum(max(1, model.history.n_epochs) for model in models)
             now = time.monotonic()
             for place, model in zip(fleet.jobs, models, strict=True):
@@ -139,7 +177,7 @@ def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
         return []  # all diverged
     oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
-    most = -(-len(trained.prepared.candidates) // 2)
+    most = _most_winners(trained.prepared)
     weights = greedy_weights(oof.predictions, oof.losses, most)
     staying = survivors(oof.row_losses(oof.predictions), weights, oof.weights, most)
     _log.info("the race goes on with candidates %s", [oof.candidates[i] for i in staying])
@@ -174,8 +212,7 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
             oof = OutOfFold.of(estimator, prepared, {first: full[first]})
         trained.losses |= {number: oof.fold_losses(number) for number in oof.candidates}
         if prepared.previous is None:
-            most = max(_FEWEST_KEPT, prepared.effort.most_networks // n_folds)
-            chosen = greedy_weights(oof.predictions, oof.losses, most)
+            chosen = greedy_weights(oof.predictions, oof.losses, prepared.effort.most_candidates(n_folds))
             weights = {number: float(w) for number, w in zip(oof.candidates, chosen, strict=True) if w > 0}
     ranked = sorted(weights, key=lambda number: (-weights[number], number))
     groups = [prepared.group(number, weights[number], networks[number]) for number in ranked]
@@ -189,6 +226,9 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
             ConvergenceWarning,
             stacklevel=6,  # the caller of `fit`
         )
+    limited = trained.interrupted or trained.shortened or bool(estimator.warm_start)
+    for message in convergence_warnings(prepared, groups, limited=limited):
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)  # the caller of `fit`
     if oof is not None:
         oof.finish(estimator, fitted, [oof.candidates.index(number) for number in ranked])
     fitted.candidates = _described(trained, weights)

@@ -7,25 +7,14 @@ docstrings of the estimators, where editors and documentation tools find them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from tabgnm.estimators.checks import (
-    check_class_weight,
-    check_device,
-    check_flag,
-    check_hidden,
-    check_integer,
-    check_number,
-    check_random,
-    check_verbose,
-)
-from tabgnm.estimators.effort import Effort, check_effort
-from tabgnm.estimators.metrics import check_metric
+from tabgnm.estimators import parameter_checks
+from tabgnm.estimators.checks import check_class_weight, check_flag, check_hidden, check_integer, check_number, is_auto
+from tabgnm.estimators.effort import Effort
 from tabgnm.estimators.regression_losses import regression_loss
-from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Huber, LogLinkLoss, Loss, Pinball, SquaredError, Tweedie
 from tabgnm.nn.shapes import Combine, GNMShape, MLPShape
 from tabgnm.table.settings import check_choice
@@ -36,16 +25,14 @@ from tabgnm.training.threads import thread_count
 AUTO_FREE_NODES = 32
 MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
 
+_FEWEST_NODES = 3  # an input, an output and the bias
+_MOST_LAYERS = 1000  # far beyond what is useful
+
 Auto = Literal["auto"]
 
 
 class TooFewNodesError(ValueError):
     """A network has fewer nodes than inputs, outputs and the bias need."""
-
-
-def is_auto(value: object) -> bool:
-    """Whether a parameter is left to the candidates."""
-    return isinstance(value, str) and value == "auto"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -91,21 +78,30 @@ class GNMParameters:
             if not is_auto(getattr(self, name)):
                 check_flag(name, getattr(self, name))
         check_flag("learn_initial", self.learn_initial)
+        if not is_auto(self.n_layers):
+            check_integer("n_layers", self.n_layers, largest=_MOST_LAYERS)
+        if not is_auto(self.n_nodes):
+            check_integer("n_nodes", self.n_nodes, smallest=_FEWEST_NODES)
+        parameter_checks.check_network(self)  # type: ignore[arg-type] # likewise
 
     def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> GNMShape:
         smallest = n_inputs + n_outputs + 1
         if is_auto(self.n_nodes):
             n_nodes = max(n_auto, smallest + AUTO_FREE_NODES)
+            if n_outputs > MOST_AUTO_NODES // 2:
+                raise ValueError(
+                    f"n_nodes='auto' would make {n_nodes} nodes of {n_outputs} outputs (classes or targets), and edges "
+                    "between all of them; use an MLP, whose edges grow in proportion to the outputs, or merge rare "
+                    "classes"
+                )
             if n_nodes > MOST_AUTO_NODES and not settings["clamp_inputs"]:
                 raise ValueError(
                     f"n_nodes='auto' would make {n_nodes} nodes of {n_inputs} encoded inputs, and edges between all of "
                     "them; use clamp_inputs=True, with which edges grow only in proportion to the inputs, an MLP, or "
                     "fewer columns"
                 )
-        elif isinstance(self.n_nodes, str):
-            raise ValueError(f"n_nodes={self.n_nodes!r} is not known; use a number of nodes, or 'auto'")
         else:
-            n_nodes = check_integer("n_nodes", self.n_nodes)
+            n_nodes = int(self.n_nodes)
         if n_nodes < smallest:
             raise TooFewNodesError(
                 f"n_nodes={n_nodes} is too small: {n_inputs} encoded inputs + {n_outputs} outputs + 1 bias need at "
@@ -142,6 +138,10 @@ class MLPParameters:
     hidden: tuple[int, ...] | Auto = "auto"
     activation: str = "auto"
     init: str = "kaiming"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
+        parameter_checks.check_network(self)  # type: ignore[arg-type] # likewise
 
     def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> MLPShape:
         if is_auto(self.hidden):
@@ -193,7 +193,8 @@ class TrainingParameters:
         Fraction of all steps in which the learning rate rises linearly to its schedule.
     patience : int, None or "auto", default="auto"
         Stop a network after this many epochs without a lower validation loss; None never stops early. In both cases the
-        weights of the best epoch are kept. Ignored without validation rows.
+        weights of the best epoch are kept. Ignored without validation rows. If the loss is still falling at
+        `max_epochs`, this is a ConvergenceWarning, unless `patience` is None.
     scaling : {"auto", "quantile", "robust", "standard", "none"}, default="auto"
         Scaling of numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
@@ -220,18 +221,21 @@ class TrainingParameters:
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         Arithmetic of training. "tf32" and "bf16" need a GPU.
     device : str or torch.device, default="auto"
-        "cpu", "cuda", or "auto" for a GPU if there is one.
+        "cpu", "cuda", "cuda:1" and so on, or "auto" for a GPU if there is one. Others, such as "mps", are not
+        supported.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use. Results with different numbers of threads are
-        equal up to rounding. Not stored in model files.
+        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container. Results with
+        different numbers of threads are equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
         parameters may change between calls; the networks, their folds and the encoding of the columns may not.
     random_state : int, RandomState or None, default=None
         Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        1 shows a progress bar in a terminal or notebook, with the lowest loss so far and the time left.
+        0 shows nothing. 1 or more shows the networks that are done, the best validation score of any of them and the
+        time left: as a bar in a terminal or notebook, elsewhere as lines of the logger "tabgnm", every 10 seconds at
+        most. They go to stderr unless logging is configured.
     """
 
     effort: str = "default"
@@ -270,32 +274,11 @@ class TrainingParameters:
     verbose: int = 0
 
     def _check_parameters(self) -> None:
-        """Validate parameters before any data is read; raise if any is invalid.
-
-        Parameters that are passed on to the fleet, the table or the networks are validated there.
-        """
-        check_effort(self.effort)
-        if self.time_limit is not None:
-            check_number("time_limit", self.time_limit, 0, math.inf, "60, or None")
-        for name, smallest in (("n_candidates", 1), ("n_folds", 0), ("max_epochs", 1), ("patience", 1)):
-            value = getattr(self, name)
-            if not is_auto(value) and not (name == "patience" and value is None):
-                check_integer(name, value, smallest=smallest)
-        check_metric(self.metric)
-        if not is_auto(self.screen_columns):
-            check_flag("screen_columns", self.screen_columns)
-        check_flag("warm_start", self.warm_start)
-        check_device(self.device)
-        thread_count(self.n_jobs)
-        check_random(self.random_state)
-        check_verbose(self.verbose)
+        """Validate parameters before any data is read; raise if any is invalid."""
+        parameter_checks.check_training(self)
 
     def _batch_size(self, n_rows: int, effort: Effort) -> int:
-        if is_auto(self.batch_size):
-            return effort.batch_size(n_rows)
-        if isinstance(self.batch_size, str):
-            raise ValueError(f"batch_size={self.batch_size!r} is not known; use a number of rows, or 'auto'")
-        return positive_integer("batch_size", self.batch_size)
+        return effort.batch_size(n_rows) if is_auto(self.batch_size) else int(self.batch_size)
 
     def _fleet_settings(
         self, loss: Loss, n_rows: int, effort: Effort, *, validated: bool, one_epoch: bool = False
@@ -386,97 +369,3 @@ class RegressorParameters:
 
     def _own_loss(self) -> Loss:
         return regression_loss(self.loss, self.quantile, self.huber_delta, self.tweedie_power)
-
-
-# The settings of the paper, for `.paper()`: raw features, one model, Adam with a constant learning rate, and the
-# weights of the epoch with the lowest validation loss.
-PAPER = {
-    "n_candidates": 1,
-    "n_folds": 1,
-    "max_epochs": 300,
-    "activation": "relu",
-    "learning_rate": 1e-3,
-    "batch_size": 64,
-    "dropout": 0.0,
-    "weight_decay": 0.0,
-    "optimizer": "adam",
-    "schedule": "constant",
-    "warmup": 0.0,
-    "patience": None,
-    "scaling": "none",
-    "numeric_embedding": None,
-    "screen_columns": False,
-    # One-hot encode all categories, except for those with even more levels.
-    "max_one_hot": 10_000,
-}
-PAPER_GNM = PAPER | {
-    "n_nodes": 100,
-    "n_layers": 2,
-    "init": "paper",
-    "combine": "none",
-    "clamp_inputs": False,
-    "persistent_outputs": False,
-    "tied": False,
-}
-PAPER_MLP = PAPER | {"hidden": (128,), "init": "torch"}
-PAPER_CLASSIFIER = {"calibrated": False}
-PAPER_REGRESSOR = {"scale_target": False, "target_transform": "none"}
-
-# Neither the encoded rows of a fit nor the shape of its weights depend on these.
-_HOW_TRAINED = frozenset(
-    [
-        "max_epochs",
-        "learning_rate",
-        "batch_size",
-        "dropout",
-        "l1",
-        "l2",
-        "l0",
-        "weight_decay",
-        "optimizer",
-        "schedule",
-        "warmup",
-        "patience",
-        "time_limit",
-        "metric",
-        "calibrated",
-        "device",
-        "n_jobs",
-        "verbose",
-    ]
-)
-_ENCODING = frozenset(
-    [
-        "scaling",
-        "numeric_embedding",
-        "n_basis",
-        "numeric_dim",
-        "frequency_scale",
-        "screen_columns",
-        "max_one_hot",
-        "level_dim",
-        "min_level_count",
-        "column_kinds",
-        "target_transform",
-    ]
-)
-# Fits that differ only in these have the same rows and folds.
-NOT_OF_ROWS = (
-    _HOW_TRAINED
-    | _ENCODING
-    | {"n_candidates"}
-    | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
-)
-# May change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
-FREE_PARAMETERS = _HOW_TRAINED | {
-    "effort",
-    "n_candidates",
-    "warm_start",
-    "random_state",
-    "class_weight",
-    "label_smoothing",
-    "loss",
-    "quantile",
-    "huber_delta",
-    "tweedie_power",
-}

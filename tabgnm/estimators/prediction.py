@@ -37,6 +37,11 @@ def block_rows(n_encoded: int) -> int:
     return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
+def piece_rows(n_activations: int) -> int:
+    """Return how many rows to compute at a time, with so many activations per row."""
+    return max(1, _PIECE_ELEMENTS // n_activations)
+
+
 def map_outputs(
     estimator: TabularEstimator,
     blocks: Iterable[Sequence[Tensor]],
@@ -63,21 +68,21 @@ def map_outputs(
         The arrays of all pieces, concatenated.
     """
     check_is_fitted(estimator, "fitted_")
-    device = _device(estimator.device, n_rows)
+    device = device_for(estimator.device, n_rows)
     if device.type == "cpu" and n_rows > EXACT_ROWS:
         return _joined(_in_threads(estimator, blocks, reduce))
     # Few rows on the CPU in float64, or many rows on a GPU: a group of networks at once.
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
     largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
-    piece_rows = max(1, _PIECE_ELEMENTS // largest)
+    n_piece_rows = piece_rows(largest)
     parameters = [_parameters(group, device) for group in fitted.groups]
     dtype = next(iter(parameters[0].values())).dtype
     results = []
     for encoded in blocks:
         is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
         with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
+            for pieces in zip(*(torch.split(x, n_piece_rows) for x in encoded), strict=True):
                 rows = [piece.to(device, dtype) for piece in pieces]
                 outputs = []
                 for group, own in zip(fitted.groups, parameters, strict=True):
@@ -115,7 +120,7 @@ def _parameters(group: NetworkGroup, device: torch.device) -> dict[str, Tensor]:
     return {name: value.to(device) for name, value in group.parameters.items()}
 
 
-def _device(wanted: str | torch.device, n_rows: int) -> torch.device:
+def device_for(wanted: str | torch.device, n_rows: int) -> torch.device:
     """Return the device of training if this machine has it, or else the CPU: a model may be used on another machine."""
     cpu = torch.device("cpu")
     if n_rows < _GPU_ROWS or wanted == "cpu" or not torch.cuda.is_available():

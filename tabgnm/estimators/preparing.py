@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.estimators import folds as folding
-from tabgnm.estimators.candidates import BASE, TableFacts, candidate_settings
-from tabgnm.estimators.checks import check_lengths, in_range, random_numbers, sample_weights
+from tabgnm.estimators.candidates import BASE, VARIANTS, TableFacts, candidate_settings
+from tabgnm.estimators.checks import check_lengths, in_range, is_auto, random_numbers, sample_weights
 from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
 from tabgnm.estimators.fitting import (
     EncodedTables,
     FittedPack,
-    NetworkGroup,
     PreparedCandidate,
     PreparedFit,
     PreparedRows,
@@ -29,14 +29,15 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
+from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.out_of_fold import check_metric_fits
-from tabgnm.estimators.parameters import TooFewNodesError, is_auto
+from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
-from tabgnm.table.settings import NUMERIC_EMBEDDINGS, SCALINGS, check_choice, checked_kinds
+from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
 from tabgnm.training.settings import torch_device
 
@@ -67,9 +68,11 @@ def prepare_rows(
     one_epoch: bool,
 ) -> PreparedRows:
     """Read a table and its targets, and choose the rows of each fold."""
-    raw = read_table(X)
+    _check_arguments(estimator, groups, X_val, y_val)
     if previous is not None:
         check_unchanged(estimator)
+    raw = read_table(X)
+    if previous is not None:
         raw = estimator._matched(raw)
     targets_given = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, targets_given)
@@ -102,9 +105,6 @@ def prepare_rows(
         targets = estimator._with_own_loss(previous.targets)
         estimator._check_classes(targets, classes)
 
-    if (X_val is None) != (y_val is None):
-        given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-        raise ValueError(f"{given} was given without {missing}; pass both, or neither")
     raw_val, val_targets = None, None
     if X_val is not None:
         raw_val = match_columns(read_table(X_val), raw.names, raw.has_names, type(estimator).__name__)
@@ -155,6 +155,16 @@ def prepare_rows(
     )
 
 
+def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val: Any) -> None:
+    """Raise if arguments of `fit` do not go together."""
+    if (X_val is None) != (y_val is None):
+        given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+        raise ValueError(f"{given} was given without {missing}; pass both, or neither")
+    if X_val is not None and (groups is not None or estimator.cv is not None):
+        name = "cv" if groups is None else "groups"
+        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
+
+
 def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
     """Return the rows that any fold is trained on, or None for all: others must not influence the encoding."""
     is_trained_on = np.zeros(n_rows, dtype=bool)
@@ -185,15 +195,10 @@ def _folds_and_seeds(
     if previous is not None:
         n_folds_before = 1 + max(max(group.folds) for group in previous.groups)
         n_folds = n_folds_before if one_epoch else n_folds
-    if estimator.cv is not None and not is_auto(estimator.n_folds):
-        raise ValueError(f"cv and n_folds={estimator.n_folds} were both given; use one of them")
     if groups is not None and estimator.cv is None and n_folds < 2:
         raise ValueError(
             f"groups were given with n_folds={n_folds}; expected n_folds>=2, so that folds are of whole groups"
         )
-    if n_val is not None and (groups is not None or estimator.cv is not None):
-        name = "cv" if groups is None else "groups"
-        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
     random = random_numbers(estimator.random_state)
 
     def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:
@@ -238,13 +243,13 @@ def prepare_candidates(
     previous: FittedPack | None,
     one_epoch: bool,
     n_calls: int,
+    only_planned: bool = False,
 ) -> PreparedFit:
-    """Choose the candidates, and encode the table for each."""
+    """Choose the candidates, and encode the table for each, unless they are only planned."""
     effort = effort_of(estimator, rows.n_rows)
     parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
     if is_auto(parameters.get("hidden")):
         parameters["n_layers"] = "auto"
-    _check_choices(parameters)
     if previous is not None:
         # Parameters that were set since then count; the networks and their inputs are as they were.
         changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
@@ -255,6 +260,10 @@ def prepare_candidates(
             n = 1  # without validation there is nothing to choose by
         wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
     candidates: list[PreparedCandidate] = []
+
+    def prepared() -> PreparedFit:
+        return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+
     too_small = None
     began = time.monotonic()
     for number, settings in enumerate(wanted):
@@ -303,31 +312,32 @@ def prepare_candidates(
             )
             for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
         ]
-        left_out = _left_out(rows, data, shape, members, group) if settings["screen_columns"] else None
-        candidates.append(PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group, left_out))
+        candidate = PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group)
+        candidates.append(candidate)
+        if not only_planned:
+            check_memory(prepared())
+            candidates[-1] = replace(candidate, left_out=_left_out(rows, candidate))
     if not candidates and too_small is not None:
         raise too_small
-    return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
+    return prepared()
 
 
-def _left_out(
-    rows: PreparedRows, data: PreparedTable, shape: Shape, members: Sequence[Member], group: NetworkGroup | None
-) -> list[Array] | None:
+def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] | None:
     """Return the columns that each member does without: by a test on its training rows, or as before."""
+    table = candidate.data.table  # encoded here
+    if not candidate.settings["screen_columns"]:
+        return None
+    shape, group = candidate.shape, candidate.previous
     body = shape.body if isinstance(shape, EmbeddedShape) else shape
-    if not body.has_no_variant:
-        raise ValueError(
-            "screen_columns=True is for networks whose inputs are used in the first layer only; use False, "
-            "or combine='none', clamp_inputs=False, persistent_outputs=False, tied=False and learn_initial=False"
-        )
     n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
     if group is not None:
         weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
     if n_plain * rows.n_rows > MOST_NUMBERS:
         return None
-    x, y = data.table.x[:, :n_plain].numpy(), data.table.y.numpy()
-    return [unrelated_columns(x[own], y[own]) for own in (_not_none(member.train).numpy() for member in members)]
+    x, y = table.x[:, :n_plain].numpy(), table.y.numpy()
+    trained_on = [_not_none(member.train).numpy() for member in candidate.members]
+    return [unrelated_columns(x[own], y[own]) for own in trained_on]
 
 
 def _not_none(rows: Tensor | None) -> Tensor:
@@ -337,11 +347,6 @@ def _not_none(rows: Tensor | None) -> Tensor:
 
 def _is_periodic(shape: Shape) -> bool:
     return shape.embedding is not None and shape.embedding.n_numeric > 0 and shape.embedding.numeric == "periodic"
-
-
-def _check_choices(parameters: Mapping[str, Any]) -> None:
-    check_choice("numeric_embedding", parameters["numeric_embedding"], ("auto", *NUMERIC_EMBEDDINGS))
-    check_choice("scaling", parameters["scaling"], ("auto", *SCALINGS))
 
 
 def _facts(
@@ -362,10 +367,7 @@ def _facts(
         n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
     takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
     long_tail = takes_log and _has_long_tail(rows.y)
-    without_variants = all(
-        is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name]
-        for name in ("combine", "clamp_inputs", "persistent_outputs", "tied")
-    )
+    without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
     screened = n_numbers > SCREENED_FROM and without_variants and not parameters.get("learn_initial", False)
     return TableFacts(n_numbers, long_tail, screened)
 
@@ -414,7 +416,7 @@ def _encoded(
     key = f"{table_settings!r} {transform}"
     if key not in rows.encoded:
         dtype = np.float64 if estimator.precision == "float64" else np.float32
-        encoder, x = shared.encode(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
+        encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
         if one_epoch and not any(column.encoded for column in encoder.columns):
             raise ValueError(
                 f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
@@ -428,7 +430,8 @@ def _encoded(
             targets = NumberTargets.of(
                 rows.y[of_rows], weights, targets.loss, scaled=True, may_vary=rows.may_vary, transform="log"
             )
-        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+        make = functools.partial(_table, rows, encoder, encode, targets, shared)
+        rows.encoded[key] = PreparedTable(encoder, targets, make)
     return rows.encoded[key]
 
 
@@ -437,12 +440,16 @@ def _encoded_as_before(
 ) -> PreparedTable:
     key = f"{id(encoder)} {targets.transform}"
     if key not in rows.encoded:
-        x = encoder.encode(rows.raw, dtype=dtype)
-        rows.encoded[key] = PreparedTable(encoder, targets, _table(rows, encoder, x, targets, shared))
+        encode = functools.partial(encoder.encode, rows.raw, dtype=dtype)
+        make = functools.partial(_table, rows, encoder, encode, targets, shared)
+        rows.encoded[key] = PreparedTable(encoder, targets, make)
     return rows.encoded[key]
 
 
-def _table(rows: PreparedRows, encoder: TableEncoder, x: Array, targets: Targets, shared: EncodedTables) -> Table:
+def _table(
+    rows: PreparedRows, encoder: TableEncoder, encode: Callable[[], Array], targets: Targets, shared: EncodedTables
+) -> Table:
+    x = encode()
     dtype = torch.float64 if x.dtype == np.float64 else torch.float32
     numbers = rows.target_tensor(targets, dtype)
     if rows.raw_val is not None:

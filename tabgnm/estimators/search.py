@@ -100,7 +100,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
     cv : int, splitter or iterable, default=None
         Cross-validation folds; None means 5 folds.
     verbose : int, default=0
-        1 shows a progress bar in a terminal.
+        1 shows a progress bar in a terminal or notebook, and lines of the logger "tabgnm" elsewhere.
     error_score : "raise" or float, default=nan
         Score of a candidate that cannot be fitted.
     return_train_score : bool, default=False

@@ -33,6 +33,11 @@ class Callback:
 
     A fleet that is trained in several chunks reports the epochs of one chunk after those of another.
 
+    Hooks run within training: in torch's inference mode, and on a CPU with one thread for torch and for NumPy's
+    products, and with denormal numbers flushed to 0. So tensors that a hook creates cannot be used in autograd later;
+    a hook that needs gradients, or several threads, sets them for itself with `torch.inference_mode(False)`,
+    `torch.enable_grad()` and `torch.set_num_threads`, and puts the thread count back. Training waits for a hook.
+
     Attributes
     ----------
     every_epoch : bool, default=True

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 
 import torch
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.epoch_loop import BLOCK_STEPS
 from tabgnm.training.gpu_sharing import n_sharing
+from tabgnm.training.machine import available_memory
 from tabgnm.training.settings import FleetSettings
 from tabgnm.training.validation import VALIDATION_ROWS
 
@@ -49,18 +48,3 @@ def models_per_chunk(
     fitting = int(available_memory() * _CPU_SHARE) // everything
     cached = max(1, _CPU_STEP_BYTES // step)
     return max(1, min(n_models, fitting, cached))
-
-
-def available_memory() -> int:
-    """Return bytes of main memory that can be used without swapping."""
-    try:
-        with Path("/proc/meminfo").open() as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError, AttributeError):
-        return 4 * 2**30

@@ -115,9 +115,9 @@ class Fleet:
         tables : Table or sequence of Table
             The data; `Member.table` says which table is a model's own.
         callbacks : sequence of Callback
-            Told about epochs and models.
+            Told about epochs and models; see `Callback` for what they may do.
         verbose : int, default=0
-            1 shows a progress bar, if there is a terminal.
+            1 shows a progress bar in a terminal or notebook, and lines of the logger "tabgnm" elsewhere.
         checkpoint : path or None, default=None
             File to save to in the middle of training; if it is there already, training goes on from it. It is
             removed when all models are done.

@@ -37,6 +37,9 @@ class PlannedFleet:
     cost: float  # multiply-adds
 
 
+_BarOf = Callable[[PlannedFleet], ProgressBar]
+
+
 class FleetPlan:
     """Groups jobs (configurations x folds x members) by what a fleet has to share, and runs the fleets.
 
@@ -104,35 +107,49 @@ class FleetPlan:
         return [trained[position] for position in range(len(self.jobs))]
 
     def run_fleets(
-        self, *, callbacks: Sequence[Callback] = (), verbose: int = 0, deadline: float | None = None
+        self,
+        *,
+        callbacks: Sequence[Callback] = (),
+        verbose: int = 0,
+        deadline: float | None = None,
+        progress: _BarOf | None = None,
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
+
+        `verbose=1` shows the progress of this plan. Who runs several plans, and shows them as one, gives `progress`
+        instead: it returns the bar of a fleet.
 
         On a GPU several are trained at once, unless there are callbacks, which expect a single thread. Within joblib's
         `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers. After Ctrl-C, or
         at the deadline (of `time.monotonic`), the fleets that were started are yielded, and `Interrupted` (a
         KeyboardInterrupt) is raised at the end.
         """
-        n_workers = 0 if callbacks else n_cluster_workers()
-        if n_workers:
-            yield from self._run_on_cluster(n_workers, deadline)
-            return
+        line = ProgressLine(deadline=deadline)
+        shows = bool(verbose) and progress is None
+        bar_of = (lambda _fleet: ProgressBar(line=line)) if shows else progress
         devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = devices.pop()
         alone = bool(callbacks or devices or len(self.fleets) == 1)
-        line = ProgressLine()
 
         def task_of(fleet: PlannedFleet) -> Callable[[], list[TrainedModel]]:
-            hooks = [*callbacks, ProgressBar(line=line)] if verbose else callbacks
+            hooks = [*callbacks, bar_of(fleet)] if bar_of is not None else callbacks
             return lambda: self.run_fleet(fleet, callbacks=hooks)
 
-        n_epochs = sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
-        with line.shown(len(self.jobs), n_epochs) if verbose else nullcontext():
+        with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
+            n_workers = 0 if callbacks else n_cluster_workers()
+            if n_workers:
+                yield from self._run_on_cluster(n_workers, deadline, bar_of)
+                return
             for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
                 yield self.fleets[number], models
 
+    @property
+    def n_model_epochs(self) -> int:
+        """Epochs of all models together, if none stops early."""
+        return sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
+
     def _run_on_cluster(
-        self, n_workers: int, deadline: float | None
+        self, n_workers: int, deadline: float | None, bar_of: _BarOf | None
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         parts = [
             replace(fleet, jobs=jobs) for fleet in self.fleets for jobs in split(fleet.jobs, len(self.jobs), n_workers)
@@ -142,6 +159,11 @@ class FleetPlan:
             fleet, tables = self._fleet_of(part)
             tasks.append((fleet.shape, fleet.members, fleet.settings, tables))
         for number, models in train_on_cluster(tasks, deadline):
+            if bar_of is not None:  # workers do not report epochs
+                bar = bar_of(parts[number])
+                bar.on_train_begin(len(models), parts[number].settings.max_epochs)
+                for position, model in enumerate(models):
+                    bar.on_model_end(position, 0, model.history.status)
             yield parts[number], models
 
     def run_fleet(

@@ -1,70 +1,92 @@
-"""A live progress bar: one line on a terminal or in a notebook, nothing anywhere else."""
+"""How far training is: one bar for all fleets of a fit, in a terminal or notebook, or lines of a log."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabgnm.training.callbacks import Callback, EpochReport
+from tabgnm.training.progress_display import ProgressDisplay, ProgressState, display
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+
+# Score of a model of a fleet, given its position and its validation metric; larger is better.
+Score = Callable[[int, float], float]
 
 
 class ProgressLine:
-    """The line: models done, epochs, model-epochs per second, the lowest loss and the time left. For any thread."""
+    """What is shown: networks done, the best score so far, and the time left. For any thread.
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console
-        self._bar: Progress | None = None
-        self._best = math.inf
+    Parameters
+    ----------
+    console : rich.console.Console or None, default=None
+        None shows it in the notebook, on stderr if that is a terminal, or in the log.
+    score_name : str, default=""
+        Name of the scores; without one, the lowest loss is shown.
+    deadline : float or None, default=None
+        When training ends at the latest, in terms of `time.monotonic`.
+    """
+
+    def __init__(self, console: Console | None = None, *, score_name: str = "", deadline: float | None = None) -> None:
+        self.console, self.score_name, self.deadline = console, score_name, deadline
+        self._display: ProgressDisplay | None = None
         self._lock = threading.Lock()
+        self._lowest, self._highest, self._loss_name = math.inf, -math.inf, "loss"
+        self._n_models = self._n_done = self._n_steps = self._n_taken = 0
 
     @contextmanager
     def shown(self, n_models: int, n_model_epochs: int) -> Iterator[None]:
-        """Show the line, if there is a terminal or notebook to show it in; take it away at the end."""
-        # Only who wants to see something pays for loading rich.
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = self.console or Console(stderr=True)
-        if not (console.is_terminal or console.is_jupyter):
-            yield
-            return
-        bar = Progress(
-            TextColumn("models {task.fields[done]}/{task.fields[models]}"),
-            BarColumn(),
-            TextColumn("{task.fields[epoch]}{task.fields[rate]:,.0f} model-epochs/s{task.fields[best]}"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task = bar.add_task("", total=n_model_epochs, models=n_models, done=0, epoch="", rate=0.0, best="")
-        with bar:
-            self._bar = bar
+        """Show the line until the end, for as many models and epochs of models as are expected."""
+        self._n_models, self._n_steps, self._n_done, self._n_taken = n_models, n_model_epochs, 0, 0
+        self._began = time.monotonic()
+        with display(self.console) as self._display:
             try:
                 yield
             finally:
-                self._bar = None
+                with self._lock:
+                    self._display.close(self._state())
+                    self._display = None
+
+    def expect(self, n_models: int, n_model_epochs: int) -> None:
+        """Change how much is expected from now on, besides what is done."""
+        with self._lock:
+            self._n_models, self._n_steps = self._n_done + n_models, self._n_taken + n_model_epochs
 
     def move(
-        self, n_model_epochs: int, *, epoch: int | None = None, models_done: int = 0, loss: float = math.inf
+        self,
+        n_model_epochs: int,
+        *,
+        models_done: int = 0,
+        loss: float = math.inf,
+        loss_name: str = "loss",
+        score: float = -math.inf,
     ) -> None:
-        """Move on by epochs of models; some models may be done, and the validation loss may be lower than before."""
+        """Move on by epochs of models; some models may be done, and losses or scores may be better than before."""
         with self._lock:
-            self._best = min(self._best, loss)
-            if self._bar is not None:
-                task = self._bar.tasks[self._task]
-                fields: dict[str, Any] = {"rate": task.speed or 0.0, "done": task.fields["done"] + models_done}
-                if epoch is not None:
-                    fields["epoch"] = f"epoch {epoch}  "
-                if self._best < math.inf:
-                    fields["best"] = f"  best loss {self._best:.4g}"
-                self._bar.update(self._task, advance=n_model_epochs, **fields)
+            self._n_taken += n_model_epochs
+            self._n_done += models_done
+            self._loss_name = loss_name if loss < math.inf else self._loss_name
+            self._lowest, self._highest = min(self._lowest, loss), max(self._highest, score)
+            if self._display is not None:
+                self._display.update(self._state())
+
+    def _state(self) -> ProgressState:
+        seconds = time.monotonic() - self._began
+        share = min(1.0, self._n_taken / max(1, self._n_steps))
+        left = seconds * (1 - share) / share if share else math.nan
+        if self.deadline is not None:
+            left = min(max(0.0, self.deadline - time.monotonic()), math.inf if math.isnan(left) else left)
+        best = ""
+        if self.score_name and self._highest > -math.inf:
+            best = f"best {self.score_name} {self._highest:.4g}"
+        elif self._lowest < math.inf:
+            best = f"best {self._loss_name} {self._lowest:.4g}"
+        return ProgressState(share, self._n_done, self._n_models, best, seconds, left)
 
 
 class ProgressBar(Callback):
@@ -73,16 +95,20 @@ class ProgressBar(Callback):
     Parameters
     ----------
     console : rich.console.Console or None, default=None
-        None writes to stderr.
+        None shows it in the notebook, on stderr if that is a terminal, or in the log.
     line : ProgressLine or None, default=None
         A line that several fleets share and that is shown already; None shows one for each fit.
+    score : callable or None, default=None
+        Returns the score of a model, given its position in the fleet and its validation metric; larger is better.
     """
 
     every_epoch = False
 
-    def __init__(self, console: Console | None = None, *, line: ProgressLine | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, *, line: ProgressLine | None = None, score: Score | None = None
+    ) -> None:
         self.line = line or ProgressLine(console)
-        self._shared = line is not None
+        self._shared, self._score = line is not None, score
         self._ending = ExitStack()
 
     def on_train_begin(self, n_models: int, max_epochs: int) -> None:
@@ -93,9 +119,13 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, report: EpochReport) -> None:
         """Move on by the models that trained in this epoch."""
-        # Fleets that share a line are in different epochs.
-        lowest = min((loss for loss in report.val_loss if math.isfinite(loss)), default=math.inf)
-        self.line.move(len(report.models), epoch=None if self._shared else report.epoch, loss=lowest)
+        losses, name = (report.val_loss, "loss") if report.val_loss else (report.train_loss, "training loss")
+        lowest = min((loss for loss in losses if math.isfinite(loss)), default=math.inf)
+        highest = -math.inf
+        if self._score is not None:
+            scores = [self._score(*own) for own in zip(report.models, report.val_metric, strict=False)]
+            highest = max((score for score in scores if math.isfinite(score)), default=-math.inf)
+        self.line.move(len(report.models), loss=lowest, loss_name=name, score=highest)
 
     def on_model_end(self, model: int, n_epochs: int, status: str) -> None:  # noqa: ARG002 - the hook's signature
         """Count the model, and the epochs it did not need."""

@@ -43,8 +43,16 @@ def torch_device(wanted: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device={wanted!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={wanted!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device={wanted!r} is not supported; use 'cpu', 'cuda' for an NVIDIA GPU, or 'auto'")
+    if device.type == "cuda":
+        n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if n_devices == 0:
+            raise ValueError(f"device={wanted!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+        if (device.index or 0) >= n_devices:
+            raise ValueError(
+                f"device={wanted!r}, but torch sees {n_devices} CUDA devices; use 'cuda:0' to 'cuda:{n_devices - 1}'"
+            )
     return device
 
 

@@ -11,16 +11,18 @@ from contextlib import contextmanager
 import torch
 from threadpoolctl import ThreadpoolController
 
+from tabgnm.training.machine import core_count
+
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads meant by `n_jobs`: None is torch's own number, -1 all cores of this process."""
+    """Return the number of threads meant by `n_jobs`: None is torch's own number, -1 all cores this process may use."""
     if n_jobs is None:
         return _torch_threads.outside()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or (n_jobs < 1 and n_jobs != -1):
         raise ValueError(f"n_jobs must be None, -1 or a positive integer; got {n_jobs!r}.")
     if n_jobs > 0:
         return int(n_jobs)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return core_count()
 
 
 class _TorchThreads:

@@ -14,6 +14,7 @@ SMALL: dict[str, Any] = {
     "n_folds": 2,
     "max_epochs": 3,
     "batch_size": 16,
+    "patience": None,  # the epochs are few on purpose
     "random_state": 0,
     "device": "cpu",
 }

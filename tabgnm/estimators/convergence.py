@@ -1,0 +1,68 @@
+"""Whether training went well: warnings about networks that needed more epochs, or that training only made worse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.fitting import NetworkGroup, PreparedFit
+
+_LAST_EPOCHS = 0.05  # share of the epochs that counts as "the last one"
+_LATE_EPOCHS = 0.1  # share of the epochs in which the loss has to have fallen ...
+_LEAST_FALL = 0.01  # ... by this share of its fall since the first epoch
+_MOST_WEIGHT = 0.5
+_FEWEST_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
+
+
+def convergence_warnings(prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool) -> Iterator[str]:
+    """Yield what to tell the user about networks with most of the weight.
+
+    Nothing can be told without validation. A number of epochs with `patience=None`, or while training goes on from call
+    to call, is meant as it is; and so is what was ended, or shortened, by Ctrl-C or a time limit (`limited`).
+    """
+    if not prepared.rows.validated or prepared.previous is not None:
+        return
+    share = _share_of_weight(groups, _is_worse_than_at_first)
+    if share > _MOST_WEIGHT:
+        rates = sorted({group.settings["learning_rate"] for group in groups})
+        yield (
+            f"training made networks with {share:.0%} of the weight worse: they keep the first epoch, which has the "
+            f"lowest validation loss. Use a smaller learning_rate than {rates[0]:g}; or the columns say nothing about "
+            "the target"
+        )
+    settings = prepared.candidates[0].fleet
+    if limited or settings.patience is None:
+        return
+    share = _share_of_weight(groups, _was_still_improving)
+    if share > _MOST_WEIGHT:
+        yield (
+            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, in "
+            f"networks with {share:.0%} of the weight. Use a larger max_epochs or learning_rate, or patience=None if "
+            "this number of epochs is what you want"
+        )
+
+
+def _share_of_weight(groups: list[NetworkGroup], holds: Callable[[Mapping[str, Any]], bool]) -> float:
+    return sum(group.weight * sum(map(holds, group.histories)) / group.n_networks for group in groups)
+
+
+def _was_still_improving(history: Mapping[str, Any]) -> bool:
+    losses, best = history["val_loss"], history["best_epoch"]
+    n_epochs = len(losses)
+    if history["status"] != "completed" or best <= (1 - _LAST_EPOCHS) * n_epochs:
+        return False
+    # A learning rate that falls to 0 makes tiny steps in the end, of which the last one is often the best.
+    before = losses[: n_epochs - math.ceil(_LATE_EPOCHS * n_epochs)]
+    if not before:
+        return True
+    fall = losses[0] - losses[best - 1]
+    return bool(fall > 0 and min(before) - losses[best - 1] > _LEAST_FALL * fall)
+
+
+def _is_worse_than_at_first(history: Mapping[str, Any]) -> bool:
+    if history["best_epoch"] != 1 or len(history["val_loss"]) < _FEWEST_EPOCHS:
+        return False
+    first, *later = history["val_loss"]
+    return bool(min((loss for loss in later if loss is not None), default=first) > first)

@@ -1,0 +1,242 @@
+"""How much memory a fit and its predictions take: an estimate from shapes alone, before anything large is allocated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tabgnm.estimators import importance, out_of_fold, pack, prediction
+from tabgnm.estimators.targets import ClassTargets
+from tabgnm.nn.shapes import EmbeddedShape, GNMShape, Shape, with_frequency_scale
+from tabgnm.training.chunks import bytes_per_model, models_per_chunk
+from tabgnm.training.machine import total_memory
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
+
+# What threads, allocators and libraries take in a first fit, whatever the table.
+_OVERHEAD = 40 * 2**20
+_ROW_BYTES = 64  # targets, folds, weights and orders of a row
+_COPIES_OF_OUTPUTS = 4  # in a prediction: of all pieces, put together, and converted
+
+ENCODED, TRAINED, STEPS, OUT_OF_FOLD = "encoded table", "trained networks", "training steps", "out-of-fold predictions"
+_GRADIENTS, _ROWS, _LIBRARIES, _OUTPUTS = "importances", "rows and folds", "libraries", "outputs"
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes by what they are for.
+
+    Attributes
+    ----------
+    parts : dict of int
+        In main memory.
+    gpu_parts : dict of int
+        In the memory of the GPU; empty on a CPU.
+    """
+
+    parts: Mapping[str, int]
+    gpu_parts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Main memory that is needed at most."""
+        return sum(self.parts.values())
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Memory of the GPU that is needed at most."""
+        return sum(self.gpu_parts.values())
+
+    def __str__(self) -> str:
+        text = f"{shown(self.bytes)} ({_listed(self.parts)})"
+        return f"{text}, GPU {shown(self.gpu_bytes)} ({_listed(self.gpu_parts)})" if self.gpu_parts else text
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Memory that `fit` takes besides the table that it is given, and predictions for a table of as many rows.
+
+    Attributes
+    ----------
+    training, prediction : MemoryUse
+    """
+
+    training: MemoryUse
+    prediction: MemoryUse
+
+    def __str__(self) -> str:
+        return f"training: {self.training}\nprediction: {self.prediction}"
+
+
+def estimate(prepared: PreparedFit) -> MemoryEstimate:
+    """Estimate the memory of a fit that has been prepared, and of predictions."""
+    return MemoryEstimate(_training(prepared), _prediction(prepared))
+
+
+def check_memory(prepared: PreparedFit) -> None:
+    """Raise MemoryError if a fit needs more memory than the machine or the GPU has."""
+    device = prepared.candidates[0].fleet.torch_device()
+    needed = _training(prepared)
+    limit = total_memory()
+    if needed.bytes > limit:
+        raise MemoryError(_refusal(prepared, needed.parts, limit, "of memory, but this process may use"))
+    if device.type == "cuda":
+        # As many networks as fit are trained at once, and at least one.
+        gpu = {ENCODED: needed.gpu_parts[ENCODED], STEPS: max(map(_bytes_of_one, prepared.candidates))}
+        limit = torch.cuda.get_device_properties(device).total_memory
+        if sum(gpu.values()) > limit:
+            raise MemoryError(_refusal(prepared, gpu, limit, f"of GPU memory, but {device} has"))
+
+
+def shown(n_bytes: float) -> str:
+    """Return a number of bytes as people write it."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if n_bytes < 1000 or unit == "TB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:,.0f} {unit}" if n_bytes >= 10 or unit == "B" else f"{n_bytes:.1f} {unit}"
+
+
+def _listed(parts: Mapping[str, int]) -> str:
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {shown(n_bytes)}" for name, n_bytes in ordered)
+
+
+def _training(prepared: PreparedFit) -> MemoryUse:
+    rows, candidates = prepared.rows, prepared.candidates
+    device, n_rows = candidates[0].fleet.torch_device(), _n_rows(prepared)
+    own_tables = {id(own.data): _table_bytes(own, n_rows) for own in candidates}
+    screened = sum(len(own.members) * _table_bytes(own, n_rows) for own in candidates if own.settings["screen_columns"])
+    encoded = sum(own_tables.values()) + screened
+    copied = max(own_tables.values()) + screened  # what a fleet reads, on its device
+    steps = max((_chunk_bytes(own, device) for own in _fleets(candidates)), default=0)
+    n_outputs, n_weights = _n_predicted(prepared), [_n_weights(own.shape) for own in candidates]
+    n_networks = pack.n_networks(prepared)
+    size = _size(candidates[0])
+    trained = size * sum(n * own for n, own in zip(n_networks, n_weights, strict=True))
+    kept = size * max(n_weights) * _n_kept(prepared)
+    parts = {ENCODED: encoded, TRAINED: trained + kept, _ROWS: n_rows * _ROW_BYTES, _LIBRARIES: _OVERHEAD}
+    if rows.validated:
+        parts[OUT_OF_FOLD] = out_of_fold.n_bytes(n_rows, n_outputs, len(candidates), len(rows.folds))
+    parts[_GRADIENTS] = max(map(_gradient_bytes, candidates))
+    if device.type == "cuda":
+        return MemoryUse(parts, {ENCODED: copied, STEPS: steps})
+    # Importances are computed when all networks are trained, so that only the larger of both counts.
+    return MemoryUse(parts | {ENCODED: encoded + copied, STEPS: max(0, steps - parts[_GRADIENTS])})
+
+
+def _prediction(prepared: PreparedFit) -> MemoryUse:
+    candidates, n_rows = prepared.candidates, prepared.rows.n_given
+    largest = max(candidates, key=lambda own: _n_weights(own.shape))
+    size, n_kept, n_folds = _size(largest), _n_kept(prepared), len(largest.members)
+    weights = size * _n_weights(largest.shape) * n_kept
+    if n_rows <= prediction.EXACT_ROWS:
+        weights += 8 * _n_weights(largest.shape) * n_kept  # a copy in float64
+    widths = {id(own.data.encoder): own.data.encoder.n_encoded for own in candidates}
+    block = min(n_rows, prediction.block_rows(max(widths.values())))
+    activations = max(n_folds * own.shape.activations_per_row for own in candidates)
+    piece = min(block, prediction.piece_rows(activations))
+    n_outputs = _n_predicted(prepared)
+    parts = {
+        TRAINED: weights,
+        ENCODED: block * sum(widths.values()) * 2 * 8,
+        _OUTPUTS: _COPIES_OF_OUTPUTS * 8 * n_rows * n_outputs + 2 * 8 * piece * n_outputs * n_kept,
+    }
+    steps = {STEPS: 2 * size * piece * activations}
+    if prediction.device_for(largest.fleet.device, n_rows).type == "cuda":
+        return MemoryUse(parts, {TRAINED: weights} | steps)
+    return MemoryUse(parts | {"networks at work": steps[STEPS]})
+
+
+def _n_rows(prepared: PreparedFit) -> int:
+    rows = prepared.rows
+    return rows.n_rows + (0 if rows.raw_val is None else rows.raw_val.n_rows)
+
+
+def _n_predicted(prepared: PreparedFit) -> int:
+    """Return how many numbers are predicted for a row: all probabilities, or all targets."""
+    targets = prepared.rows.targets
+    if isinstance(targets, ClassTargets):
+        return sum(max(2, len(classes)) for classes in targets.classes)
+    return targets.n_outputs
+
+
+def _size(candidate: PreparedCandidate) -> int:
+    return candidate.fleet.dtype.itemsize
+
+
+def _n_weights(shape: Shape) -> int:
+    return sum(math.prod(size) for size in shape.parameter_shapes().values())
+
+
+def _table_bytes(candidate: PreparedCandidate, n_rows: int) -> int:
+    return n_rows * candidate.data.encoder.n_encoded * _size(candidate)
+
+
+def _n_kept(prepared: PreparedFit) -> int:
+    """Return how many networks are kept at most."""
+    n_folds = len(prepared.candidates[0].members)
+    return min(len(prepared.candidates), prepared.effort.most_candidates(n_folds)) * n_folds
+
+
+def _fleets(candidates: list[PreparedCandidate]) -> Iterator[list[PreparedCandidate]]:
+    """Yield candidates whose networks are trained together."""
+    groups: dict[Any, list[PreparedCandidate]] = {}
+    for own in candidates:
+        groups.setdefault((with_frequency_scale(own.shape, 1.0), own.fleet.key()), []).append(own)
+    yield from groups.values()
+
+
+def _n_fold_rows(candidate: PreparedCandidate) -> tuple[int, int]:
+    members = candidate.members
+    train = max(0 if own.train is None else len(own.train) for own in members)
+    return train, max(0 if own.val is None else len(own.val) for own in members)
+
+
+def _bytes_of_one(candidate: PreparedCandidate) -> int:
+    return bytes_per_model(candidate.shape, candidate.fleet, *_n_fold_rows(candidate))[1]
+
+
+def _chunk_bytes(candidates: list[PreparedCandidate], device: torch.device) -> int:
+    first, n_networks = candidates[0], sum(len(own.members) for own in candidates)
+    at_once = models_per_chunk(first.shape, first.fleet, device, n_networks, *_n_fold_rows(first))
+    return at_once * _bytes_of_one(first)
+
+
+def _gradient_bytes(candidate: PreparedCandidate) -> int:
+    shape, n_rows = candidate.shape, min(importance.GRADIENT_ROWS, sum(_n_fold_rows(candidate)))
+    n_inputs = shape.body.n_inputs if isinstance(shape, EmbeddedShape) else shape.n_inputs
+    of_row = _size(candidate) * shape.activations_per_row + 2 * 8 * n_inputs
+    return len(candidate.members) * (n_rows * of_row + _size(candidate) * _n_weights(shape))
+
+
+def _refusal(prepared: PreparedFit, parts: Mapping[str, int], limit: int, of_what: str) -> str:
+    largest = max(parts, key=lambda name: parts[name])
+    n_rows, wide = _n_rows(prepared), max(prepared.candidates, key=lambda own: _n_weights(own.shape))
+    body = wide.shape.body if isinstance(wide.shape, EmbeddedShape) else wide.shape
+    if largest == OUT_OF_FOLD:
+        cause = f"each candidate predicts {_n_predicted(prepared):,} numbers for each of {n_rows:,} rows, out of fold"
+        fewer = "fewer candidates, " if len(prepared.candidates) > 1 else ""
+        remedy = f"use {fewer}fewer rows, fewer classes or targets, or n_folds=0, which needs no such predictions"
+    elif largest == ENCODED:
+        widest = max(prepared.candidates, key=lambda own: own.data.encoder.n_encoded)
+        cause = f"{n_rows:,} rows have {widest.data.encoder.n_encoded:,} encoded columns"
+        remedy = "use fewer rows or columns, or a smaller max_one_hot"
+    elif isinstance(body, GNMShape):
+        cause = (
+            f"networks of {body.n_nodes:,} nodes and {body.n_layers} layers have {_n_weights(wide.shape):,} weights: "
+            f"there are {body.n_inputs:,} inputs and {body.n_outputs:,} outputs"
+        )
+        remedy = "use a smaller n_nodes or n_layers, fewer columns or classes, or an MLP"
+    else:
+        cause = (
+            f"networks with hidden={body.hidden!r:.60} have {_n_weights(wide.shape):,} weights, with {body.n_inputs:,} "
+            f"inputs and {body.n_outputs:,} outputs"
+        )
+        remedy = "use a smaller hidden, or fewer columns or classes"
+    return f"fit needs about {shown(sum(parts.values()))} {of_what} {shown(limit)}: {cause}; {remedy}"
