@@ -10,7 +10,8 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm.files.errors import shown
+from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.training.history import Status
 
 _DEEPEST = 6

@@ -63,7 +63,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "the same, packed by another program": (rezipped, OTHER_ZIP),
     "only its first four bytes": (
         lambda: content("no names")[:4],
-        r"it ends after 4 bytes: it is truncated; copy it again",
+        r"it ends after 4 bytes, in the header of schema.json: it is truncated; copy it again",
     ),
     "half of it": (lambda: content("no names")[: len(content("no names")) // 2], r"truncated; copy it again"),
     "all but the last byte": (lambda: content("no names")[:-1], r"it is truncated; copy it again"),

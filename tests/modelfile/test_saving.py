@@ -18,7 +18,8 @@ from sklearn.metrics import make_scorer, r2_score
 import tabgnm
 from tabgnm import GNMClassifier, MLPClassifier, MLPRegressor
 from tabgnm.estimators.model_file import to_bytes
-from tabgnm.modelfile import ModelFileError, container, files, strict_json
+from tabgnm.files import paths, strict_json
+from tabgnm.modelfile import ModelFileError, container
 from tests.modelfile.examples import QUICK, codes, content, fitted, frame, mlp_regressor, numbers, parts, target
 
 
@@ -140,7 +141,7 @@ def test_what_the_system_refuses_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     path = tmp_path / "model.tabgnm"
     path.write_bytes(b"the old one")
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(paths.os, "fsync", full)
     with pytest.raises(ModelFileError, match=r"cannot be written: No space left on device"):
         fitted("periodic").save(path)
     assert [(path.name, path.read_bytes())] == [("model.tabgnm", b"the old one")]
@@ -164,7 +165,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "fsync", interrupted)
+    monkeypatch.setattr(paths.os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted("periodic").save(path)
     assert path.read_bytes() == before
@@ -174,10 +175,10 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tabgnm.modelfile import files
+from tabgnm.files import paths
 
 os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
-files.replace(Path(sys.argv[1]), b"half of a new one")
+paths.replace(Path(sys.argv[1]), [b"half of a new one"])
 """
 
 
