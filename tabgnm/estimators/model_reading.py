@@ -14,6 +14,15 @@ from tabgnm.estimators.candidates import BASE
 from tabgnm.estimators.classifier import TabularClassifier
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup, full_shape
 from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, body
+from tabgnm.estimators.model_limits import (
+    MOST_GROUPS,
+    MOST_LAYERS,
+    MOST_NETWORKS,
+    check_encoders,
+    check_names,
+    check_outputs,
+    check_work,
+)
 from tabgnm.estimators.models import GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
@@ -30,11 +39,6 @@ from tabgnm.table import TableEncoder
 ESTIMATORS: dict[str, type[TabularEstimator]] = {
     cls.__name__: cls for cls in (GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor)
 }
-# The layers of a tied machine share their weights, so the size of the file does not bound the time of a prediction.
-MOST_LAYERS = 4096  # of all groups together
-MOST_GROUPS = 1000
-MOST_NETWORKS = 100_000  # of a group
-LONGEST_NAMES = 2**24  # characters of the names of all encoded columns, each of which repeats that of a raw one
 _KEYS = {
     "tabgnm",
     "estimator",
@@ -68,10 +72,12 @@ def estimator_of(container: Container) -> TabularEstimator:
         raise ModelFileError(f"it was written by tabgnm {shown(schema['tabgnm'])}; expected a version")
     estimator = _unfitted(ESTIMATORS[name], schema["parameters"])
     reader = _Reader(container.arrays)
-    encoders = _encoders(schema["encoders"], reader)
+    n_weights = sum(array.size for array_name, array in container.arrays.items() if "/networks/" in array_name)
+    encoders = _encoders(schema["encoders"], reader, n_weights)
     names = [plan.name for plan in encoders[0].plans]
     targets = _targets(estimator, schema["targets"], reader.arrays("targets"))
     check_same("transform of its targets", targets.transform, "none")
+    check_outputs(targets.n_outputs, n_weights)
     groups = _groups(estimator, schema["groups"], encoders, targets, reader)
     fitted = FittedPack(
         groups,
@@ -87,6 +93,7 @@ def estimator_of(container: Container) -> TabularEstimator:
     if fitted.residuals and not fitted.n_left_out:
         raise ModelFileError("it has sizes of errors of no rows; expected a number of left-out rows")
     reader.check_all_used()
+    check_work(fitted, n_weights)
     if type(schema["has_names"]) is not bool:
         raise ModelFileError(f"has_names is {shown(schema['has_names'])}; expected true or false")
     estimator._n_calls = check_count("its number of calls", schema["n_calls"], 1)
@@ -117,17 +124,17 @@ class _Reader:
         check_same("arrays of unknown use", sorted(unused), [])
 
 
-def _encoders(schema: Any, reader: _Reader) -> list[TableEncoder]:
+def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder]:
     encoders: list[TableEncoder] = []
     n_characters = 0
     for place, own in enumerate(check_list("encoders", schema, MOST_GROUPS)):
         encoder = TableEncoder.from_state(own, reader.arrays(f"encoders/{place}"))
-        names = [plan.name for plan in encoder.plans]
         encoders.append(encoder)
-        check_same("columns of its encoders", names, [plan.name for plan in encoders[0].plans])
         n_characters += sum(map(len, encoder.encoded_names))
-        if n_characters > LONGEST_NAMES:
-            raise ModelFileError(f"the names of its encoded columns have more than {LONGEST_NAMES} characters")
+        check_names(n_characters)
+        names = [plan.name for plan in encoder.plans]
+        check_same("columns of its encoders", names, [plan.name for plan in encoders[0].plans])
+    check_encoders(encoders, n_weights)
     return encoders
 
 

@@ -16,7 +16,7 @@ from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
-    from tabgnm.estimators.fitting import NetworkGroup
+    from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 
 Array = NDArray[Any]
 
@@ -30,9 +30,20 @@ EXACT_ROWS = 512
 _GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
-def block_rows(n_encoded: int) -> int:
-    """Return how many rows to encode at a time."""
-    return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
+def block_rows(fitted: FittedPack) -> int:
+    """Return how many rows to encode at a time, by all encoders."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // sum(encoder.n_encoded for encoder in fitted.encoders)))
+
+
+def elements_per_row(fitted: FittedPack) -> int:
+    """Return how many numbers a row takes: its encodings, or the activations of the largest group."""
+    n_encoded = sum(encoder.n_encoded for encoder in fitted.encoders)
+    return max(n_encoded, *(group.n_networks * group.shape.activations_per_row for group in fitted.groups))
+
+
+def piece_rows(fitted: FittedPack) -> int:
+    """Return how many rows the networks get at a time."""
+    return max(1, _PIECE_ELEMENTS // elements_per_row(fitted))
 
 
 def map_outputs(
@@ -63,8 +74,7 @@ def map_outputs(
     check_is_fitted(estimator, "fitted_")
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
-    largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
-    piece_rows = max(1, _PIECE_ELEMENTS // largest)
+    largest, n_at_once = elements_per_row(fitted), piece_rows(fitted)
     device = _device(estimator.device, n_rows)
     exact = n_rows <= EXACT_ROWS
     parameters = [_parameters(group, device, exact=exact) for group in fitted.groups]
@@ -73,7 +83,7 @@ def map_outputs(
     for encoded in blocks:
         is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
         with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for pieces in zip(*(torch.split(x, piece_rows) for x in encoded), strict=True):
+            for pieces in zip(*(torch.split(x, n_at_once) for x in encoded), strict=True):
                 rows = [piece.to(device, dtype) for piece in pieces]
                 outputs = []
                 for group, own in zip(fitted.groups, parameters, strict=True):

@@ -114,7 +114,7 @@ def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_model_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"is a folder; expected a model file"):
+    with pytest.raises(ModelFileError, match=r"is a folder; expected a file"):
         tabgnm.load(tmp_path)
 
 

@@ -121,7 +121,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_valid_path(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"is a folder; expected the path of a file in it"):
+    with pytest.raises(ModelFileError, match=r"is a folder; expected a new name, or a file to replace"):
         fitted("periodic").save(tmp_path)
 
 
