@@ -104,45 +104,45 @@ def change_header(weights: bytes, rng: random.Random) -> bytes:
 # What a forger with an idea would change
 
 
-def swap_weights(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def swap_weights(_schema: Any, arrays: Arrays, rng: random.Random) -> None:
     one, other = rng.choice(list(arrays)), rng.choice(list(arrays))
     alike = [name for name, array in arrays.items() if array.shape == arrays[one].shape]
     other = rng.choice([other, *alike])
     arrays[one], arrays[other] = arrays[other], arrays[one]
 
 
-def spoil_array(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def spoil_array(_schema: Any, arrays: Arrays, rng: random.Random) -> None:
     name = rng.choice([name for name, array in arrays.items() if array.dtype.kind == "f"])
     with np.errstate(all="ignore"):
         arrays[name] = np.full_like(arrays[name], rng.choice([np.nan, np.inf, -np.inf, 3e38, 1e308, 5e-324, -1.0]))
 
 
-def spoil_integer(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def spoil_integer(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     own = [(home, key) for home, key in places(schema, []) if type(home[key]) is int]
     home, key = rng.choice(own)
     home[key] = rng.choice([2**31, 2**63, 10**30, 10**300, -1, -(2**31), -(2**63), 0, home[key] + 1, 2**20, 2**24])
 
 
-def stretch_list(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def stretch_list(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     own = [(home, key) for home, key in places(schema, []) if isinstance(home[key], list)]
     home, key = rng.choice(own)
     times = rng.choice([0, 2, 3, 100, 5000])
     home[key] = [copy.deepcopy(value) for _ in range(times) for value in home[key][:3]]
 
 
-def nest(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def nest(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     home, key = rng.choice(places(schema, []))
     for _ in range(rng.choice([1, 2, 7, 300])):
         home[key] = rng.choice([[home[key]], {"list": [home[key]]}, {"pairs": [["a", home[key]]]}])
 
 
-def reweigh(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def reweigh(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     weights = rng.choice([[1.0], [1e-12], [1.0, 1e-12], [0.3, 0.9], [5e-324], [2.0], [0.0]])
     for group in schema["groups"]:
         group["weight"] = rng.choice(weights)
 
 
-def reshape(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def reshape(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     shape = rng.choice(schema["groups"])["shape"]
     changes: dict[str, list[Any]] = {
         "n_layers": [1, 2, 3, 5, 4096, 4097], "n_nodes": [3, 45, 10**6], "tied": [True, False], "hidden": [[], [5, 5], [1]],
@@ -170,7 +170,7 @@ def other_table(schema: Any, arrays: Arrays, rng: random.Random) -> None:
         arrays |= {name.replace("encoders/0/", f"encoders/{place}/"): array for name, array in taken.items()}
 
 
-def change_column(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+def change_column(schema: Any, _arrays: Arrays, rng: random.Random) -> None:
     columns = rng.choice(schema["encoders"])["columns"]
     column = rng.choice(columns)
     changes: dict[str, list[Any]] = {
@@ -225,7 +225,7 @@ def use(model: Any, X: Any) -> None:
         if hasattr(model, "classes_"):
             repr(model.classes_), model.predict_proba(X), model.decision_function(X)
         elif model.fitted_.residuals:
-            model.predict_interval(X)
+            model.predict_interval(X, coverage=0.5)
         for group in range(len(model.fitted_.groups)):
             model.encode(X, group)
     except TableError:
