@@ -34,7 +34,7 @@ _ROWS = 100
 _MOST_WORK = 2**32  # for that many rows
 _MOST_USES = 64  # of a weight for a row, beyond this work
 _WORK_OF_LAYER = 2**18  # besides its products
-_WORK_OF_ACTIVATION = 2**7
+_WORK_OF_ACTIVATION = 2**6
 
 
 def check_names(n_characters: int) -> None:
