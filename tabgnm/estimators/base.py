@@ -364,7 +364,7 @@ class TabularEstimator(TrainingParameters, BaseEstimator):  # type: ignore[misc]
         thread_count(self.n_jobs)  # an invalid number is refused before the table is read
         raw, fitted = self._matched(read_table(X)), self.fitted_
         encoders = fitted.encoders
-        n_rows = prediction.block_rows(fitted)
+        n_rows = prediction.block_rows(sum(encoder.n_encoded for encoder in encoders))
 
         def blocks() -> Iterator[list[Tensor]]:
             for first in range(0, raw.n_rows, n_rows):

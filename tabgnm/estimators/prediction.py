@@ -30,9 +30,9 @@ EXACT_ROWS = 512
 _GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
-def block_rows(fitted: FittedPack) -> int:
-    """Return how many rows to encode at a time, by all encoders."""
-    return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // sum(encoder.n_encoded for encoder in fitted.encoders)))
+def block_rows(n_encoded: int) -> int:
+    """Return how many rows to encode at a time; `n_encoded` is the number of columns of all encoders."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
 def elements_per_row(fitted: FittedPack) -> int:

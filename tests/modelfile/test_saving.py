@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -17,7 +18,7 @@ from sklearn.metrics import make_scorer, r2_score
 
 import tabgnm
 from tabgnm import GNMClassifier, MLPClassifier, MLPRegressor
-from tabgnm.estimators.model_file import to_bytes
+from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.files import paths, strict_json
 from tabgnm.modelfile import ModelFileError, container
 from tests.modelfile.examples import QUICK, codes, content, fitted, frame, mlp_regressor, numbers, parts, target
@@ -276,3 +277,10 @@ def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None
     assert not numbers_in(schema) & set(np.concatenate([X.ravel(), y, np.log(y), predicted]).tolist())
     for fold, sizes in enumerate(model.fitted_.residuals):
         assert (np.diff(arrays[f"residuals/{fold}"], axis=0) >= 0).all() and len(sizes) == 200
+
+
+def test_a_pickle_keeps_out_of_fold_predictions_and_a_model_file_does_not() -> None:
+    model = fitted("no names")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).oof_prediction_, model.oof_prediction_)
+    with pytest.raises(AttributeError, match="not in loaded models"):
+        _ = from_bytes(to_bytes(model)).oof_prediction_
