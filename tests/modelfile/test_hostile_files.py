@@ -649,7 +649,7 @@ def levels_without_weights() -> bytes:
     """Return a file with a column of which only matters whether it is missing, and with many levels in it."""
     X = [[float(row), "a" if row % 3 else None] for row in range(30)]
     schema, arrays = parts(to_bytes(mlp_regressor(X, np.arange(30.0))))
-    put("encoders.0.columns.1.levels", many_strings(6)[:700_000])(schema)
+    put("encoders.0.columns.1.levels", many_strings(6)[:500_000])(schema)
     return forged(schema, arrays)
 
 
