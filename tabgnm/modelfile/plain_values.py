@@ -49,7 +49,7 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 def parameter(name: str, value: Any, depth: int = 0) -> Any:
     """Return the parameter that `plain` was called with."""
-    if value is None or isinstance(value, bool | str | int | float):
+    if depth <= _DEEPEST and (value is None or isinstance(value, bool | str | int | float)):
         return value
     if depth <= _DEEPEST and isinstance(value, dict) and len(value) == 1:
         ((kind, values),) = value.items()
