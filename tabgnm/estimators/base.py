@@ -31,11 +31,10 @@ from tabgnm.training import History, TrainedModel
 from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sklearn.utils import Bunch, Tags
     from typing_extensions import Self
 
+    from tabgnm._files.paths import PathOrFile
     from tabgnm.nn import GNM, MLP, EmbeddedNetwork
 
 Array = NDArray[Any]
@@ -311,7 +310,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         """Prediction of each row of `fit` (or of X_val) by the networks that were not trained on it.
 
         Probabilities, as `predict_proba` returns them, or numbers. NaN for rows that were validated nowhere or have no
-        weight. Not stored in model files.
+        weight. Pickles contain it (8 bytes for each row and class or target); model files do not.
         """
         check_is_fitted(self, "fitted_")
         values = getattr(self, "_oof_values", None)
@@ -440,7 +439,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
         thread_count(self.n_jobs)  # an invalid number is refused before the table is read
         raw, fitted = self._matched(read_table(X)), self.fitted_
         encoders = fitted.encoders
-        n_rows = prediction.block_rows(max(encoder.n_encoded for encoder in encoders))
+        n_rows = prediction.block_rows(sum(encoder.n_encoded for encoder in encoders))
 
         def blocks() -> Iterator[list[Tensor]]:
             for first in range(0, raw.n_rows, n_rows):
@@ -451,7 +450,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
 
     # Files
 
-    def save(self, path: str | Path) -> None:
+    def save(self, file: PathOrFile) -> None:
         """Write a model file, which `tabgnm.load` reads.
 
         The file contains everything that predictions need, and what `get_params`, `history_`, `columns_`, `pack_`,
@@ -460,8 +459,10 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
 
         Parameters
         ----------
-        path : str or Path
-            An existing file is replaced once the new one is complete.
+        file : str, path or binary file
+            An existing file is replaced once the new one is complete; of a link, its target. Only regular files are
+            replaced, not pipes or devices. Or a file that is open for writing in binary mode, such as `io.BytesIO`:
+            it is written to at its position, without seeking, and stays open.
 
         Raises
         ------
@@ -469,10 +470,12 @@ class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type
             If the estimator is not fitted.
         ModelFileError
             If a parameter is not a plain value, or the file cannot be written.
+        TypeError
+            If `file` is neither a path nor a binary file, for instance a file in text mode.
         """
         from tabgnm.estimators import model_file  # not at the top: it imports all estimators
 
-        model_file.save(self, path)
+        model_file.save(self, file)
 
     # scikit-learn
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tabgnm._files.errors import shown
+from tabgnm._files.tensors import Arrays
 from tabgnm.estimators.candidates import BASE
 from tabgnm.modelfile.container import Container
-from tabgnm.modelfile.errors import ModelFileError, shown
-from tabgnm.modelfile.tensors import Tensor
+from tabgnm.modelfile.errors import ModelFileError
 
 _KEYS = {
     "tabgnm",
@@ -69,7 +70,7 @@ def converted(container: Container) -> Container:
     described["fold_seed"] = seeds[0] if seeds else 0
     if _FITTED_WITH in schema:
         described[_FITTED_WITH] = _fitted_with(schema[_FITTED_WITH], parameters)
-    return replace(container, version=2, schema=described, tensors=_renamed(container.tensors))
+    return replace(container, version=2, schema=described, arrays=_renamed(container.arrays))
 
 
 def _n_folds(parameters: dict[str, Any]) -> Any:
@@ -85,11 +86,11 @@ def _fitted_with(values: Any, parameters: dict[str, Any]) -> Any:
     return before if n_folds == _n_folds(parameters) else before | {"n_folds": n_folds}
 
 
-def _renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _renamed(arrays: Arrays) -> Arrays:
     renamed = {}
-    for name, tensor in tensors.items():
+    for name, array in arrays.items():
         folder, slash, own = name.rpartition("/")
         if folder not in _FOLDERS:
             raise ModelFileError(f"its array {shown(name)} is of unknown use")
-        renamed[_FOLDERS[folder] + slash + own] = tensor
+        renamed[_FOLDERS[folder] + slash + own] = array
     return renamed

@@ -138,9 +138,9 @@ def _prediction(prepared: PreparedFit) -> MemoryUse:
     if n_rows <= prediction.EXACT_ROWS:
         weights += 8 * _n_weights(largest.shape) * n_kept  # a copy in float64
     widths = {id(own.data.encoder): own.data.encoder.n_encoded for own in candidates}
-    block = min(n_rows, prediction.block_rows(max(widths.values())))
+    block = min(n_rows, prediction.block_rows(sum(widths.values())))
     activations = max(n_folds * own.shape.activations_per_row for own in candidates)
-    piece = min(block, prediction.piece_rows(activations))
+    piece = min(block, prediction.piece_rows(max(activations, *widths.values())))
     n_outputs = _n_predicted(prepared)
     parts = {
         TRAINED: weights,

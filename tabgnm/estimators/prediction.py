@@ -17,7 +17,7 @@ from tabgnm.training.threads import single_threaded_math, thread_count, torch_th
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
-    from tabgnm.estimators.fitting import NetworkGroup
+    from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 
 Array = NDArray[Any]
 
@@ -33,13 +33,19 @@ _GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
 def block_rows(n_encoded: int) -> int:
-    """Return how many rows to encode at a time."""
+    """Return how many rows to encode at a time; `n_encoded` is the number of columns of all encoders."""
     return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
-def piece_rows(n_activations: int) -> int:
-    """Return how many rows to compute at a time, with so many activations per row."""
-    return max(1, _PIECE_ELEMENTS // n_activations)
+def elements_per_row(fitted: FittedPack) -> int:
+    """Return how many numbers a row takes: its encodings, or the activations of the largest group."""
+    n_encoded = sum(encoder.n_encoded for encoder in fitted.encoders)
+    return max(n_encoded, *(group.n_networks * group.shape.activations_per_row for group in fitted.groups))
+
+
+def piece_rows(n_elements: int) -> int:
+    """Return how many rows the networks get at a time, each of which takes so many numbers."""
+    return max(1, _PIECE_ELEMENTS // n_elements)
 
 
 def map_outputs(
@@ -74,15 +80,15 @@ def map_outputs(
     # Few rows on the CPU in float64, or many rows on a GPU: a group of networks at once.
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
-    largest = max(group.n_networks * group.shape.activations_per_row for group in fitted.groups)
-    n_piece_rows = piece_rows(largest)
+    largest = elements_per_row(fitted)
+    n_at_once = piece_rows(largest)
     parameters = [_parameters(group, device) for group in fitted.groups]
     dtype = next(iter(parameters[0].values())).dtype
     results = []
     for encoded in blocks:
         is_small = len(encoded[0]) * largest <= _SINGLE_THREAD_ELEMENTS
         with torch.inference_mode(), torch_threads(1 if is_small else n_threads):
-            for pieces in zip(*(torch.split(x, n_piece_rows) for x in encoded), strict=True):
+            for pieces in zip(*(torch.split(x, n_at_once) for x in encoded), strict=True):
                 rows = [piece.to(device, dtype) for piece in pieces]
                 outputs = []
                 for group, own in zip(fitted.groups, parameters, strict=True):

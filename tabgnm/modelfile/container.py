@@ -12,13 +12,13 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
-from numpy.typing import NDArray
-
-from tabgnm.modelfile import strict_json, tensors
-from tabgnm.modelfile.errors import ModelFileError, shown
-from tabgnm.modelfile.tensors import Arrays, Tensor
+from tabgnm._files import strict_json, tensors
+from tabgnm._files.errors import FileError, shown
+from tabgnm._files.streams import Crc32, InputStream, truncated
+from tabgnm._files.tensors import Arrays
+from tabgnm.modelfile.errors import ModelFileError
 
 SCHEMA, WEIGHTS = "schema.json", "weights.safetensors"
 FORMAT, VERSION = "tabgnm model", 2
@@ -32,7 +32,6 @@ _MODE = 0o100644 << 16
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _directory(schema: _Entry, weights: _Entry) -> bytes:
 
 def pack(schema: dict[str, Any], arrays: Arrays) -> bytes:
     """Return the content of a model file."""
-    weights = tensors.pack(arrays)
+    weights = b"".join(tensors.parts(arrays))
     if len(weights) > LARGEST_WEIGHTS:
         raise ModelFileError(f"the weights have {len(weights)} bytes; expected at most {LARGEST_WEIGHTS}")
     head = {"format": FORMAT, "version": VERSION, "weights_sha256": hashlib.sha256(weights).hexdigest()}
@@ -94,54 +93,51 @@ def frame(text: bytes, weights: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Container:
-    """A model file with valid framing, checksums and sizes; its arrays are read later."""
+    """The content of a model file with valid framing, checksums and sizes."""
 
     version: int
     schema: dict[str, Any]
-    tensors: dict[str, Tensor]
-    _file: BinaryIO
-
-    def read(self, tensor: Tensor) -> NDArray[Any]:
-        """Read one of the arrays."""
-        return tensor.read(self._file)
+    arrays: Arrays
 
 
-def unpack(file: BinaryIO, size: int) -> Container:
-    """Read the schema and check the framing of a file; raise ModelFileError if it is invalid."""
-    first, version, schema = _read_schema(file, size)
-    second = _read_entry(file, size, WEIGHTS, _STORED)
+def unpack(stream: InputStream) -> Container:
+    """Read a model file in one pass; raise FileError if its framing is invalid."""
+    first, version, schema = _read_schema(stream)
+    second = _read_entry(stream, WEIGHTS, _STORED)
     if second.packed != second.size:
         raise ModelFileError(_foreign(f"{WEIGHTS} has two sizes"))
-    start, expected = file.tell(), first.span + second.span
+    start, crc, digest = stream.position, Crc32(), hashlib.sha256()
+    with stream.checked(crc, digest):
+        try:
+            arrays: Arrays | FileError = tensors.read(stream, second.size)
+        except FileError as error:  # that of a damaged file is its checksum
+            arrays = error
+            stream.skip(start + second.size - stream.position)
+    if stream.position < start + second.size:
+        raise truncated(stream.position, WEIGHTS)
     end = _directory(first, second)
-    if size < expected + len(end):
-        raise ModelFileError(
-            f"it has {size} bytes, but {expected + len(end)} were written: it is truncated; copy it again"
-        )
-    if size > expected + len(end):
-        raise ModelFileError(f"it has {size} bytes, but {expected + len(end)} were written: something was added to it")
-    crc, digest = 0, hashlib.sha256()
-    for begin in range(0, second.size, _CHUNK):
-        chunk = file.read(min(_CHUNK, second.size - begin))
-        crc = zlib.crc32(chunk, crc)
-        digest.update(chunk)
-    if crc != second.crc or file.read(len(end)) != end:
+    found = stream.read(len(end))
+    if len(found) < len(end):
+        raise truncated(stream.position, "its directory")
+    if crc.value != second.crc or found != end:
         raise ModelFileError("its checksum is wrong: it is damaged; copy it again, or save the model again")
     if digest.hexdigest() != schema.pop("weights_sha256", None):
         raise ModelFileError(_foreign("its weights are not those that its schema names"))
-    return Container(version, schema, tensors.read_header(file, start, second.size), file)
+    if stream.read(1):
+        raise ModelFileError(f"it has more than the {stream.position - 1} bytes of a model: something was added to it")
+    if isinstance(arrays, FileError):
+        raise arrays
+    return Container(version, schema, arrays)
 
 
 def _foreign(problem: str) -> str:
     return f"{problem}: it is damaged, or it was written by another program than tabgnm; save the model again"
 
 
-def _read_entry(file: BinaryIO, size: int, name: str, method: int) -> _Entry:
-    """Read the header of an entry, which must be exactly as written by `pack`."""
-    start = file.tell()
-    header = file.read(_LOCAL.size + len(name))
-    if len(header) < _LOCAL.size + len(name):
-        raise ModelFileError(f"it ends after {size} bytes: it is truncated; copy it again")
+def _read_entry(stream: InputStream, name: str, method: int, begin: bytes = b"") -> _Entry:
+    """Read the header of an entry, which must be exactly as written by `pack`; `begin` is what was read of it."""
+    start = stream.position - len(begin)
+    header = begin + stream.read_exactly(_LOCAL.size + len(name) - len(begin), f"the header of {name}")
     crc, packed, unpacked = _LOCAL.unpack_from(header)[6:9]
     entry = _Entry(name, method, crc, packed, unpacked)
     if header != entry.local_header():
@@ -149,20 +145,18 @@ def _read_entry(file: BinaryIO, size: int, name: str, method: int) -> _Entry:
     return entry
 
 
-def _read_schema(file: BinaryIO, size: int) -> tuple[_Entry, int, dict[str, Any]]:
-    if size == 0:
+def _read_schema(stream: InputStream) -> tuple[_Entry, int, dict[str, Any]]:
+    begin = stream.read(4)
+    if not begin:
         raise ModelFileError("it is empty; save the model again")
-    if file.read(4) != b"PK\3\4":
+    if begin != b"PK\3\4":
         raise ModelFileError("it is not a model file, or it is damaged; expected a file written by `save`")
-    file.seek(0)
-    entry = _read_entry(file, size, SCHEMA, _DEFLATED)
+    entry = _read_entry(stream, SCHEMA, _DEFLATED, begin)
     if entry.size > LARGEST_SCHEMA or entry.packed > 2 * LARGEST_SCHEMA:
         raise ModelFileError(
             _foreign(f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}")
         )
-    packed = file.read(entry.packed)
-    if len(packed) < entry.packed:
-        raise ModelFileError(f"it ends after {size} bytes, in {SCHEMA}: it is truncated; copy it again")
+    packed = stream.read_exactly(entry.packed, SCHEMA)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         text = inflater.decompress(packed, entry.size + 1)

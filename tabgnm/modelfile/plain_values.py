@@ -10,7 +10,8 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm._files.errors import shown
+from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.training.history import Status
 
 _DEEPEST = 6
@@ -48,7 +49,7 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 def parameter(name: str, value: Any, depth: int = 0) -> Any:
     """Return the parameter that `plain` was called with."""
-    if value is None or isinstance(value, bool | str | int | float):
+    if depth <= _DEEPEST and (value is None or isinstance(value, bool | str | int | float)):
         return value
     if depth <= _DEEPEST and isinstance(value, dict) and len(value) == 1:
         ((kind, values),) = value.items()

@@ -97,13 +97,14 @@ def _is_count(value: object) -> bool:
 
 def _check_column(column: Any) -> None:
     """Check the type of every value of a column."""
-    known_keys = _COLUMN_KEYS | set(_ADDED_KEYS)
-    _require(isinstance(column, Mapping) and set(column) == known_keys, f"a column is not one: {column!r:.80}")
+    if not isinstance(column, Mapping) or set(column) != _COLUMN_KEYS | set(_ADDED_KEYS):
+        _require(False, f"a column is not one: {column!r:.80}")
     name = column["name"]
     _require(isinstance(name, str), f"a column has the name {name!r:.40}")
 
     def require(condition: bool, key: str) -> None:
-        _require(condition, f"column {name!r:.40} has {key}={column[key]!r:.80}")
+        if not condition:  # only then, as the text of many levels or features takes long
+            _require(False, f"column {name!r:.40} has {key}={column[key]!r:.80}")
 
     require(isinstance(column["kind"], str) and column["kind"] in COLUMN_KINDS, "kind")
     require(_is_count(column["n_missing"]), "n_missing")

@@ -6,28 +6,34 @@ All randomness is counted, not drawn from a generator, so weights, moments and b
 from __future__ import annotations
 
 import hashlib
-import json
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm._files import paths
+from tabgnm._files.errors import FileError, cause, shown
+from tabgnm._files.tensors import Arrays
 from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
+from tabgnm.training import checkpoint_file
+from tabgnm.training.checkpoint_file import check_array, check_range
 from tabgnm.training.data import Table
-from tabgnm.training.history import History
+from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.history import HISTORY_LISTS, History, Status
 from tabgnm.training.settings import FleetSettings, Member
 
-_FORMAT = 3  # 1, 2: other random streams of dropout and gates
+_STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be used; the message says why."""
+    """A checkpoint cannot be read or written; the message says why."""
 
 
 @dataclass
@@ -83,58 +89,166 @@ def _update(digest: Any, value: object) -> None:
         digest.update(f"{value!r};".encode())
 
 
-def save_checkpoint(path: Path, identity: str, snapshot: Snapshot) -> None:
-    """Write a snapshot; the file is replaced as a whole or not at all."""
-    tensors = {f"state.{name}": value.detach().cpu().contiguous() for name, value in snapshot.state.items()}
-    for position, (weights, _) in snapshot.done.items():
-        tensors[f"done.{position}"] = weights.clone()  # models that were trained together share their memory
-    meta = {
-        "format": _FORMAT,
-        "identity": identity,
-        "alive": snapshot.alive,
-        "n_epochs": snapshot.n_epochs,
-        # Python's JSON writes and reads NaN and infinity, so nothing is lost here.
-        "histories": [vars(history) for history in snapshot.histories],
-        "done": {str(position): vars(history) for position, (_, history) in snapshot.done.items()},
-    }
-    unfinished = path.with_name(path.name + ".part")
-    save_file(tensors, unfinished, metadata={"tabgnm": json.dumps(meta)})
-    unfinished.replace(path)
+class Saver:
+    """Writes and reads the checkpoint of one fit, if one is wanted.
 
+    Parameters
+    ----------
+    path : str, Path or None
+        None: nothing is saved.
+    every : int
+        Epochs between two saves.
+    shape, settings, members, tables
+        Of the fleet, which the checkpoint belongs to.
+    """
 
-def load_checkpoint(path: Path, identity: str) -> Snapshot | None:
-    """Read a snapshot; None if there is no file."""
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {})["tabgnm"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        if meta["format"] != _FORMAT:
-            raise CheckpointError(
-                f"{path} has checkpoint format {meta['format']}; this version reads {_FORMAT}; delete it to start over"
-            )
-        if meta["identity"] != identity:
+    def __init__(
+        self,
+        path: str | Path | None,
+        every: int,
+        shape: Shape,
+        settings: FleetSettings,
+        members: Sequence[Member],
+        tables: Sequence[Table],
+    ) -> None:
+        if every < 1:
+            raise ValueError(f"checkpoint_every={every} is too small; expected at least 1 epoch")
+        self._path = None if path is None else Path(path)
+        self._every = every
+        if self._path is not None:
+            if not self._path.parent.is_dir():
+                raise ValueError(f"checkpoint={str(path)!r}: the folder does not exist; create it first")
+            self._identity = fingerprint(shape, settings, members, tables)
+            self._layout, self._settings = FlatLayout(shape), settings
+
+    def load(self, n_rows: Sequence[int]) -> Snapshot | None:
+        """Read the snapshot; None if there is no file. `n_rows` are the training rows of each model."""
+        path = self._path
+        if path is None:
+            return None
+        try:
+            if not path.exists():
+                return None
+            values, arrays = checkpoint_file.read(path)
+            if set(values) != {"identity", "n_epochs"}:
+                raise FileError(f"its entries are {shown(sorted(values))}")
+        except Exception as error:  # the content is not trusted: any failure is a fault of the file
+            raise _unusable(path, error) from error
+        if values["identity"] != self._identity:
             raise CheckpointError(
                 f"{path} belongs to another fleet: the shape, the settings, the members or the data differ; "
                 "use another file, or delete this one to start over"
             )
+        try:
+            return self._snapshot(values["n_epochs"], arrays, np.asarray(n_rows))
+        except Exception as error:
+            raise _unusable(path, error) from error
+
+    def _snapshot(self, n_epochs: Any, arrays: Arrays, n_rows: NDArray[Any]) -> Snapshot:
+        """Return a snapshot of which everything has been checked that does not depend on the device."""
+        max_epochs = self._settings.max_epochs
+        if type(n_epochs) is not int or not 0 <= n_epochs <= max_epochs:
+            raise FileError(f"it was saved after {shown(n_epochs)} epochs; expected at most {max_epochs}")
+        alive, done = (check_array(arrays, name, np.int64, (None,)) for name in ("alive", "done"))
+        positions = check_range("positions of models", np.concatenate([alive, done]), 0, len(n_rows) - 1)
+        if len(set(positions.tolist())) < len(positions) or (np.diff(n_rows[alive]) > 0).any():
+            raise FileError("its models are there twice, or in another order")
+        dtype = torch.empty(0, dtype=self._settings.dtype).numpy().dtype
+        weights = torch.from_numpy(check_array(arrays, "done_weights", dtype, (len(done), self._layout.n_weights)))
+        state = {name.removeprefix("state."): arrays.pop(name) for name in list(arrays) if name.startswith("state.")}
+        histories = _read_histories(arrays, len(positions), max_epochs)
+        if arrays:
+            raise FileError(f"it has unknown arrays: {shown(sorted(arrays))}")
+        trained = np.array([history.n_epochs for history in histories[: len(alive)]], dtype=np.int64)
+        if len(alive):
+            check_range("best_epoch", check_array(dict(state), "best_epoch", np.int64, (len(alive),)), 0, trained)
+            active = check_range("active", check_array(dict(state), "active", np.uint8, (len(alive),)), 0, 1)
+            diverged = check_range("diverged", check_array(dict(state), "diverged", np.uint8, (len(alive),)), 0, 1)
+            if (trained > n_epochs).any() or (trained[active > 0] < n_epochs).any() or (active & diverged).any():
+                raise FileError("the histories of its models do not fit their number of epochs")
         return Snapshot(
-            done={
-                int(position): (tensors[f"done.{position}"], History(**history))
-                for position, history in meta["done"].items()
-            },
-            alive=meta["alive"],
-            n_epochs=meta["n_epochs"],
-            histories=[History(**history) for history in meta["histories"]],
-            state={name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")},
+            done=dict(zip(done.tolist(), zip(weights, histories[len(alive) :], strict=True), strict=True)),
+            alive=alive.tolist(),
+            n_epochs=n_epochs,
+            histories=histories[: len(alive)],
+            state={name: torch.from_numpy(array) for name, array in state.items()},
         )
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a usable checkpoint ({error}); delete it to start over") from error
+
+    def wants(self, n_epochs: int) -> bool:
+        """Whether to save after this epoch."""
+        return self._path is not None and n_epochs % self._every == 0
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write a snapshot; the file is replaced as a whole or not at all."""
+        if self._path is None:
+            return
+        done, alive = snapshot.done, np.array(snapshot.alive, dtype=np.int64)
+        arrays: Arrays = {"alive": alive, "done": np.array(list(done), dtype=np.int64)}
+        weights = [own.numpy() for own, _ in done.values()]
+        empty = np.empty((0, self._layout.n_weights), dtype=torch.empty(0, dtype=self._settings.dtype).numpy().dtype)
+        arrays["done_weights"] = np.stack(weights) if weights else empty
+        arrays |= _history_arrays([*snapshot.histories, *(history for _, history in done.values())])
+        for name, value in snapshot.state.items():
+            array = value.detach().cpu().numpy()
+            arrays[f"state.{name}"] = array.astype(np.uint8) if array.dtype == np.bool_ else array
+        try:
+            values = {"identity": self._identity, "n_epochs": snapshot.n_epochs}
+            checkpoint_file.write(self._path, values, arrays)
+        except FileError as error:
+            raise CheckpointError(f"the checkpoint was not saved: {error}") from error
+
+    def remove(self) -> None:
+        """Delete the file, as all models are done."""
+        if self._path is not None:
+            try:
+                paths.remove(self._path)
+            except FileError as error:
+                raise CheckpointError(f"the checkpoint is no longer needed, but {error}") from error
 
 
-def restore(target: Any, names: Sequence[str], state: dict[str, Tensor]) -> None:
+def _unusable(path: Path, error: Exception) -> CheckpointError:
+    said = cause(error) if isinstance(error, FileError) else f"{type(error).__name__}: {cause(error)}"
+    return CheckpointError(f"{path} is not a usable checkpoint ({said}); delete it to start over")
+
+
+def _history_arrays(histories: Sequence[History]) -> Arrays:
+    """Return histories as arrays, whose number does not depend on theirs."""
+    lists = [getattr(history, name) for history in histories for name in HISTORY_LISTS]
+    lengths = np.array([len(own) for own in lists], dtype=np.int64)
+    return {
+        "history_lengths": lengths.reshape(len(histories), len(HISTORY_LISTS)),
+        "history_numbers": np.array(list(itertools.chain(*lists)), dtype=np.float64),
+        "history_best_epoch": np.array([history.best_epoch for history in histories], dtype=np.int64),
+        "history_status": np.array([_STATUSES.index(history.status) for history in histories], dtype=np.uint8),
+    }
+
+
+def _read_histories(arrays: Arrays, n_models: int, max_epochs: int) -> list[History]:
+    lengths = check_array(arrays, "history_lengths", np.int64, (n_models, len(HISTORY_LISTS)))
+    check_range("history_lengths", lengths, 0, max_epochs)
+    if ((lengths != 0) & (lengths != lengths[:, :1])).any():
+        raise FileError("the lists of a history have different lengths")
+    best = check_array(arrays, "history_best_epoch", np.int64, (n_models,))
+    check_range("history_best_epoch", best, 0, lengths[:, 0])
+    status = check_array(arrays, "history_status", np.uint8, (n_models,))
+    check_range("history_status", status, 0, len(_STATUSES) - 1)
+    numbers = check_array(arrays, "history_numbers", np.float64, (int(lengths.sum()),))
+    lists = iter([own.tolist() for own in np.split(numbers, np.cumsum(lengths.reshape(-1))[:-1])])
+    return [
+        History(**{name: next(lists) for name in HISTORY_LISTS}, best_epoch=epoch, status=_STATUSES[code])
+        for epoch, code in zip(best.tolist(), status.tolist(), strict=True)
+    ]
+
+
+def restore(target: Any, names: Sequence[str], state: Mapping[str, Tensor]) -> None:
     """Copy saved tensors into the attributes of `target`."""
-    with torch.no_grad():
-        for name in names:
-            getattr(target, name).copy_(state[name])
+    for name in names:
+        own, saved = getattr(target, name), state.get(name)
+        dtype = torch.uint8 if own.dtype == torch.bool else own.dtype
+        if saved is None or saved.shape != own.shape or saved.dtype != dtype:
+            found = "nothing" if saved is None else f"{saved.dtype} of shape {tuple(saved.shape)}"
+            raise CheckpointError(
+                f"the checkpoint has {found} for {name}; expected {dtype} of shape {tuple(own.shape)}: delete it to "
+                "start over"
+            )
+        own.copy_(saved)

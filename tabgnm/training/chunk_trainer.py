@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.training.callbacks import Callback, EpochReport
-from tabgnm.training.checkpoint import Snapshot, restore
+from tabgnm.training.checkpoint import CheckpointError, Saver, Snapshot, restore
 from tabgnm.training.early_stopping import STATE
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.epoch_records import Fetched
@@ -31,20 +31,7 @@ _log = logging.getLogger("tabgnm.training")
 _EPOCHS_BETWEEN_REQUESTS = 10
 _EPOCHS_IF_MODELS_MAY_STOP = 5
 _SECONDS_BETWEEN_REQUESTS = 0.2
-_LOOP_TENSORS = ("flat", "epoch")
 _MOMENTS = ("exp_avg", "exp_avg_sq")
-
-
-class Saver(Protocol):
-    """Where snapshots go."""
-
-    def wants(self, n_epochs: int) -> bool:
-        """Whether to save after this epoch."""
-        ...
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Save."""
-        ...
 
 
 class ChunkTrainer:
@@ -207,13 +194,16 @@ class ChunkTrainer:
                 hook.on_model_end(position, history.n_epochs, history.status)
 
     def _snapshot(self, loop: EpochLoop, n_epochs: int) -> Snapshot:
-        state = {name: getattr(loop, name) for name in _LOOP_TENSORS}
+        state = {"flat": loop.flat}
         state |= {name: getattr(loop.stopping, name) for name in STATE}
         state |= {name: getattr(loop.adam, name) for name in _MOMENTS}
         return Snapshot(self.done, self.alive, n_epochs, [self.histories[i] for i in self.alive], state)
 
     def _resume(self, loop: EpochLoop, snapshot: Snapshot) -> int:
-        restore(loop, _LOOP_TENSORS, snapshot.state)
+        if set(snapshot.state) != {"flat", *STATE, *_MOMENTS}:
+            raise CheckpointError("the checkpoint has other arrays than it should; delete it to start over")
+        loop.epoch.fill_(snapshot.n_epochs)
+        restore(loop, ["flat"], snapshot.state)
         restore(loop.stopping, STATE, snapshot.state)
         restore(loop.adam, _MOMENTS, snapshot.state)
         self.histories = dict(zip(snapshot.alive, snapshot.histories, strict=True))

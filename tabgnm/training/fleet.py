@@ -13,9 +13,9 @@ from torch import Tensor
 
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.shapes import Shape, with_frequency_scale
-from tabgnm.training import checkpoint as checkpoints
 from tabgnm.training import gpu_sharing
 from tabgnm.training.callbacks import Callback
+from tabgnm.training.checkpoint import Saver, Snapshot
 from tabgnm.training.chunk_trainer import ChunkTrainer
 from tabgnm.training.chunks import models_per_chunk
 from tabgnm.training.data import Table, member_rows, row_weights
@@ -120,7 +120,8 @@ class Fleet:
             1 shows a progress bar in a terminal or notebook, and lines of the logger "tabgnm" elsewhere.
         checkpoint : path or None, default=None
             File to save to in the middle of training; if it is there already, training goes on from it. It is
-            removed when all models are done.
+            removed when all models are done. A `CheckpointError` says why it cannot be read (it is damaged, belongs to
+            another fleet, or is not a regular file) or written (the disk is full).
         checkpoint_every : int, default=50
             Epochs between two saves.
 
@@ -134,7 +135,7 @@ class Fleet:
         with gpu_sharing.setting_up():  # in turn, as short calls of several threads at the same time take long
             rows = self._checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
-        saver = _Saver(self, given, checkpoint, checkpoint_every)
+        saver = Saver(checkpoint, checkpoint_every, self.shape, self.settings, self.members, given)
         with Interruption() as interruption, interruption.around(), ExitStack() as endings:
             for hook in hooks:
                 hook.on_train_begin(len(self.members), self.settings.max_epochs)
@@ -180,7 +181,7 @@ class Fleet:
         tables: Sequence[Table],
         rows: Sequence[_MemberRows],
         hooks: Sequence[Callback],
-        saver: _Saver,
+        saver: Saver,
         interruption: Interruption,
         set_up: ExitStack,
     ) -> dict[int, tuple[Tensor, History]]:
@@ -189,7 +190,7 @@ class Fleet:
         # Rounded codes would be those of other levels: what is embedded stays exact, and is rounded afterwards.
         low = self.settings.precision == "bf16" and self.shape.embedding is None
         on_device = DeviceTables(tables, device, dtype, torch.bfloat16 if low else dtype)
-        snapshot = saver.load()
+        snapshot = saver.load([len(own.train) for own in rows])
         done = dict(snapshot.done) if snapshot else {}
         resumed = snapshot.alive if snapshot else []
         waiting = [i for i in range(len(self.members)) if i not in done and i not in resumed]
@@ -221,7 +222,7 @@ class Fleet:
             waiting = waiting if resumed else waiting[len(positions) :]
             resumed = []
             if waiting and not interruption.requested:
-                saver.save(checkpoints.Snapshot(done, [], 0, [], {}))
+                saver.save(Snapshot(done, [], 0, [], {}))
         if interruption.requested:
             self._leave_untrained([i for i in [*resumed, *waiting] if i not in done], done, hooks)
         else:
@@ -260,34 +261,6 @@ class Fleet:
         member = self.members[position]
         shape = with_frequency_scale(self.shape, member.frequency_scale)
         return TrainedModel(shape, parameters, history, member.dropout)
-
-
-class _Saver:
-    """Writes and reads the checkpoint of one fit, if one is wanted."""
-
-    def __init__(self, fleet: Fleet, tables: Sequence[Table], path: str | Path | None, every: int) -> None:
-        if every < 1:
-            raise ValueError(f"checkpoint_every={every} is too small; expected at least 1 epoch")
-        self.path = None if path is None else Path(path)
-        self.every = every
-        if self.path is not None:
-            if not self.path.parent.is_dir():
-                raise ValueError(f"checkpoint={str(path)!r}: the folder does not exist; create it first")
-            self._identity = checkpoints.fingerprint(fleet.shape, fleet.settings, fleet.members, tables)
-
-    def load(self) -> checkpoints.Snapshot | None:
-        return None if self.path is None else checkpoints.load_checkpoint(self.path, self._identity)
-
-    def wants(self, n_epochs: int) -> bool:
-        return self.path is not None and n_epochs % self.every == 0
-
-    def save(self, snapshot: checkpoints.Snapshot) -> None:
-        if self.path is not None:
-            checkpoints.save_checkpoint(self.path, self._identity, snapshot)
-
-    def remove(self) -> None:
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Status = Literal["completed", "stopped_early", "diverged", "interrupted"]
 
-_LISTS = ("train_loss", "val_loss", "val_metric")
+HISTORY_LISTS = ("train_loss", "val_loss", "val_metric")
 
 
 @dataclass
@@ -49,12 +49,14 @@ class History:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; losses that are not finite become None, as JSON has no NaN."""
-        lists = {name: [value if math.isfinite(value) else None for value in getattr(self, name)] for name in _LISTS}
+        lists = {
+            name: [value if math.isfinite(value) else None for value in getattr(self, name)] for name in HISTORY_LISTS
+        }
         return lists | {"best_epoch": self.best_epoch, "status": self.status}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
         """Read what `as_dict` gave."""
-        given = [name for name in _LISTS if name in values]  # older files have no metric
+        given = [name for name in HISTORY_LISTS if name in values]  # older files have no metric
         losses = {name: [math.nan if value is None else float(value) for value in values[name]] for name in given}
         return cls(best_epoch=int(values["best_epoch"]), status=values["status"], **losses)

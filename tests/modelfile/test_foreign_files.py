@@ -63,7 +63,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "the same, packed by another program": (rezipped, OTHER_ZIP),
     "only its first four bytes": (
         lambda: content("no names")[:4],
-        r"it ends after 4 bytes: it is truncated; copy it again",
+        r"it ends after 4 bytes, in the header of schema.json: it is truncated; copy it again",
     ),
     "half of it": (lambda: content("no names")[: len(content("no names")) // 2], r"truncated; copy it again"),
     "all but the last byte": (lambda: content("no names")[:-1], r"it is truncated; copy it again"),
@@ -114,7 +114,7 @@ def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_model_file(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"is a folder; expected a model file"):
+    with pytest.raises(ModelFileError, match=r"is a folder; expected a file"):
         tabgnm.load(tmp_path)
 
 

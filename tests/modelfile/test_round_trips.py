@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 import tabgnm
 from tabgnm import FleetSearchCV, GNMClassifier, MLPClassifier, MLPRegressor
 from tabgnm.estimators.model_file import from_bytes, to_bytes
+from tabgnm.modelfile import ModelFileError, plain_values
 from tests.modelfile.examples import (
     CASES,
     N_ROWS,
@@ -321,3 +322,13 @@ def test_saving_does_not_change_the_model() -> None:
     to_bytes(model)
     assert pickle.dumps(model) == before
     assert len(model.predict(frame())) == N_ROWS
+
+
+def test_parameters_are_nested_as_deeply_in_files_as_they_are_written() -> None:
+    """A file that loads can be saved."""
+    deepest: Any = 1
+    for _ in range(6):
+        deepest = {"list": [deepest]}
+    assert plain_values.plain("a", plain_values.parameter("a", deepest)) == deepest
+    with pytest.raises(ModelFileError):
+        plain_values.parameter("a", {"list": [deepest]})

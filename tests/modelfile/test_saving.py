@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -17,8 +18,9 @@ from sklearn.metrics import make_scorer, r2_score
 
 import tabgnm
 from tabgnm import GNMClassifier, MLPClassifier, MLPRegressor
-from tabgnm.estimators.model_file import to_bytes
-from tabgnm.modelfile import ModelFileError, container, files, strict_json
+from tabgnm._files import paths, strict_json
+from tabgnm.estimators.model_file import from_bytes, to_bytes
+from tabgnm.modelfile import ModelFileError, container
 from tests.modelfile.examples import QUICK, codes, content, fitted, frame, mlp_regressor, numbers, parts, target
 
 
@@ -120,7 +122,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_valid_path(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"is a folder; expected the path of a file in it"):
+    with pytest.raises(ModelFileError, match=r"is a folder; expected a new name, or a file to replace"):
         fitted("periodic").save(tmp_path)
 
 
@@ -140,7 +142,7 @@ def test_what_the_system_refuses_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     path = tmp_path / "model.tabgnm"
     path.write_bytes(b"the old one")
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(paths.os, "fsync", full)
     with pytest.raises(ModelFileError, match=r"cannot be written: No space left on device"):
         fitted("periodic").save(path)
     assert [(path.name, path.read_bytes())] == [("model.tabgnm", b"the old one")]
@@ -164,7 +166,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "fsync", interrupted)
+    monkeypatch.setattr(paths.os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted("periodic").save(path)
     assert path.read_bytes() == before
@@ -174,10 +176,10 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: py
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tabgnm.modelfile import files
+from tabgnm._files import paths
 
 os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
-files.replace(Path(sys.argv[1]), b"half of a new one")
+paths.replace(Path(sys.argv[1]), [b"half of a new one"])
 """
 
 
@@ -284,3 +286,10 @@ def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None
     assert not numbers_in(schema) & set(np.concatenate([X.ravel(), y, np.log(y), predicted]).tolist())
     for fold, sizes in enumerate(model.fitted_.residuals):
         assert (np.diff(arrays[f"residuals/{fold}"], axis=0) >= 0).all() and len(sizes) == 200
+
+
+def test_a_pickle_keeps_out_of_fold_predictions_and_a_model_file_does_not() -> None:
+    model = fitted("no names")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).oof_prediction_, model.oof_prediction_)
+    with pytest.raises(AttributeError, match="not in loaded models"):
+        _ = from_bytes(to_bytes(model)).oof_prediction_

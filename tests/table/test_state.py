@@ -220,3 +220,15 @@ def test_random_damage_is_a_value_error_or_an_encoder_that_works() -> None:
 def test_settings_are_read_back_as_they_were() -> None:
     settings = TableSettings(scaling="robust", kinds={"a": "ignore", 3: "category"})
     assert TableSettings.from_dict(json.loads(json.dumps(settings.as_dict()))) == settings
+
+
+def test_a_column_of_many_features_is_refused_without_writing_them_down() -> None:
+    """Every check of a column once made the text of its values, which took quadratic time."""
+
+    class Loud(list[Any]):
+        def __repr__(self) -> str:
+            raise AssertionError("it was written down")
+
+    schema, arrays = TableEncoder().fit(read_table([[1.0], [2.0], [4.0]])).state()
+    schema["columns"][0]["features"] = Loud(schema["columns"][0]["features"])
+    TableEncoder.from_state(schema, arrays)

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from tabgnm.nn.losses import CrossEntropy
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import CheckpointError, Fleet, FleetResult, FleetSettings, Member, Table
+from tabgnm.training import CheckpointError, Fleet, FleetResult, FleetSettings, Member, Table, checkpoint_file
 from tabgnm.training.checkpoint import fingerprint
 from tests.training.examples import (
     BASE,
@@ -206,11 +206,18 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
     save_file({"a": torch.zeros(3)}, path)
     with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
         fit(path, [Member()], settings_for())
-    save_file({"a": torch.zeros(3)}, path, metadata={"tabgnm": '{"format": 99}'})
-    with pytest.raises(
-        CheckpointError, match="has checkpoint format 99; this version reads 3; delete it to start over"
-    ):
+    save_file({"a": torch.zeros(3)}, path, metadata={"tabgnm": '{"format": 3}'})
+    with pytest.raises(CheckpointError, match=r"it is not a checkpoint, or one of an earlier version\); delete it"):
         fit(path, [Member()], settings_for())
+
+
+def test_a_file_of_a_later_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    members, settings = different_members(2), settings_for(max_epochs=12)
+    monkeypatch.setattr(checkpoint_file, "VERSION", 99)
+    interrupt(path, members, settings, after=7)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"it has version 99 of the format, but this tabgnm reads 4\); delete it"):
+        fit(path, members, settings)
 
 
 def test_a_folder_is_refused_as_a_file(tmp_path: Path) -> None:

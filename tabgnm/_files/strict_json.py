@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from tabgnm.modelfile.errors import ModelFileError, shown
+from tabgnm._files.errors import FileError, shown
 
 # Upper bounds of the memory in bytes for values, by the character that introduces them: "[]," is three characters of
 # text, but a list of 56 bytes and an entry in another list.
@@ -21,20 +21,20 @@ def dumps(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"this model cannot be written: {error}; use plain numbers and strings") from None
+        raise FileError(f"this cannot be written as JSON: {error}; use plain numbers and strings") from None
 
 
 def check_cost(text: bytes) -> None:
     """Raise if the values could take too much memory, before any of them is created."""
     cost = _COST_OF_TEXT * len(text) + sum(each * text.count(sign) for sign, each in _COST.items())
     if cost > LARGEST_COST:
-        raise ModelFileError(
+        raise FileError(
             f"its description could take {cost // 2**20} MiB of memory; expected at most {LARGEST_COST // 2**20}"
         )
 
 
 def loads(text: bytes) -> Any:
-    """Parse JSON; raise ModelFileError if it is invalid."""
+    """Parse JSON; raise FileError if it is invalid."""
     check_cost(text)
     try:
         return json.loads(
@@ -45,32 +45,32 @@ def loads(text: bytes) -> Any:
             parse_constant=_constant,
         )
     except RecursionError:
-        raise ModelFileError("its description is nested too deeply; it is damaged") from None
+        raise FileError("its description is nested too deeply; it is damaged") from None
     except UnicodeDecodeError:
-        raise ModelFileError("its description has characters outside of ASCII; it is damaged") from None
+        raise FileError("its description has characters outside of ASCII; it is damaged") from None
     except json.JSONDecodeError as error:
-        raise ModelFileError(f"its description is not JSON ({error.msg} at {error.pos}); it is damaged") from None
+        raise FileError(f"its description is not JSON ({error.msg} at {error.pos}); it is damaged") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise ModelFileError("its description has a duplicate key; it is damaged")
+        raise FileError("its description has a duplicate key; it is damaged")
     return values
 
 
 def _integer(text: str) -> int:
     if len(text) > _LONGEST_NUMBER:
-        raise ModelFileError(f"a number of {len(text)} digits is too long; expected at most {_LONGEST_NUMBER}")
+        raise FileError(f"a number of {len(text)} digits is too long; expected at most {_LONGEST_NUMBER}")
     return int(text)
 
 
 def _float(text: str) -> float:
     number = float(text) if len(text) <= _LONGEST_NUMBER else math.inf
     if not math.isfinite(number):
-        raise ModelFileError(f"the number {shown(text)} is too large or too long")
+        raise FileError(f"the number {shown(text)} is too large or too long")
     return number
 
 
 def _constant(text: str) -> float:
-    raise ModelFileError(f"{text} is not allowed in a model file")
+    raise FileError(f"{text} is not allowed")

@@ -1,0 +1,25 @@
+"""Errors of files."""
+
+from __future__ import annotations
+
+
+class FileError(ValueError):
+    """A file cannot be read or written."""
+
+
+def shown(value: object, longest: int = 80) -> str:
+    """Return the `repr` of a value from a file, truncated as the file may contain anything."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+def cause(error: Exception) -> str:
+    """Return the message of an exception, truncated."""
+    text = str(error)
+    return text if len(text) <= 400 else f"{text[:400]}..."
+
+
+def reason(error: Exception) -> str:
+    """Return the message of the operating system."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return said or str(error) or type(error).__name__

@@ -1,0 +1,87 @@
+"""An estimator as JSON values and arrays, for its model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tabgnm
+from tabgnm._files.tensors import Arrays
+from tabgnm.estimators.base import TabularEstimator
+from tabgnm.estimators.fitting import NetworkGroup
+from tabgnm.estimators.fixed_parameters import changed_since
+from tabgnm.estimators.targets import Targets
+from tabgnm.modelfile import plain_values
+from tabgnm.modelfile.errors import ModelFileError
+from tabgnm.nn import EmbeddedShape
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+
+# Values at the time of the fit, of parameters that have changed since. Left out if there are none.
+FITTED_WITH = "fitted_with"
+# How many threads to use is a matter of the machine, not of the model, and folds are rows of the training data.
+NOT_STORED = {"n_jobs", "cv"}
+
+
+def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
+    """Return the schema and the arrays of the model file of a fitted estimator."""
+    fitted = estimator.fitted_
+    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_STORED}
+    arrays: Arrays = {"importances": fitted.importances}
+    encoders = []
+    for place, encoder in enumerate(fitted.encoders):
+        own, own_arrays = encoder.state()
+        encoders.append(own)
+        arrays |= {f"encoders/{place}/{name}": value for name, value in own_arrays.items()}
+    try:
+        targets, target_arrays = fitted.targets.state()
+    except ValueError as error:  # labels of a type that JSON does not have
+        raise ModelFileError(str(error)) from None
+    arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
+    places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
+    groups = []
+    for place, group in enumerate(fitted.groups):
+        own, own_arrays = _described_group(group, places[id(group.encoder)], fitted.targets)
+        groups.append(own)
+        arrays |= {f"groups/{place}/{name}": value for name, value in own_arrays.items()}
+    arrays |= {f"residuals/{fold}": value for fold, value in enumerate(fitted.residuals)}
+    schema = {
+        "tabgnm": tabgnm.__version__,
+        "estimator": type(estimator).__name__,
+        "parameters": {name: plain_values.plain(name, value) for name, value in parameters.items()},
+        "has_names": hasattr(estimator, "feature_names_in_"),
+        "n_calls": estimator._n_calls,
+        "encoders": encoders,
+        "targets": targets,
+        "groups": groups,
+        "candidates": [plain_values.plain_record(record) for record in fitted.candidates],
+        "scores": plain_values.plain_record(fitted.scores),
+        "temperature": float(fitted.temperature),
+        "n_left_out": fitted.n_left_out,
+        "fold_seed": fitted.fold_seed,
+    }
+    changed = {name: value for name, value in changed_since(estimator).items() if name not in NOT_STORED}
+    if changed:
+        schema[FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}
+    return schema, arrays
+
+
+def _described_group(group: NetworkGroup, encoder: int, base: Targets) -> tuple[dict[str, Any], Arrays]:
+    arrays = {f"networks/{name}": value.numpy() for name, value in group.parameters.items()}
+    targets = None
+    if group.targets.transform != base.transform:
+        targets, target_arrays = group.targets.state()
+        arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
+    return {
+        "settings": {name: plain_values.plain(name, value) for name, value in group.settings.items()},
+        "weight": float(group.weight),
+        "encoder": encoder,
+        "targets": targets,
+        "shape": body(group.shape).settings(),
+        "seeds": group.seeds,
+        "folds": group.folds,
+        "histories": [plain_values.plain_history(history) for history in group.histories],
+    }, arrays
+
+
+def body(shape: Shape) -> GNMShape | MLPShape:
+    """Return the network without the embedding, which follows from the encoder."""
+    return shape.body if isinstance(shape, EmbeddedShape) else shape

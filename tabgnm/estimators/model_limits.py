@@ -1,0 +1,84 @@
+"""How much memory and time a model file may ask for.
+
+Weights need as much memory as they take in the file, and each is used once for a row. What a file can ask for beyond
+that is bounded here: much that is described in few bytes, and weights that are used again and again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tabgnm.estimators import prediction
+from tabgnm.estimators.fitting import FittedPack, NetworkGroup
+from tabgnm.estimators.model_description import body
+from tabgnm.modelfile.errors import ModelFileError
+from tabgnm.table import TableEncoder
+
+MOST_GROUPS = 1000
+MOST_NETWORKS = 100_000  # of a group
+MOST_LAYERS = 4096  # of all groups together
+_LONGEST_NAMES = 2**23  # characters of the names of all encoded columns, each of which repeats that of a raw one
+
+# Levels and encoded columns take some hundred bytes each, and encoded columns memory for each row as well; as many as
+# there are weights for, or these.
+_MOST_ENTRIES = 2**19
+_ENTRIES_OF_COLUMN = 3
+_WEIGHTS_PER_ENTRY = 64
+# Predictions take 8 bytes for each row and output.
+_MOST_OUTPUTS = 2**15
+_WEIGHTS_PER_OUTPUT = 128
+
+# Work is measured in multiplications, of which a processor core does some 10^9 to 10^10 in a second.
+_ROWS = 100
+_MOST_WORK = 2**32  # for that many rows
+_MOST_USES = 64  # of a weight for a row, beyond this work
+_WORK_OF_LAYER = 2**18  # besides its products
+_WORK_OF_ACTIVATION = 2**6
+
+
+def check_names(n_characters: int) -> None:
+    """Raise if the names of encoded columns would take much memory."""
+    if n_characters > _LONGEST_NAMES:
+        raise ModelFileError(f"the names of its encoded columns have more than {_LONGEST_NAMES} characters")
+
+
+def check_encoders(encoders: Sequence[TableEncoder], n_weights: int) -> None:
+    """Raise if the levels and encoded columns would take much memory that is not in the file."""
+    levels = [plan.levels for encoder in encoders for plan in encoder.plans if plan.levels is not None]
+    n_encoded = sum(encoder.n_encoded for encoder in encoders)
+    n_entries = sum(len(own.names) for own in levels) + _ENTRIES_OF_COLUMN * n_encoded
+    most = max(_MOST_ENTRIES, n_weights // _WEIGHTS_PER_ENTRY)
+    if n_entries > most:
+        raise ModelFileError(
+            f"its levels and encoded columns count as {n_entries} with {n_weights} weights; expected at most {most}: "
+            "use a larger min_level_count or a smaller max_one_hot"
+        )
+
+
+def check_outputs(n_outputs: int, n_weights: int) -> None:
+    """Raise if predictions would be much larger than the file."""
+    most = max(_MOST_OUTPUTS, n_weights // _WEIGHTS_PER_OUTPUT)
+    if n_outputs > most:
+        raise ModelFileError(f"it has {n_outputs} outputs; expected at most {most} with {n_weights} weights")
+
+
+def check_work(fitted: FittedPack, n_weights: int) -> None:
+    """Raise if predictions would take much longer than using each weight once for each row."""
+    n_layers = sum(body(group.shape).n_layers for group in fitted.groups)
+    n_pieces = math.ceil(_ROWS / prediction.piece_rows(prediction.elements_per_row(fitted)))
+    work = _ROWS * sum(map(_work_per_row, fitted.groups)) + n_pieces * n_layers * _WORK_OF_LAYER
+    most = max(_MOST_WORK, _MOST_USES * _ROWS * n_weights)
+    if work > most:
+        raise ModelFileError(
+            f"predicting {_ROWS} rows takes {work} operations; expected at most {most} with {n_weights} weights: use "
+            "fewer layers of a tied network"
+        )
+
+
+def _work_per_row(group: NetworkGroup) -> int:
+    sizes = body(group.shape).parameter_shapes()
+    work = sum(map(math.prod, sizes.values()))
+    if body(group.shape).tied:  # each layer uses all weights again
+        work = body(group.shape).n_layers * (work + _WORK_OF_ACTIVATION * sizes["bias"][0])
+    return group.n_networks * work

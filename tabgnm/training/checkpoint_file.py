@@ -1,0 +1,95 @@
+"""The file of a checkpoint: a few JSON values and arrays, with a checksum of everything.
+
+The number of arrays does not depend on the number of models, and arrays are written one by one, so that a large fleet
+has a checkpoint as well.
+
+    name of the format and a line feed
+    sizes of the next two parts, two integers of 8 bytes
+    JSON: version of the format, identity of the fleet, epochs
+    arrays in the safetensors format
+    SHA-256 of all of the above
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm._files import paths, strict_json, tensors
+from tabgnm._files.errors import FileError, shown
+from tabgnm._files.streams import Buffer, InputStream
+from tabgnm._files.tensors import Arrays
+
+VERSION = 4  # 1, 2: other random streams of dropout and gates; 3: without a checksum
+_BEGIN = b"tabgnm checkpoint\n"
+_SIZES = struct.Struct("<QQ")
+_LARGEST_VALUES = 2**16
+_DIGEST_SIZE = hashlib.sha256().digest_size
+
+
+def write(path: Path, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a file; an existing one is replaced as a whole or not at all."""
+    text = strict_json.dumps({"version": VERSION, **values})
+    parts = tensors.parts(arrays)
+    sizes = _SIZES.pack(len(text), sum(len(part) for part in parts))
+    paths.replace(path, _with_digest([_BEGIN, sizes, text, *parts]))
+
+
+def _with_digest(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+        yield part
+    yield digest.digest()
+
+
+def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Read a file in one pass; raise FileError if anything of it is not as `write` wrote it."""
+    with paths.opened(path) as stream:
+        digest = hashlib.sha256()
+        with stream.checked(digest):
+            values = _read_values(stream)
+            arrays = tensors.read(stream, values.pop("n_bytes"))
+        if stream.read(_DIGEST_SIZE) != digest.digest():
+            raise FileError("its checksum is wrong: it is damaged")
+        if stream.read(1):
+            raise FileError("something was added to it")
+    return values, arrays
+
+
+def _read_values(stream: InputStream) -> dict[str, Any]:
+    if stream.read(len(_BEGIN)) != _BEGIN:
+        raise FileError("it is not a checkpoint, or one of an earlier version")
+    n_text, n_arrays = _SIZES.unpack(stream.read_exactly(_SIZES.size, "its sizes"))
+    if n_text > _LARGEST_VALUES:
+        raise FileError(f"its description claims {n_text} bytes; expected at most {_LARGEST_VALUES}")
+    values = strict_json.loads(stream.read_exactly(n_text, "its description"))
+    if not isinstance(values, dict):
+        raise FileError("its description is not an object")
+    version = values.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        raise FileError(f"it has version {shown(version)} of the format, but this tabgnm reads {VERSION}")
+    return values | {"n_bytes": n_arrays}
+
+
+def check_array(arrays: Arrays, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Return an array, and take it out of `arrays`; None in the shape stands for any size."""
+    found = arrays.pop(name, np.empty(0, dtype=object))
+    sizes = zip(found.shape, shape, strict=False)
+    fits = found.dtype == dtype and found.ndim == len(shape) and all(e is None or e == n for n, e in sizes)
+    if not fits:
+        raise FileError(f"{name} has type {found.dtype} and shape {found.shape}; expected {np.dtype(dtype)}, {shape}")
+    return found
+
+
+def check_range(name: str, numbers: NDArray[Any], smallest: int, largest: NDArray[Any] | int) -> NDArray[Any]:
+    """Return integers if all are in a range."""
+    if ((numbers < smallest) | (numbers > largest)).any():
+        raise FileError(f"{name} has numbers out of range; expected {smallest} to {shown(largest)}")
+    return numbers

@@ -1,0 +1,257 @@
+"""Checkpoints that are damaged or forged, and files that cannot be written: a `CheckpointError`, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tabgnm._files import tensors
+from tabgnm._files.streams import InputStream
+from tabgnm.training import CheckpointError, checkpoint_file
+from tabgnm.training.checkpoint import Saver
+from tests.damage import DAMAGES, damage
+from tests.training.examples import BASE, assert_all_same, different_members, settings_for
+from tests.training.test_checkpoint import TABLE, fit, interrupt
+
+MEMBERS, SETTINGS = different_members(6), settings_for(max_epochs=30, patience=4)
+AFTER = 14  # some models have stopped, others are in training
+N_ROWS = [100] * len(MEMBERS)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("checkpoint") / "fleet.ckpt"
+    interrupt(path, MEMBERS, SETTINGS, after=AFTER, checkpoint_every=1)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "fleet.ckpt"
+    path.write_bytes(content)
+    return path
+
+
+def saver(path: Path) -> Saver:
+    return Saver(path, 1, BASE, SETTINGS, MEMBERS, [TABLE])
+
+
+def test_the_example_has_models_in_training_and_models_that_are_done(path: Path) -> None:
+    snapshot = saver(path).load(N_ROWS)
+    assert snapshot is not None and snapshot.alive and snapshot.done
+
+
+@pytest.mark.parametrize("n_mutations", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_damaged_checkpoint_is_refused(path: Path, content: bytes, n_mutations: int) -> None:
+    rng = random.Random(7)
+    reader, found = saver(path), Counter[str]()
+    for _ in range(n_mutations):
+        data = bytearray(content)
+        damage(data, rng, DAMAGES)
+        path.write_bytes(data)
+        if data == content:  # parts of it that are alike were exchanged
+            found["unchanged"] += reader.load(N_ROWS) is not None
+            continue
+        with pytest.raises(CheckpointError, match=r"is not a usable checkpoint \(.*\); delete it to start over"):
+            reader.load(N_ROWS)
+        found["refused"] += 1
+    print(dict(found))  # noqa: T201
+    assert found.total() == n_mutations and found["refused"] > 0.95 * n_mutations
+
+
+def test_no_byte_of_a_checkpoint_can_be_changed_unseen(path: Path, content: bytes) -> None:
+    reader = saver(path)
+    for place in [*range(200), *range(200, len(content), 997), len(content) - 1]:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(CheckpointError):
+            reader.load(N_ROWS)
+
+
+# Forged, with the checksum right
+
+
+def forge(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> None:
+    values, arrays = checkpoint_file.read(path)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(values, arrays)
+    checkpoint_file.write(path, values, arrays)
+
+
+def put(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], Any]:
+    return lambda _, arrays: arrays.__setitem__(name, value(arrays[name]) if callable(value) else value)
+
+
+FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
+    "a negative position": put("alive", lambda own: own - 100),
+    "a position beyond the last": put("done", lambda own: own + 100),
+    "a model twice": put("alive", lambda own: np.repeat(own[:1], len(own))),
+    "positions of another type": put("alive", lambda own: own.astype(np.float64)),
+    "positions in two dimensions": put("alive", lambda own: own[None]),
+    "a model less": put("alive", lambda own: own[1:]),
+    "weights of another type": put("done_weights", lambda own: own.astype(np.float32)),
+    "weights of another shape": put("done_weights", lambda own: own[:, 1:]),
+    "an array less": lambda _, arrays: arrays.pop("state.flat"),
+    "an array more": put("extra", np.zeros(3)),
+    "a state more": put("state.extra", np.zeros(3)),
+    "states of another shape": put("state.flat", lambda own: own[:, 1:]),
+    "states of another type": put("state.exp_avg", lambda own: own.astype(np.float32)),
+    "states exchanged": put("state.best_loss", np.zeros(3, dtype=np.int64)),
+    "a flag of 2": put("state.active", lambda own: own + 2),
+    "active and diverged": put("state.diverged", lambda own: own | 1),
+    "a best epoch beyond the last": put("state.best_epoch", lambda own: own + 1000),
+    "a best epoch before the first": put("history_best_epoch", lambda own: own - 1000),
+    "a status beyond the last": put("history_status", lambda own: own + 4),
+    "histories of negative length": put("history_lengths", lambda own: -own - 1),
+    "histories of huge length": put("history_lengths", lambda own: own + 2**62),
+    "lists of different lengths": put("history_lengths", lambda own: own + np.array([1, -1, 0])),
+    "a number of a history less": put("history_numbers", lambda own: own[1:]),
+    "epochs beyond the last": lambda values, _: values.update(n_epochs=10**30),
+    "epochs that are a string": lambda values, _: values.update(n_epochs="7"),
+    "other epochs than its histories": lambda values, _: values.update(n_epochs=3),
+    "a value more": lambda values, _: values.update(extra=1),
+    "an identity that is a list": lambda values, _: values.update(identity=[1]),
+}
+
+
+@pytest.mark.parametrize("case", FORGERIES)
+def test_a_forged_checkpoint_is_refused(path: Path, case: str) -> None:
+    forge(path, FORGERIES[case])
+    with pytest.raises(CheckpointError, match=r"delete (it|this one) to start over"):
+        fit(path, MEMBERS, SETTINGS)
+
+
+def test_the_forger_makes_checkpoints_that_can_be_continued(path: Path) -> None:
+    """Otherwise the refusals above would prove nothing."""
+    forge(path, lambda *_: None)
+    assert_all_same(fit(path, MEMBERS, SETTINGS).models, fit(None, MEMBERS, SETTINGS).models)
+
+
+def test_the_file_is_what_its_description_says(content: bytes) -> None:
+    assert hashlib.sha256(content[:-32]).digest() == content[-32:]
+    assert content.startswith(b"tabgnm checkpoint\n")
+    n_text, n_arrays = np.frombuffer(content[18:34], dtype="<u8").tolist()
+    assert len(content) == 34 + n_text + n_arrays + 32
+
+
+def test_the_number_of_arrays_does_not_depend_on_the_number_of_models(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.ckpt"
+    interrupt(other, different_members(20), SETTINGS, after=AFTER, checkpoint_every=1)
+    assert checkpoint_file.read(other)[1].keys() == checkpoint_file.read(path)[1].keys()
+
+
+# Paths and disks
+
+
+def test_a_pipe_is_neither_waited_for_nor_replaced(path: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match=r"pipe' is not a regular file, but a pipe, socket or device"):
+        fit(tmp_path / "pipe", MEMBERS, SETTINGS)
+    snapshot = saver(path).load(N_ROWS)
+    assert snapshot is not None
+    with pytest.raises(CheckpointError, match=r"was not saved: .*pipe' is not a regular file"):
+        saver(tmp_path / "pipe").save(snapshot)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    interrupt(tmp_path / "link", MEMBERS, SETTINGS, after=AFTER, checkpoint_every=1)
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").is_file()
+    assert_all_same(fit(tmp_path / "link", MEMBERS, SETTINGS).models, fit(None, MEMBERS, SETTINGS).models)
+    assert not (tmp_path / "target").exists()
+
+
+SMALL_DISK = """
+import resource, signal, sys
+from tabgnm.training import CheckpointError
+from tests.training.test_checkpoint import fit
+from tests.training.test_checkpoint_files import MEMBERS, SETTINGS
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that the write fails as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    fit(sys.argv[1], MEMBERS, SETTINGS, checkpoint_every=1)
+except CheckpointError as error:
+    assert "was not saved: " in str(error) and "cannot be written: File too large" in str(error), error
+else:
+    raise AssertionError("it was written")
+"""
+
+
+def in_process(program: str, path: Path) -> int:
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([sys.executable, "-c", program, path], env=environment, cwd=root, check=False).returncode
+
+
+def test_a_full_disk_is_a_checkpoint_error_and_leaves_the_old_file(path: Path) -> None:
+    before = path.read_bytes()
+    assert in_process(SMALL_DISK, path) == 0
+    assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+KILLED = """
+import os, signal, sys
+
+from tests.training.test_checkpoint import fit
+from tests.training.test_checkpoint_files import MEMBERS, SETTINGS
+
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+fit(sys.argv[1], MEMBERS, SETTINGS, checkpoint_every=1)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_when_all_models_are_done(path: Path) -> None:
+    assert in_process(KILLED, path) == -signal.SIGKILL
+    assert len(list(path.parent.iterdir())) == 2
+    fit(path, MEMBERS, SETTINGS)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_losses_that_are_not_finite_are_kept_as_they_are(path: Path) -> None:
+    own = saver(path)
+    snapshot = own.load(N_ROWS)
+    assert snapshot is not None
+    special = [np.nan, np.inf, -np.inf, 5e-324]
+    snapshot.histories[0].train_loss[:4] = special
+    own.save(snapshot)
+    again = own.load(N_ROWS)
+    assert again is not None
+    np.testing.assert_array_equal(again.histories[0].train_loss[:4], special)
+
+
+def test_arrays_are_those_of_the_safetensors_library(tmp_path: Path) -> None:
+    import safetensors.numpy
+
+    rng = np.random.default_rng(0)
+    arrays = {
+        "bytes": rng.integers(0, 255, 7).astype(np.uint8),
+        "none": np.empty((0, 3), dtype=np.float32),
+        "one": np.array(2.5),
+        "turned": rng.normal(size=(4, 3)).T,
+        "big endian": np.arange(5, dtype=">i8"),
+    }
+    content = b"".join(tensors.parts(arrays))
+    theirs = safetensors.numpy.load(content)
+    (tmp_path / "arrays").write_bytes(content)
+    with (tmp_path / "arrays").open("rb") as file:
+        ours = tensors.read(InputStream(file), len(content))
+    assert theirs.keys() == ours.keys() == arrays.keys()
+    for name, array in arrays.items():
+        for found in (theirs[name], ours[name]):
+            np.testing.assert_array_equal(found, array)
+            assert found.shape == array.shape and found.dtype == array.dtype.newbyteorder("=")
+        assert torch.from_numpy(ours[name]).data_ptr() % 64 == 0 or not array.size
