@@ -64,7 +64,9 @@ def test_every_public_name_resolves_and_is_listed() -> None:
     assert dir(tabgnm) == sorted(tabgnm.__all__)
 
 
-SUBPACKAGES = sorted(module.name for module in pkgutil.iter_modules(tabgnm.__path__) if module.ispkg)
+SUBPACKAGES = sorted(
+    module.name for module in pkgutil.iter_modules(tabgnm.__path__) if module.ispkg and module.name[0] != "_"
+)
 ACCESS = """
 import sys
 import tabgnm
