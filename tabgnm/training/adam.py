@@ -16,6 +16,7 @@ from tabgnm.training.kernels import elementwise_kernels
 from tabgnm.training.prefetch import EpochWindow, Prefetch
 from tabgnm.training.schedules import schedule_factors
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.thresholds import EdgeThresholds
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
@@ -67,7 +68,17 @@ class Adam:
         self.l2 = self._column([2 * m.l2 + (0.0 if decoupled else m.weight_decay) for m in members])
         self.l1_gradient = self._column([0.0 if proximal else m.l1 for m in members])
         self.l1_threshold = self._column([m.l1 if proximal else 0.0 for m in members])
-        others = (self.l2_penalty, self.l1_gradient, self.l1_threshold, self.settings.clip_norm, self.factors)
+        self.thresholds = None
+        if proximal and any(m.l1_factors or m.group_l1 for m in members):
+            self.thresholds = EdgeThresholds(self.layout, members, self.settings, flat)
+        others = (
+            self.l2_penalty,
+            self.l1_gradient,
+            self.l1_threshold,
+            self.thresholds,
+            self.settings.clip_norm,
+            self.factors,
+        )
         kernel = _fused_adamw if decoupled else _fused_adam
         self._fused = kernel if flat.device.type == "cpu" and all(each is None for each in others) else None
         self._runs: dict[tuple[int, int], list[tuple[int, list[_FusedCall]]]] = {}
@@ -145,7 +156,7 @@ class Adam:
             return
         settings, edges = self.settings, self.layout.n_edges
         flat, grad = self.flat[models], self.grad[models]
-        if self._kernels is not None and settings.clip_norm is None:
+        if self._kernels is not None and settings.clip_norm is None and self.thresholds is None:
             assert models.start == 0
             self._kernels.adam_step(
                 flat,
@@ -176,7 +187,9 @@ class Adam:
         if self.decay is not None:
             weights.mul_(1 - rate * self.decay[models])
         self._move(models, flat, grad, rates)
-        if self.l1_threshold is not None:
+        if self.thresholds is not None:
+            self.thresholds.apply(models, flat, rate)
+        elif self.l1_threshold is not None:
             threshold = rate * self.l1_threshold[models]
             weights.sub_(torch.maximum(torch.minimum(weights, threshold), -threshold))
 

@@ -27,6 +27,7 @@ from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.row_batches import DeviceTables, RowSet
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.thresholds import check_thresholds
 from tabgnm.training.threads import torch_threads
 
 _log = logging.getLogger("tabgnm.training")
@@ -98,6 +99,7 @@ class Fleet:
         for member in members:
             if member.start is not None:
                 self._layout.check_start(member.start)
+            check_thresholds(self._layout, member, settings)
 
     def fit(
         self,

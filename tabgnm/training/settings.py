@@ -113,6 +113,8 @@ class FleetSettings:
     metric : bool, default=False
         Also record each model's validation metric after every epoch, in `History.val_metric`: what the
         `metric_per_row` of the loss says, accuracy for classes and the mean squared error for numbers.
+    input_groups : tuple of int or None, default=None
+        The group of each input of the network, from 0 on, for `Member.group_l1`.
     """
 
     loss: _LossOrName = _LossOrName()
@@ -131,6 +133,7 @@ class FleetSettings:
     device: str = "cpu"
     n_threads: int | None = None
     metric: bool = False
+    input_groups: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "batch_size", "patience", "n_threads"):
@@ -160,6 +163,9 @@ class FleetSettings:
                 f"metric=True, but the loss {type(self.loss).__name__} has no metric; give it a method "
                 "metric_per_row(outputs, targets), or use metric=False"
             )
+        if self.input_groups is not None:
+            groups = tuple(positive_integer("input_groups", group, smallest=0) for group in self.input_groups)
+            object.__setattr__(self, "input_groups", groups)
         object.__setattr__(self, "rate_factors", dict(self.rate_factors))
         object.__setattr__(self, "betas", tuple(self.betas))
 
@@ -204,6 +210,12 @@ class Member:
     dropout : float, default=0.0
     l1, l2, l0 : float, default=0.0
         Factors of the penalties on the edges; l0 puts hard-concrete gates on them.
+    l1_factors : mapping from str to Tensor or None, default=None
+        Factors of l1 for the edges, by the name of their parameter, for "proximal_adam" only. Infinity keeps an edge
+        at 0, also without l1; 0 leaves it alone.
+    group_l1 : float, default=0.0
+        Group-lasso penalty on all edges that leave the inputs of a group, see `FleetSettings.input_groups`; for
+        "proximal_adam" only.
     table : int, default=0
         Which of the tables given to `Fleet.fit` is its own (folds may be preprocessed differently).
     sample_weight : 1-D tensor of floats or None, default=None
@@ -226,6 +238,8 @@ class Member:
     l1: float = 0.0
     l2: float = 0.0
     l0: float = 0.0
+    l1_factors: Mapping[str, Tensor] | None = None
+    group_l1: float = 0.0
     table: int = 0
     sample_weight: Tensor | None = None
     class_weight: Tensor | None = None
@@ -233,7 +247,7 @@ class Member:
     start: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "weight_decay", "l1", "l2", "l0"):
+        for name in ("learning_rate", "weight_decay", "l1", "l2", "l0", "group_l1"):
             _at_least(name, getattr(self, name), 0)
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "dropout", dropout_rate(self.dropout))
@@ -246,6 +260,9 @@ class Member:
         for name in ("train", "val", "sample_weight", "class_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+        for name, factors in (self.l1_factors or {}).items():
+            if bool((torch.as_tensor(factors).isnan() | (torch.as_tensor(factors) < 0)).any()):
+                raise ValueError(f"l1_factors[{name!r}] has a factor that is negative or NaN; expected numbers >= 0")
         if self.start is not None:
             if not isinstance(self.start, Mapping):
                 raise TypeError(f"start is a {type(self.start).__name__}; expected a mapping from names to tensors")

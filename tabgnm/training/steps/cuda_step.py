@@ -69,6 +69,7 @@ class CudaStep:
             and state.flat.dtype == torch.float32
             and state.gates is None
             and settings.clip_norm is None
+            and state.adam.thresholds is None
             and kernels.loss_kind(settings.loss) is not None
             and shape.n_outputs <= kernels.MOST_OUTPUTS
             and body.has_no_variant

@@ -1,0 +1,244 @@
+"""The path from a dense network to ever smaller ones: penalties of all strengths in one fleet, then pruned and tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tabgnm.nn import GNM
+from tabgnm.nn.conversions import live_edges
+from tabgnm.nn.losses import Loss
+from tabgnm.nn.message_passing import forward
+from tabgnm.nn.shapes import GNMShape
+from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
+
+PENALTIES = ("l1", "group", "elastic", "l0")
+# Proximal Adam moves a weight by about its learning rate per step, so this is the range from "hardly any" to "all".
+_STRENGTHS = tuple(math.exp(math.log(0.02) + i * math.log(150) / 13) for i in range(14))
+_L0_SCALE = 0.01  # an l0 penalty per edge that does about as much as an l1 penalty of 1
+_ELASTIC_L2 = 0.02
+BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
+_ROWS_FOR_IMPORTANCE = 2048
+
+Parameters = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class PathSettings:
+    """How a path is learned.
+
+    Attributes
+    ----------
+    n_hidden, n_layers : int
+        Of the dense network that the path starts from.
+    activation : str
+    penalty : {"l1", "group", "elastic", "l0"}
+    budgets : tuple of int
+        Numbers of edges, biases counted.
+    n_steps : int
+        Of training with a penalty, and again of training what is left.
+    learning_rate : float
+    device : str
+    n_threads : int or None
+    """
+
+    n_hidden: int = 32
+    n_layers: int = 3
+    activation: str = "relu"
+    penalty: str = "l1"
+    budgets: tuple[int, ...] = BUDGETS
+    n_steps: int = 3000
+    learning_rate: float = 0.005
+    device: str = "cpu"
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.penalty not in PENALTIES:
+            raise ValueError(f"penalty={self.penalty!r} is not known; use one of {', '.join(map(repr, PENALTIES))}")
+
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """Networks with the same number of edges at most, one for each set of training rows.
+
+    Attributes
+    ----------
+    budget : int or None
+        None for the dense networks.
+    networks : list of GNM
+        In the order of the sets of rows.
+    """
+
+    budget: int | None
+    networks: list[GNM]
+
+
+def learn_path(
+    table: Table,
+    loss: Loss,
+    n_outputs: int,
+    row_sets: Sequence[Tensor],
+    groups: Sequence[int],
+    settings: PathSettings,
+    *,
+    seed: int = 0,
+    sample_weight: Tensor | None = None,
+) -> list[PathPoint]:
+    """Train networks with ever fewer edges, each on every set of rows.
+
+    Parameters
+    ----------
+    table : Table
+        Rows and what is to be learned.
+    loss : Loss
+    n_outputs : int
+    row_sets : sequence of Tensor
+        Rows to train on: those of folds, or all.
+    groups : sequence of int
+        Raw column of each input, from 0 on; "group" lets the inputs of one live or die together.
+    settings : PathSettings
+    seed : int, default=0
+    sample_weight : Tensor or None, default=None
+        One per row of the table.
+
+    Returns
+    -------
+    list of PathPoint
+        The dense networks first, then by falling budget.
+    """
+    n_inputs = table.x.shape[1]
+    shape = GNMShape(
+        n_inputs,
+        n_outputs,
+        n_nodes=n_inputs + n_outputs + 1 + settings.n_hidden,
+        n_layers=settings.n_layers,
+        activation=settings.activation,
+        init="kaiming",
+        clamp_inputs=True,
+    )
+    n_rows = max(map(len, row_sets))
+    batch_size = min(512, max(32, n_rows // 30))
+    fleet = FleetSettings(
+        loss=loss,
+        max_epochs=max(1, settings.n_steps * batch_size // n_rows),
+        batch_size=batch_size,
+        optimizer="proximal_adam",
+        schedule="cosine",
+        warmup=0.05,
+        device=settings.device,
+        n_threads=settings.n_threads,
+        input_groups=tuple(groups) if settings.penalty == "group" else None,
+    )
+    common: dict[str, Any] = {"learning_rate": settings.learning_rate, "sample_weight": sample_weight}
+    free = _unpenalized(shape)
+    with_penalty = [
+        Member(train=rows, seed=seed + number, l1_factors=free, **_penalties(settings.penalty, strength), **common)
+        for number, rows in enumerate(row_sets)
+        for strength in _STRENGTHS
+    ]
+    dense = [Member(train=rows, seed=seed + number, **common) for number, rows in enumerate(row_sets)]
+    if settings.penalty == "l0":  # gates are for all models of a fleet or for none
+        trained = Fleet(shape, with_penalty, fleet).fit(table).models
+        trained += Fleet(shape, dense, fleet).fit(table).models
+    else:
+        trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table).models
+    n = len(_STRENGTHS)
+    paths = [trained[number * n : (number + 1) * n] for number in range(len(row_sets))]
+    points = [PathPoint(None, [_network(shape, model.parameters) for model in trained[len(with_penalty) :]])]
+
+    most = shape.n_effective_parameters()
+    budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
+    starts = [_pruned(shape, path, budget, table, rows) for budget in budgets for path, rows in zip(paths, row_sets)]
+    tuned = Fleet(
+        shape,
+        [
+            Member(train=rows, seed=seed + 1000 + number, start=start, l1_factors=_fixed_zeros(start), **common)
+            for (number, rows), start in zip(
+                [(number, rows) for _ in budgets for number, rows in enumerate(row_sets)], starts, strict=True
+            )
+        ],
+        fleet,
+    ).fit(table)
+    networks = [_network(shape, model.parameters) for model in tuned.models]
+    for place, budget in enumerate(budgets):
+        points.append(PathPoint(budget, networks[place * len(row_sets) : (place + 1) * len(row_sets)]))
+    return points
+
+
+def _penalties(penalty: str, strength: float) -> dict[str, float]:
+    if penalty == "l0":
+        return {"l0": _L0_SCALE * strength}
+    if penalty == "group":
+        return {"l1": strength / 2, "group_l1": strength / 2}
+    return {"l1": strength} | ({"l2": _ELASTIC_L2 * strength} if penalty == "elastic" else {})
+
+
+def _unpenalized(shape: GNMShape) -> Parameters:
+    """Leave the biases of outputs alone: they are the mean, which no machine can do without."""
+    name = f"bias_{shape.n_layers}"
+    return {name: torch.zeros(shape.parameter_shapes()[name])}
+
+
+def _fixed_zeros(parameters: Parameters) -> Parameters:
+    return {name: torch.where(value == 0, torch.inf, 0.0) for name, value in parameters.items()}
+
+
+def _network(shape: GNMShape, parameters: Parameters) -> GNM:
+    network = GNM(**shape.settings(), dtype=next(iter(parameters.values())).dtype)
+    with torch.no_grad():
+        for name, value in parameters.items():
+            getattr(network, name).copy_(value)
+    return network
+
+
+def _n_live(network: GNM) -> int:
+    return int(live_edges(network, network.adjacency()).sum())
+
+
+def _pruned(
+    shape: GNMShape, path: Sequence[TrainedModel], budget: int, table: Table, rows: Tensor
+) -> Parameters:
+    """Cut the sparsest network of a path that has enough edges down to the budget."""
+    networks = [_network(shape, model.parameters) for model in path]
+    counts = [_n_live(network) for network in networks]
+    enough = [i for i, count in enumerate(counts) if count >= budget]
+    chosen = min(enough, key=lambda i: (counts[i], -i)) if enough else max(range(len(counts)), key=counts.__getitem__)
+    parameters = path[chosen].parameters
+    if counts[chosen] <= budget:
+        return parameters
+    importance = _importance(shape, parameters, table.x[rows[:_ROWS_FOR_IMPORTANCE]])
+    ranked = torch.cat([own.flatten() for own in importance.values()]).sort(descending=True).values
+    ranked = ranked[ranked > 0]
+    # What is cut may leave other edges dead, so more than the budget may be kept as long as no more of them are live.
+    low, high, best = min(budget, len(ranked)), len(ranked), None
+    while low <= high:
+        middle = (low + high) // 2
+        least = ranked[middle - 1]
+        kept = {name: torch.where(importance[name] >= least, value, 0) for name, value in parameters.items()}
+        if _n_live(_network(shape, kept)) <= budget:
+            best, low = kept, middle + 1
+        else:
+            high = middle - 1
+    if best is None:
+        least = ranked[min(budget, len(ranked)) - 1]
+        best = {name: torch.where(importance[name] >= least, value, 0) for name, value in parameters.items()}
+    return best
+
+
+def _importance(shape: GNMShape, parameters: Parameters, x: Tensor) -> Parameters:
+    """Root mean square of what each edge adds to its target over some rows."""
+    importance = {}
+    with torch.inference_mode():
+        trace = forward(shape, parameters, x.to(next(iter(parameters.values())).dtype), keep=True)
+        for number, (layer, (weight, bias)) in enumerate(zip(trace.layers, shape.layer_names, strict=True), start=1):
+            size = torch.cat(list(layer.sources), dim=-1).square().mean(dim=0).sqrt()
+            importance[weight] = parameters[weight].abs() * size.unsqueeze(1)
+            importance[bias] = parameters[bias].abs()
+            if number == shape.n_layers:
+                importance[bias] = torch.where(parameters[bias] != 0, torch.inf, 0.0)
+    return importance
