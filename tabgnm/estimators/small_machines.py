@@ -1,0 +1,275 @@
+"""Small machines from fitted estimators or from labels: the path, its scores, and the choice of a size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from torch import Tensor
+
+from tabgnm.estimators import prediction
+from tabgnm.estimators.checks import check_lengths, random_numbers, sample_weights
+from tabgnm.estimators.fitting import FittedPack, NetworkGroup
+from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
+from tabgnm.nn import GNM
+from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
+from tabgnm.sparsity import simplified, unrolled
+from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
+from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
+from tabgnm.training import Table
+from tabgnm.training.threads import thread_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tabgnm.estimators.base import TabularEstimator
+
+Array = NDArray[Any]
+
+_AUGMENTED_ROWS = 20_000  # rows in all that a machine is taught on, where there are fewer
+_SWAPPED = 0.3  # share of the columns that an augmented row takes from another one
+_MAX_ONE_HOT = 50  # levels of a category
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a small machine is to learn, and how it is judged.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    table : Table
+        Encoded rows with their targets; real rows first, then augmented ones.
+    n_real : int
+    loss : Loss
+        That is trained with.
+    targets : Targets
+        In whose terms predictions are made.
+    judged : Tensor
+        Targets of the real rows that the machine is judged by.
+    sample_weight : Tensor or None
+    strata : Array or None
+    """
+
+    encoder: TableEncoder
+    table: Table
+    n_real: int
+    loss: Loss
+    targets: Targets
+    judged: Tensor
+    sample_weight: Tensor | None
+    strata: Array | None
+
+
+def readable_settings(estimator: TabularEstimator) -> TableSettings:
+    """Return the settings of a table whose encoded columns a person can read."""
+    return TableSettings(
+        scaling="standard", numeric_embedding=None, max_one_hot=_MAX_ONE_HOT, kinds=estimator.column_kinds
+    )
+
+
+def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Lesson, RawTable]:
+    """Return what is to be learned from labels."""
+    raw = read_table(X)
+    labels = estimator._check_y(y, "y")
+    check_lengths(raw.n_rows, labels)
+    weights = sample_weights(sample_weight, raw.n_rows)
+    weights = estimator._row_weights(labels, weights, None)
+    targets = estimator._make_targets(labels, weights, None, may_vary=False)
+    encoder = TableEncoder(readable_settings(estimator)).fit(raw)
+    numbers = targets.tensor(labels, torch.float32)
+    table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
+    own = None if weights is None else torch.as_tensor(weights)
+    lesson = Lesson(encoder, table, raw.n_rows, targets.loss, targets, numbers, own, targets.strata(labels))
+    return lesson, raw
+
+
+def lesson_of_teacher(
+    teacher: TabularEstimator, X: Any, y: Any, n_augmented: int | None, rng: np.random.RandomState
+) -> tuple[Lesson, RawTable]:
+    """Return what is to be learned from the predictions of a fitted estimator, on real and augmented rows."""
+    raw = teacher._matched(read_table(X))
+    fitted = teacher.fitted_
+    targets = fitted.targets
+    n_rows = raw.n_rows
+    n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
+    first = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])
+    second = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])
+    swapped = rng.uniform(size=(len(first), raw.n_columns)) < _SWAPPED
+
+    def mixed(encoder: TableEncoder, dtype: Any) -> Tensor:
+        encoded = encoder.encode(raw, dtype=dtype)
+        own = swapped[:, encoder.owners]
+        return torch.as_tensor(np.where(own, encoded[second], encoded[first]))
+
+    inputs = [mixed(encoder, fitted.dtype) for encoder in fitted.encoders]
+    size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
+    blocks = (
+        [rows[start : start + size] for rows in inputs] for start in range(0, len(first), size)
+    )
+    parts = prediction.map_outputs(teacher, blocks, teacher._reduce, len(first))
+    encoder = TableEncoder(readable_settings(teacher)).fit(raw)
+    x = mixed(encoder, np.float32)
+    loss: Loss
+    if isinstance(targets, ClassTargets):
+        loss, taught = _soft(targets, [np.exp(part) for part in parts])
+    else:
+        loss, taught = targets.loss, targets.tensor(parts[0], torch.float32)
+    if y is None:
+        hard = teacher.predict(X)
+        judged, strata = targets.tensor(np.asarray(hard), torch.float32), targets.strata(np.asarray(hard))
+    else:
+        labels = teacher._check_y(y, "y")
+        check_lengths(n_rows, labels)
+        judged, strata = targets.tensor(labels, torch.float32), targets.strata(labels)
+    return Lesson(encoder, Table(x, taught), n_rows, loss, targets, judged, None, strata), raw
+
+
+def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
+    """Return the loss for probabilities of the classes of each target, and what it learns from."""
+    if targets.kind in ("multiclass", "joint"):
+        sizes = tuple(map(len, targets.classes))
+        return SoftCrossEntropy(sizes), torch.as_tensor(np.concatenate(probabilities, axis=1), dtype=torch.float32)
+    of_ones = np.column_stack([part[:, 1] for part in probabilities])
+    return BinaryCrossEntropy(), torch.as_tensor(of_ones, dtype=torch.float32)
+
+
+def learn(
+    estimator: TabularEstimator,
+    lesson: Lesson,
+    raw: RawTable,
+    settings: PathSettings,
+    *,
+    n_edges: int | None,
+    tolerance: float | None,
+    n_folds: int,
+    rng: np.random.RandomState,
+) -> TabularEstimator:
+    """Learn a path, judge it on folds, and return an estimator with the machine of the chosen size."""
+    folds = _folds(lesson, n_folds, rng)
+    everything = torch.arange(len(lesson.table.x))
+    held_out = torch.zeros(len(everything), dtype=torch.bool)
+    row_sets = []
+    for rows in folds:
+        held_out.zero_()
+        held_out[rows] = True
+        row_sets.append(everything[~held_out])
+    weights = lesson.sample_weight
+    points = learn_path(
+        lesson.table,
+        lesson.loss,
+        lesson.targets.n_outputs,
+        [*row_sets, everything],
+        lesson.encoder.owners,
+        settings,
+        seed=int(rng.randint(2**31)),
+        sample_weight=weights,
+    )
+    path = _judged(points, lesson, folds)
+    chosen = _choose(path, n_edges, tolerance)
+    path["chosen"] = np.arange(len(path)) == chosen
+    small = _estimator_of(estimator, lesson, raw, points[chosen].networks[-1])
+    small.sparsity_path_ = path
+    return small
+
+
+def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
+    """Return the held-out real rows of each fold."""
+    rows = np.zeros(lesson.n_real)
+    seed = int(rng.randint(2**31))
+    strata = lesson.strata
+    if strata is not None and np.bincount(np.unique(strata, return_inverse=True)[1]).min() >= n_folds:
+        parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, strata)
+    else:
+        parts = KFold(n_folds, shuffle=True, random_state=seed).split(rows)
+    return [torch.as_tensor(held_out) for _, held_out in parts]
+
+
+def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> pd.DataFrame:
+    """Return size and held-out loss of each point, by falling size."""
+    import pandas as pd
+
+    owners = np.array(lesson.encoder.owners)
+    weights = None if lesson.sample_weight is None else lesson.sample_weight.numpy()
+    rows = []
+    for point in points:
+        losses = np.zeros(lesson.n_real)
+        scores = []
+        for network, held_out in zip(point.networks, folds, strict=False):
+            with torch.inference_mode():
+                outputs = network(lesson.table.x[held_out]).to(torch.float64)
+            predicted = lesson.targets.out_of_fold(outputs)
+            losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
+            scores.append(_score(lesson.targets, predicted, lesson.judged[held_out]))
+        machine = simplified(unrolled(point.networks[-1]))
+        spread = float(np.sqrt(np.cov(losses, aweights=weights)) / np.sqrt(len(losses)))
+        rows.append(
+            {
+                "edges": machine.n_edges,
+                "columns": len(set(owners[list(machine.used_inputs)])),
+                "hidden": machine.n_hidden,
+                "loss": float(np.average(losses, weights=weights)),
+                "loss_se": spread,
+                "score": float(np.mean(scores)),
+                "score_std": float(np.std(scores)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
+    """Return the accuracy, or R²."""
+    if isinstance(targets, NumberTargets):
+        actual = targets.numbers(judged)
+        spread = ((actual - actual.mean(axis=0)) ** 2).sum(axis=0)
+        left = ((actual - predicted) ** 2).sum(axis=0)
+        return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))
+    codes = judged.numpy().reshape(len(judged), -1).round().astype(np.int64)
+    right = [part.argmax(axis=1) == own for part, own in zip(targets.parts(predicted), codes.T, strict=True)]
+    return float(np.mean(np.all(right, axis=0)))
+
+
+def _choose(path: pd.DataFrame, n_edges: int | None, tolerance: float | None) -> int:
+    """Return the position of the size to use."""
+    edges, loss = path["edges"].to_numpy(), path["loss"].to_numpy()
+    if n_edges is not None:
+        fits = np.flatnonzero(edges <= n_edges)
+        if not len(fits):
+            raise ValueError(
+                f"n_edges={n_edges} is too small: the smallest machine of the path has {edges.min()} edges"
+            )
+        return int(fits[loss[fits].argmin()])
+    best = int(loss.argmin())
+    most = loss[best] + path["loss_se"][best] if tolerance is None else loss[best] + tolerance * abs(loss[best])
+    good = np.flatnonzero(loss <= most)
+    return int(good[edges[good].argmin()])
+
+
+def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> TabularEstimator:
+    """Return an estimator of the same kind whose only network is the small one."""
+    shape = network.shape
+    small = clone(estimator)
+    small.set_params(
+        n_nodes=shape.n_nodes,
+        n_layers=shape.n_layers,
+        activation=shape.activation,
+        clamp_inputs=True,
+        scaling=lesson.encoder.settings.scaling,
+        numeric_embedding=None,
+        max_one_hot=lesson.encoder.settings.max_one_hot,
+        n_folds=0,
+        n_candidates=1,
+    )
+    parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
+    history = {"train_loss": [], "val_loss": [], "best_epoch": 0, "status": "finished"}
+    group = NetworkGroup({}, 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
+    small._n_calls = 1
+    small._set_fitted(FittedPack([group], lesson.targets), raw.names, raw.has_names)
+    return small

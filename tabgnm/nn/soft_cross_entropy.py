@@ -1,0 +1,60 @@
+"""Cross-entropy with probabilities as targets: what one network learns from the predictions of others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SoftCrossEntropy:
+    """Softmax cross-entropy with probabilities as targets, (rows, classes), summed over groups of outputs.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Classes of each target; their outputs, and the columns of the targets, stand one group after the other.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = SoftCrossEntropy((2,))
+    >>> loss.per_row(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.25, 0.75]]))
+    tensor([0.6931])
+    """
+
+    sizes: tuple[int, ...]
+    name: str = "soft_cross_entropy"
+
+    @property
+    def setting(self) -> float:
+        """The one number that the loss is set by, or 0."""
+        return 0.0
+
+    def _groups(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        for end, size in zip(itertools.accumulate(self.sizes), self.sizes, strict=True):
+            yield tuple(tensor[..., end - size : end] for tensor in tensors)
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each row."""
+        losses = [-(t * torch.log_softmax(o, dim=-1)).sum(dim=-1) for o, t in self._groups(outputs, targets)]
+        return torch.stack(losses).sum(dim=0)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Derivative of each row's loss by its outputs."""
+        parts = [torch.softmax(o, dim=-1) * t.sum(dim=-1, keepdim=True) - t for o, t in self._groups(outputs, targets)]
+        return torch.cat(parts, dim=-1)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        if n_outputs != sum(self.sizes) or targets.dim() != 2 or targets.shape[1] != n_outputs:
+            raise ValueError(
+                f"targets for soft cross-entropy have shape {tuple(targets.shape)} and the network has {n_outputs} "
+                f"outputs; expected {sum(self.sizes)} columns and outputs: one for each class of each target"
+            )
+        if not targets.is_floating_point() or (targets.numel() and (targets.min() < 0 or targets.max() > 1)):
+            raise ValueError("targets for soft cross-entropy are not probabilities; expected numbers in [0, 1]")
