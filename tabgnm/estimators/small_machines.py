@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 _AUGMENTED_ROWS = 20_000  # rows in all that a machine is taught on, where there are fewer
 _SWAPPED = 0.3  # share of the columns that an augmented row takes from another one
-_MAX_ONE_HOT = 50  # levels of a category
+_MAX_ONE_HOT = 12  # levels of a category; those that are less frequent have no input
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Lesson:
 def readable_settings(estimator: TabularEstimator) -> TableSettings:
     """Return the settings of a table whose encoded columns a person can read."""
     return TableSettings(
-        scaling="standard", numeric_embedding=None, max_one_hot=_MAX_ONE_HOT, kinds=estimator.column_kinds
+        scaling="standard", numeric_embedding=None, max_one_hot=_MAX_ONE_HOT, level_dim=0, kinds=estimator.column_kinds
     )
 
 

@@ -15,6 +15,7 @@ from tabgnm.table.layout import EmbeddingNumbers, EncodedLayout
 from tabgnm.table.numbers import NumberMaps
 from tabgnm.table.plans import ColumnPlan, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
+from tabgnm.table.recipes import Recipe, recipes
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
 from tabgnm.table.state import read_state, written_state
@@ -134,6 +135,11 @@ class TableEncoder:
     def encoded_names(self) -> list[str]:
         """A readable name for every encoded column."""
         return list(self._fitted_layout.names)
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        """How every encoded column is computed from a raw one, for code outside of this package."""
+        return recipes(self.plans, self._fitted_layout)
 
     @property
     def embedding(self) -> EmbeddingNumbers | None:

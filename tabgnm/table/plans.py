@@ -244,6 +244,10 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
             note = "constant: only whether it is missing is used" if indicator else "constant: not used"
         else:
             encoding = "two-level" if n_levels == 2 else "one-hot"
+    elif settings.level_dim == 0 and settings.max_one_hot > 1:
+        levels = Levels(sorted(frequent_levels(counts, 1, settings.max_one_hot).names))
+        encoding = "two-level" if len(levels.names) == 2 else "one-hot"
+        note = f"{n_levels - len(levels.names):,} less frequent levels have no column"
     else:
         levels = frequent_levels(counts, settings.min_level_count, settings.max_levels)
         encoding = "embedding"

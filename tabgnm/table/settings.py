@@ -12,7 +12,7 @@ SCALINGS = ("none", "standard", "robust", "quantile")
 NUMERIC_EMBEDDINGS = (None, "periodic", "piecewise")
 KINDS = ("number", "category", "datetime", "ignore")
 
-_SMALLEST = {"n_basis": 1, "numeric_dim": 1, "max_one_hot": 0, "level_dim": 1, "min_level_count": 1, "max_levels": 1}
+_SMALLEST = {"n_basis": 1, "numeric_dim": 1, "max_one_hot": 0, "level_dim": 0, "min_level_count": 1, "max_levels": 1}
 
 
 def _integer(name: str, value: object, smallest: int) -> int:
@@ -45,7 +45,8 @@ class TableSettings:
     max_one_hot : int, default=8
         A category with more levels than this gets a learned embedding in place of one column per level.
     level_dim : int, default=8
-        Numbers that a learned embedding gives for each level.
+        Numbers that a learned embedding gives for each level. 0: no embeddings; the `max_one_hot` most frequent levels
+        have a column each, and the others none.
     min_level_count : int, default=3
         Levels with fewer training rows share one level; only in columns with learned embeddings. A column in which no
         level has so many is left out, with a warning.

@@ -1,0 +1,200 @@
+"""What all estimators offer about their machine: learning a small one, reading it, drawing it, exporting it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from tabgnm.estimators import small_machines
+from tabgnm.estimators.checks import check_integer, check_number, random_numbers
+from tabgnm.sparsity import Machine, described, simplified, unrolled
+from tabgnm.sparsity.path import PathSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Self
+
+    from tabgnm.estimators.fitting import FittedPack
+
+
+class NoSingleMachine(ValueError):
+    """The estimator is a pack of several networks, or has learned embeddings, so that there is no machine to read."""
+
+
+class MachineMethods:
+    """Methods of estimators about the graph that they have learned."""
+
+    fitted_: FittedPack
+    sparsity_path_: pd.DataFrame
+
+    @property
+    def machine_(self) -> Machine:
+        """The only network as a simplified `tabgnm.sparsity.Machine`, whose inputs are the encoded columns.
+
+        Raises
+        ------
+        NoSingleMachine
+            For packs and for networks with learned embeddings; use `distill` or `sparsify` first.
+        """
+        check_is_fitted(self, "fitted_")
+        if self.fitted_.n_networks > 1 or self.fitted_.groups[0].shape.embedding is not None:
+            what = "learned embeddings of its columns"
+            if self.fitted_.n_networks > 1:
+                what = f"{self.fitted_.n_networks} networks"
+            raise NoSingleMachine(
+                f"this {type(self).__name__} has {what}, so there is no single machine to read or export; call "
+                "distill(X) for a small machine that is taught by it, or sparsify(X, y) for one that learns from labels"
+            )
+        group = self.fitted_.groups[0]
+        network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
+        names = self._output_names()
+        with torch.no_grad():
+            machine = unrolled(network.double(), group.encoder.encoded_names, names)
+        return simplified(machine)
+
+    def _output_names(self) -> list[str]:
+        """Names of the outputs of a network: those of the classes, or of the targets."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Say in words what the machine is: layers, skip edges, columns that it uses.
+
+        Returns
+        -------
+        str
+        """
+        return described(self.machine_)
+
+    def distill(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_edges: int | None = None,
+        tolerance: float | None = None,
+        penalty: str = "l1",
+        n_hidden: int = 32,
+        n_layers: int = 3,
+        activation: str = "relu",
+        n_folds: int = 3,
+        n_augmented: int | None = None,
+        random_state: Any = None,
+    ) -> Self:
+        """Teach one small machine what this fitted estimator predicts, and return it as an estimator of its own.
+
+        It learns from predictions for the rows of X and for rows that mix columns of two of them, which makes it better
+        than one of the same size that learns from labels. A whole path of sizes is trained at once; by default the
+        smallest machine is returned whose loss is within one standard error of the best. `sparsity_path_` shows all.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+            Rows to learn from, usually those of `fit`.
+        y : array-like, default=None
+            True targets of these rows to choose the size by. None: the predictions of this estimator.
+        n_edges : int or None, default=None
+            Return the best machine with at most so many edges, biases counted.
+        tolerance : float or None, default=None
+            Return the smallest machine whose loss is at most this fraction above the best one.
+        penalty : {"l1", "group", "elastic", "l0"}, default="l1"
+            That makes edges vanish. "group" makes all edges of a column vanish together.
+        n_hidden, n_layers, activation : int, int, str
+            Of the dense network that the path begins with.
+        n_folds : int, default=3
+            Folds on which the sizes are compared.
+        n_augmented : int or None, default=None
+            Mixed rows; None: as many as are missing to 20,000 rows.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        estimator
+            Of the same class, with a single sparse network.
+        """
+        check_is_fitted(self, "fitted_")
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges)
+        rng = random_numbers(random_state)
+        if n_augmented is not None:
+            n_augmented = check_integer("n_augmented", n_augmented, 0)
+        lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
+
+    def sparsify(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        n_edges: int | None = None,
+        tolerance: float | None = None,
+        penalty: str = "l1",
+        n_hidden: int = 32,
+        n_layers: int = 3,
+        activation: str = "relu",
+        n_folds: int = 3,
+        random_state: Any = None,
+    ) -> Self:
+        """Learn one small machine from labels, and return it as an estimator of its own.
+
+        As `distill`, without a teacher; this estimator need not be fitted.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        n_edges, tolerance, penalty, n_hidden, n_layers, activation, n_folds, random_state
+            As in `distill`.
+
+        Returns
+        -------
+        estimator
+            Of the same class, with a single sparse network.
+        """
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges)
+        rng = random_numbers(random_state)
+        lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
+
+    def _path_settings(
+        self, penalty: str, n_hidden: int, n_layers: int, activation: str, n_edges: int | None
+    ) -> PathSettings:
+        budgets = PathSettings().budgets
+        if n_edges is not None:
+            n_edges = check_integer("n_edges", n_edges)
+            budgets = tuple(sorted({*(own for own in budgets if own < n_edges), n_edges}))
+        return PathSettings(
+            n_hidden=check_integer("n_hidden", n_hidden, 0),
+            n_layers=check_integer("n_layers", n_layers),
+            activation=activation,
+            penalty=penalty,
+            budgets=budgets,
+            device=str(self.device),  # type: ignore[attr-defined]
+            n_threads=self.n_jobs,  # type: ignore[attr-defined]
+        )
+
+    def _learned(
+        self,
+        lesson: small_machines.Lesson,
+        raw: Any,
+        settings: PathSettings,
+        n_edges: int | None,
+        tolerance: float | None,
+        n_folds: int,
+        rng: np.random.RandomState,
+    ) -> Self:
+        if tolerance is not None:
+            tolerance = check_number("tolerance", tolerance, 0, np.inf, "0.02")
+        small: Any = small_machines.learn(
+            self,  # type: ignore[arg-type]
+            lesson,
+            raw,
+            settings,
+            n_edges=n_edges,
+            tolerance=tolerance,
+            n_folds=check_integer("n_folds", n_folds, 2),
+            rng=rng,
+        )
+        return small  # type: ignore[no-any-return]

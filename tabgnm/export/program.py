@@ -1,0 +1,172 @@
+"""A small machine with all that is around it: from the raw columns of a table to predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.nn.losses import LogLinkLoss
+from tabgnm.nn.losses.deviances import LARGEST_LOG
+from tabgnm.sparsity import Machine, Unit
+from tabgnm.table.recipes import Recipe
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+Array = NDArray[Any]
+Link = Literal["identity", "sorted", "exp", "sigmoid", "softmax", "constant"]
+
+
+class ExportError(ValueError):
+    """The estimator cannot be written in the format that was asked for."""
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A column of the user's table that a program reads.
+
+    Attributes
+    ----------
+    position : int
+        In the table of `fit`.
+    name : str
+    kind : str
+        "number", "boolean", "category", "datetime", "duration" or "time".
+    """
+
+    position: int
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What a small machine computes, in terms that every target language has.
+
+    Inputs are computed from raw columns by `recipes`, the outputs by `machine`, and predictions from them by the link:
+
+    - "identity": the outputs, in units of the target; "sorted": these in ascending order (quantiles);
+    - "exp": center x exp(output), the output being clipped to [-most, most];
+    - "sigmoid": the probability of the second class of each target is sigmoid(output);
+    - "softmax": for each target the softmax of its outputs, `sizes` of them one group after the other;
+    - "constant": there is a single class.
+
+    A class is predicted where its probability is largest; the first of equal ones.
+
+    Attributes
+    ----------
+    columns : tuple of RawColumn
+        That are read, in the order of the table.
+    recipes : tuple of Recipe
+        One per input of the machine.
+    machine : Machine
+        Simplified, in float64.
+    link : str
+    classes : tuple of arrays
+        Labels of each target; empty for numbers.
+    sizes : tuple of int
+        Outputs of each target, for "softmax".
+    center : tuple of float
+        For "exp", one per output.
+    most : float
+        For "exp".
+    multilabel : bool
+        Whether the targets are columns of 0 and 1, of which the probabilities of 1 are predicted.
+    one_dimensional : bool
+        Whether a prediction is one number or label, not several.
+    """
+
+    columns: tuple[RawColumn, ...]
+    recipes: tuple[Recipe, ...]
+    machine: Machine
+    link: Link
+    classes: tuple[Array, ...] = ()
+    sizes: tuple[int, ...] = ()
+    center: tuple[float, ...] = ()
+    most: float = LARGEST_LOG
+    multilabel: bool = False
+    one_dimensional: bool = True
+
+
+def program_of(estimator: TabularEstimator) -> Program:
+    """Return the program of a fitted estimator whose only network reads plain columns.
+
+    Raises
+    ------
+    ExportError
+        For packs of several networks and for learned embeddings, with what to do instead.
+    """
+    machine = estimator.machine_  # raises for packs
+    group = estimator.fitted_.groups[0]
+    targets = group.targets
+    used = machine.used_inputs
+    machine = only_used(machine)
+    found = group.encoder.recipes
+    recipes = tuple(found[place] for place in used)
+    columns = tuple(
+        RawColumn(column, name, kind)
+        for column, name, kind in sorted({(own.column, own.column_name, own.kind) for own in recipes})
+    )
+    if isinstance(targets, ClassTargets):
+        link: Link = "softmax" if targets.kind in ("multiclass", "joint") else "sigmoid"
+        link = "constant" if targets.kind == "one" else link
+        return Program(
+            columns,
+            recipes,
+            _tempered(machine, estimator.fitted_.temperature),
+            link,
+            tuple(targets.classes),
+            tuple(map(len, targets.classes)),
+            multilabel=targets.kind == "multilabel",
+            one_dimensional=len(targets.classes) == 1 and targets.kind != "multilabel",
+        )
+    one = targets.one_dimensional and targets.quantiles is None
+    if isinstance(targets.loss, LogLinkLoss):
+        scaled = scaled_outputs(machine, targets.scale, np.zeros(len(targets.scale)))
+        return Program(columns, recipes, scaled, "exp", center=tuple(targets.center.tolist()), one_dimensional=one)
+    if targets.transform != "none":
+        raise ExportError(f"a target that is learned as its {targets.transform} cannot be exported")
+    n_outputs = len(machine.outputs)
+    scale, center = (np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center))
+    link = "identity" if targets.quantiles is None else "sorted"
+    return Program(columns, recipes, scaled_outputs(machine, scale, center), link, one_dimensional=one)
+
+
+def only_used(machine: Machine) -> Machine:
+    """Return the machine without inputs that nothing reads."""
+    used = machine.used_inputs
+    place = {old: new for new, old in enumerate(used)}
+    place |= {machine.n_inputs + i: len(used) + i for i in range(len(machine.units))}
+    units = tuple(replace(unit, sources=tuple(place[source] for source in unit.sources)) for unit in machine.units)
+    names = tuple(machine.input_names[i] for i in used)
+    return replace(machine, input_names=names, units=units, outputs=tuple(place[own] for own in machine.outputs))
+
+
+def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
+    """Return the machine whose outputs are multiplied by `scale`, with `center` added."""
+    units = list(machine.units)
+    outputs = []
+    read = {source for unit in units for source in unit.sources}
+    for value, factor, offset, name in zip(machine.outputs, scale, center, machine.output_names, strict=True):
+        shared = value < machine.n_inputs or value in read or machine.outputs.count(value) > 1
+        if not shared and machine.unit(value).function == "identity":
+            unit = machine.unit(value)
+            weights = tuple(float(weight * factor) for weight in unit.weights)
+            units[value - machine.n_inputs] = replace(unit, weights=weights, bias=float(unit.bias * factor + offset))
+            outputs.append(value)
+        else:
+            units.append(Unit(name, machine.n_layers, (value,), (float(factor),), float(offset), "identity"))
+            outputs.append(machine.n_inputs + len(units) - 1)
+    return replace(machine, units=tuple(units), outputs=tuple(outputs))
+
+
+def _tempered(machine: Machine, temperature: float) -> Machine:
+    """Divide log-odds by a temperature, as calibrated probabilities need."""
+    if temperature == 1.0:
+        return machine
+    n = len(machine.outputs)
+    return scaled_outputs(machine, np.full(n, 1 / temperature), np.zeros(n))
