@@ -31,9 +31,11 @@ _LAZY = {
     "load": "tabgnm.estimators",
     "cli": "tabgnm.cli",
     "datasets": "tabgnm.datasets",
+    "export": "tabgnm.export",
     "modelfile": "tabgnm.modelfile",
     "nn": "tabgnm.nn",
     "paper": "tabgnm.paper",
+    "sparsity": "tabgnm.sparsity",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
 }
@@ -44,9 +46,11 @@ if TYPE_CHECKING:
     from tabgnm import cli as cli
     from tabgnm import datasets as datasets
     from tabgnm import estimators as estimators
+    from tabgnm import export as export
     from tabgnm import modelfile as modelfile
     from tabgnm import nn as nn
     from tabgnm import paper as paper
+    from tabgnm import sparsity as sparsity
     from tabgnm import table as table
     from tabgnm import training as training
     from tabgnm.estimators import FleetSearchCV as FleetSearchCV

@@ -19,6 +19,8 @@ from tabgnm.estimators.checks import check_integer, check_lengths, random_number
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.learned_graph import LearnedGraph
+from tabgnm.estimators.learned_graph import LearnedGraph
+from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, LearnedGraph, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class TabularEstimator(  # type: ignore[misc] # scikit-learn has no types
+    TrainingParameters, LearnedGraph, MachineMethods, BaseEstimator
+):
     """Base class of the four estimators.
 
     Attributes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
+from tabgnm.estimators.learned_graph import node_names
 from tabgnm.sparsity import Machine, described, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
@@ -50,14 +50,8 @@ class MachineMethods:
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
-        names = self._output_names()
-        with torch.no_grad():
-            machine = unrolled(network.double(), group.encoder.encoded_names, names)
-        return simplified(machine)
-
-    def _output_names(self) -> list[str]:
-        """Names of the outputs of a network: those of the classes, or of the targets."""
-        raise NotImplementedError
+        names = node_names(group, self._names)  # type: ignore[attr-defined]
+        return simplified(unrolled(network.double(), names.inputs, names.outputs))
 
     def describe(self) -> str:
         """Say in words what the machine is: layers, skip edges, columns that it uses.
@@ -118,7 +112,7 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges)
         rng = random_numbers(random_state)
         if n_augmented is not None:
-            n_augmented = check_integer("n_augmented", n_augmented, 0)
+            n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
 
@@ -166,7 +160,7 @@ class MachineMethods:
             n_edges = check_integer("n_edges", n_edges)
             budgets = tuple(sorted({*(own for own in budgets if own < n_edges), n_edges}))
         return PathSettings(
-            n_hidden=check_integer("n_hidden", n_hidden, 0),
+            n_hidden=check_integer("n_hidden", n_hidden, smallest=0),
             n_layers=check_integer("n_layers", n_layers),
             activation=activation,
             penalty=penalty,
@@ -194,7 +188,7 @@ class MachineMethods:
             settings,
             n_edges=n_edges,
             tolerance=tolerance,
-            n_folds=check_integer("n_folds", n_folds, 2),
+            n_folds=check_integer("n_folds", n_folds, smallest=2),
             rng=rng,
         )
         return small  # type: ignore[no-any-return]

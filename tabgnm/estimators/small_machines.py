@@ -14,7 +14,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 from tabgnm.estimators import prediction
-from tabgnm.estimators.checks import check_lengths, random_numbers, sample_weights
+from tabgnm.estimators.candidates import BASE
+from tabgnm.estimators.checks import check_lengths, is_auto, sample_weights
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
@@ -261,6 +262,10 @@ def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, ne
         n_layers=shape.n_layers,
         activation=shape.activation,
         clamp_inputs=True,
+        combine="none",
+        persistent_outputs=False,
+        tied=False,
+        dropout=0.0,
         scaling=lesson.encoder.settings.scaling,
         numeric_embedding=None,
         max_one_hot=lesson.encoder.settings.max_one_hot,
@@ -269,7 +274,13 @@ def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, ne
     )
     parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
     history = {"train_loss": [], "val_loss": [], "best_epoch": 0, "status": "finished"}
-    group = NetworkGroup({}, 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
+    group = NetworkGroup(_settings(small), 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
     small._n_calls = 1
     small._set_fitted(FittedPack([group], lesson.targets), raw.names, raw.has_names)
     return small
+
+
+def _settings(estimator: TabularEstimator) -> dict[str, Any]:
+    """Return the settings of the only candidate, as a fit with these parameters would have them."""
+    given = estimator.get_params(deep=False)
+    return {name: given[name] if not is_auto(given.get(name, "auto")) else BASE[name] for name in BASE}

@@ -24,6 +24,7 @@ _L0_SCALE = 0.01  # an l0 penalty per edge that does about as much as an l1 pena
 _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
+_LARGEST_BATCH = 128
 
 Parameters = dict[str, Tensor]
 
@@ -122,7 +123,7 @@ def learn_path(
         clamp_inputs=True,
     )
     n_rows = max(map(len, row_sets))
-    batch_size = min(512, max(32, n_rows // 30))
+    batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
     fleet = FleetSettings(
         loss=loss,
         max_epochs=max(1, settings.n_steps * batch_size // n_rows),
