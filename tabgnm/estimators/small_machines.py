@@ -273,7 +273,8 @@ def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, ne
         n_candidates=1,
     )
     parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
-    history = {"train_loss": [], "val_loss": [], "best_epoch": 0, "status": "finished"}
+    metric = f"val_{lesson.targets.metric_name}"
+    history = {"train_loss": [], "val_loss": [], metric: [], "best_epoch": 0, "status": "finished"}
     group = NetworkGroup(_settings(small), 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
     small._n_calls = 1
     small._set_fitted(FittedPack([group], lesson.targets), raw.names, raw.has_names)
