@@ -19,7 +19,6 @@ from tabgnm.estimators.checks import check_integer, check_lengths, random_number
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.learned_graph import LearnedGraph
-from tabgnm.estimators.learned_graph import LearnedGraph
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack

@@ -42,12 +42,13 @@ def gradient_times_input(fitted: FittedPack, prepared: PreparedFit) -> Array:
     total = np.zeros(n_columns)
     for group in fitted.groups:
         table = next(own.data.table for own in prepared.candidates if own.data.encoder is group.encoder)
-        own = _of_group(group, table.x[:n_rows], n_columns)
+        own = importance_of_group(group, table.x[:n_rows], n_columns)
         total += group.weight * (own / own.sum() if own.sum() > 0 else own)
     return np.asarray(total / total.sum() if total.sum() > 0 else total)
 
 
-def _of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array:
+def importance_of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array:
+    """Return the mean of |gradient x input| over encoded rows and the networks of one candidate, for each column."""
     rows = x[:: max(1, len(x) // GRADIENT_ROWS)][:GRADIENT_ROWS]
     rows = rows.expand(group.n_networks, *rows.shape)
     owners = np.asarray(group.encoder.owners)

@@ -17,6 +17,7 @@ from tabgnm.estimators import prediction
 from tabgnm.estimators.candidates import BASE
 from tabgnm.estimators.checks import check_lengths, is_auto, sample_weights
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
+from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, Loss
@@ -25,7 +26,6 @@ from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
-from tabgnm.training.threads import thread_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,9 +112,7 @@ def lesson_of_teacher(
 
     inputs = [mixed(encoder, fitted.dtype) for encoder in fitted.encoders]
     size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
-    blocks = (
-        [rows[start : start + size] for rows in inputs] for start in range(0, len(first), size)
-    )
+    blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
     parts = prediction.map_outputs(teacher, blocks, teacher._reduce, len(first))
     encoder = TableEncoder(readable_settings(teacher)).fit(raw)
     x = mixed(encoder, np.float32)
@@ -274,10 +272,13 @@ def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, ne
     )
     parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
     metric = f"val_{lesson.targets.metric_name}"
-    history = {"train_loss": [], "val_loss": [], metric: [], "best_epoch": 0, "status": "finished"}
+    history = {"train_loss": [], "val_loss": [], metric: [], "best_epoch": 0, "status": "completed"}
     group = NetworkGroup(_settings(small), 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
+    importances = importance_of_group(group, lesson.table.x[: lesson.n_real], raw.n_columns)
+    total = importances.sum()
+    fitted = FittedPack([group], lesson.targets, importances / total if total > 0 else importances)
     small._n_calls = 1
-    small._set_fitted(FittedPack([group], lesson.targets), raw.names, raw.has_names)
+    small._set_fitted(fitted, raw.names, raw.has_names)
     return small
 
 

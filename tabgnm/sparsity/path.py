@@ -201,9 +201,7 @@ def _n_live(network: GNM) -> int:
     return int(live_edges(network, network.adjacency()).sum())
 
 
-def _pruned(
-    shape: GNMShape, path: Sequence[TrainedModel], budget: int, table: Table, rows: Tensor
-) -> Parameters:
+def _pruned(shape: GNMShape, path: Sequence[TrainedModel], budget: int, table: Table, rows: Tensor) -> Parameters:
     """Cut the sparsest network of a path that has enough edges down to the budget."""
     networks = [_network(shape, model.parameters) for model in path]
     counts = [_n_live(network) for network in networks]

@@ -172,7 +172,9 @@ def to_mlp(machine: Machine) -> MLP:
     members.append(list(machine.outputs))
     function = structure.functions[0] if structure.functions else "relu"
     dtype = torch.float64 if machine.dtype == "float64" else torch.float32
-    mlp = MLP(machine.n_inputs, len(machine.outputs), [len(own) for own in members[1:-1]], activation=function, dtype=dtype)
+    mlp = MLP(
+        machine.n_inputs, len(machine.outputs), [len(own) for own in members[1:-1]], activation=function, dtype=dtype
+    )
     with torch.no_grad():
         for layer in range(1, n_layers + 1):
             weight, bias = getattr(mlp, f"weight_{layer}"), getattr(mlp, f"bias_{layer}")

@@ -27,8 +27,8 @@ from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.row_batches import DeviceTables, RowSet
 from tabgnm.training.settings import FleetSettings, Member
-from tabgnm.training.thresholds import check_thresholds
 from tabgnm.training.threads import torch_threads
+from tabgnm.training.thresholds import check_thresholds
 
 _log = logging.getLogger("tabgnm.training")
 
