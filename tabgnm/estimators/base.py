@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(  # type: ignore[misc] # scikit-learn has no types
-    TrainingParameters, LearnedGraph, MachineMethods, BaseEstimator
-):
+class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEstimator):  # type: ignore[misc] # untyped
     """Base class of the four estimators.
 
     Attributes

@@ -14,7 +14,6 @@ from tabgnm.sparsity import Machine, described, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
 if TYPE_CHECKING:
-    import pandas as pd
     from typing_extensions import Self
 
     from tabgnm.estimators.fitting import FittedPack
@@ -28,7 +27,7 @@ class MachineMethods:
     """Methods of estimators about the graph that they have learned."""
 
     fitted_: FittedPack
-    sparsity_path_: pd.DataFrame
+    sparsity_path_: Any  # a frame, one row per size of the path
 
     @property
     def machine_(self) -> Machine:

@@ -28,8 +28,6 @@ from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tabgnm.estimators.base import TabularEstimator
 
 Array = NDArray[Any]
@@ -191,7 +189,7 @@ def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Ten
     return [torch.as_tensor(held_out) for _, held_out in parts]
 
 
-def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> pd.DataFrame:
+def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> Any:
     """Return size and held-out loss of each point, by falling size."""
     import pandas as pd
 
@@ -235,7 +233,7 @@ def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     return float(np.mean(np.all(right, axis=0)))
 
 
-def _choose(path: pd.DataFrame, n_edges: int | None, tolerance: float | None) -> int:
+def _choose(path: Any, n_edges: int | None, tolerance: float | None) -> int:
     """Return the position of the size to use."""
     edges, loss = path["edges"].to_numpy(), path["loss"].to_numpy()
     if n_edges is not None:
@@ -254,7 +252,7 @@ def _choose(path: pd.DataFrame, n_edges: int | None, tolerance: float | None) ->
 def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> TabularEstimator:
     """Return an estimator of the same kind whose only network is the small one."""
     shape = network.shape
-    small = clone(estimator)
+    small: TabularEstimator = clone(estimator)
     small.set_params(
         n_nodes=shape.n_nodes,
         n_layers=shape.n_layers,

@@ -1,4 +1,4 @@
-"""The path from a dense network to ever smaller ones: penalties of all strengths in one fleet, then pruned and tuned."""
+"""The path from a dense network to ever smaller ones: penalties of all strengths in one fleet, then cut and tuned."""
 
 from __future__ import annotations
 
@@ -154,7 +154,11 @@ def learn_path(
 
     most = shape.n_effective_parameters()
     budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
-    starts = [_pruned(shape, path, budget, table, rows) for budget in budgets for path, rows in zip(paths, row_sets)]
+    starts = [
+        _pruned(shape, path, budget, table, rows)
+        for budget in budgets
+        for path, rows in zip(paths, row_sets, strict=True)
+    ]
     tuned = Fleet(
         shape,
         [
@@ -171,7 +175,7 @@ def learn_path(
     return points
 
 
-def _penalties(penalty: str, strength: float) -> dict[str, float]:
+def _penalties(penalty: str, strength: float) -> dict[str, Any]:
     if penalty == "l0":
         return {"l0": _L0_SCALE * strength}
     if penalty == "group":

@@ -27,7 +27,7 @@ class Recipe:
     kind : Kind
         Of the raw column.
     what : {"number", "missing", "level", "two-level", "unknown", "code", "nothing"}
-        - "number": `map` of the number, of a part of the date, or of the rank of a level; `map.fill` where it is missing;
+        - "number": `map` of the number, of a part of the date, or of the rank of a level; `map.fill` if it is missing;
         - "missing": 1 where the cell is missing, else 0;
         - "level": 1 where the cell is `levels[0]`, else 0;
         - "two-level": -1 for `levels[0]`, 1 for `levels[1]`, else 0;

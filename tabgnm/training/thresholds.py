@@ -1,4 +1,4 @@
-"""What proximal Adam does after each step: soft thresholds of single edges, of each model's own, and of whole inputs."""
+"""What proximal Adam does after each step: soft thresholds of single edges, and of all edges of an input together."""
 
 from __future__ import annotations
 
