@@ -18,6 +18,7 @@ from tabgnm.estimators import importance, memory, pack, prediction, preparing, r
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
+from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import LearnedGraph
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.memory import MemoryEstimate
@@ -278,12 +279,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
         A pandas DataFrame, or a list of dicts where pandas is not installed.
         """
         check_is_fitted(self, "fitted_")
-        records = [dict(record) for record in self.fitted_.candidates]
-        try:
-            import pandas as pd  # type: ignore[import-untyped]
-        except ImportError:
-            return records
-        return pd.DataFrame(records)
+        return as_frame([dict(record) for record in self.fitted_.candidates])
 
     @property
     def oof_scores_(self) -> dict[str, float]:

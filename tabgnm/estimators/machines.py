@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
+from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import node_names
 from tabgnm.sparsity import Machine, described, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
@@ -27,7 +28,7 @@ class MachineMethods:
     """Methods of estimators about the graph that they have learned."""
 
     fitted_: FittedPack
-    sparsity_path_: Any  # a frame, one row per size of the path
+    _path: list[dict[str, Any]]  # sizes and scores of the path that a small machine was chosen from
 
     @property
     def machine_(self) -> Machine:
@@ -51,6 +52,20 @@ class MachineMethods:
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
         names = node_names(group, self._names)  # type: ignore[attr-defined]
         return simplified(unrolled(network.double(), names.inputs, names.outputs))
+
+    @property
+    def sparsity_path_(self) -> Any:
+        """The path that `distill` or `sparsify` chose this machine from, by falling number of edges.
+
+        For each size: edges, columns that are used, hidden units, loss on held-out rows with its standard error, score
+        (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas DataFrame, or a
+        list of dicts where pandas is not installed. Not part of model files.
+        """
+        if not hasattr(self, "_path"):
+            raise AttributeError(
+                f"this {type(self).__name__} was not made by distill or sparsify, so there is no path of sizes"
+            )
+        return as_frame(self._path)
 
     def describe(self) -> str:
         """Say in words what the machine is: layers, skip edges, columns that it uses.
@@ -108,7 +123,7 @@ class MachineMethods:
             Of the same class, with a single sparse network.
         """
         check_is_fitted(self, "fitted_")
-        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges)
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(random_state)
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
@@ -146,14 +161,36 @@ class MachineMethods:
         estimator
             Of the same class, with a single sparse network.
         """
-        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges)
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(random_state)
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
 
     def _path_settings(
-        self, penalty: str, n_hidden: int, n_layers: int, activation: str, n_edges: int | None
+        self,
+        penalty: str,
+        n_hidden: int,
+        n_layers: int,
+        activation: str,
+        n_edges: int | None,
+        tolerance: float | None,
+        n_folds: int,
     ) -> PathSettings:
+        from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
+
+        if not isinstance(self, GNMParameters):
+            wanted = type(self).__name__.replace("MLP", "GNM")
+            raise TypeError(
+                f"{type(self).__name__} has fixed layers, and no graph to learn; use {wanted}().sparsify(X, y), or "
+                f"{wanted}(...).fit(X, y).distill(X)"
+            )
+        if n_edges is not None and tolerance is not None:
+            raise ValueError(
+                f"n_edges={n_edges} and tolerance={tolerance} both say how large the machine may be; give one of them"
+            )
+        if tolerance is not None:
+            check_number("tolerance", tolerance, 0, np.inf, "0.02")
+        check_integer("n_folds", n_folds, smallest=2)
         budgets = PathSettings().budgets
         if n_edges is not None:
             n_edges = check_integer("n_edges", n_edges)
@@ -178,8 +215,6 @@ class MachineMethods:
         n_folds: int,
         rng: np.random.RandomState,
     ) -> Self:
-        if tolerance is not None:
-            tolerance = check_number("tolerance", tolerance, 0, np.inf, "0.02")
         small: Any = small_machines.learn(
             self,  # type: ignore[arg-type]
             lesson,
@@ -187,7 +222,7 @@ class MachineMethods:
             settings,
             n_edges=n_edges,
             tolerance=tolerance,
-            n_folds=check_integer("n_folds", n_folds, smallest=2),
+            n_folds=n_folds,
             rng=rng,
         )
         return small  # type: ignore[no-any-return]

@@ -171,9 +171,8 @@ def learn(
     )
     path = _judged(points, lesson, folds)
     chosen = _choose(path, n_edges, tolerance)
-    path["chosen"] = np.arange(len(path)) == chosen
     small = _estimator_of(estimator, lesson, raw, points[chosen].networks[-1])
-    small.sparsity_path_ = path
+    small._path = [own | {"chosen": place == chosen} for place, own in enumerate(path)]
     return small
 
 
@@ -189,10 +188,8 @@ def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Ten
     return [torch.as_tensor(held_out) for _, held_out in parts]
 
 
-def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> Any:
+def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> list[dict[str, Any]]:
     """Return size and held-out loss of each point, by falling size."""
-    import pandas as pd
-
     owners = np.array(lesson.encoder.owners)
     weights = None if lesson.sample_weight is None else lesson.sample_weight.numpy()
     rows = []
@@ -218,7 +215,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
                 "score_std": float(np.std(scores)),
             }
         )
-    return pd.DataFrame(rows)
+    return rows
 
 
 def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
@@ -233,9 +230,9 @@ def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     return float(np.mean(np.all(right, axis=0)))
 
 
-def _choose(path: Any, n_edges: int | None, tolerance: float | None) -> int:
+def _choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:
     """Return the position of the size to use."""
-    edges, loss = path["edges"].to_numpy(), path["loss"].to_numpy()
+    edges, loss = (np.array([own[name] for own in path]) for name in ("edges", "loss"))
     if n_edges is not None:
         fits = np.flatnonzero(edges <= n_edges)
         if not len(fits):
@@ -244,7 +241,7 @@ def _choose(path: Any, n_edges: int | None, tolerance: float | None) -> int:
             )
         return int(fits[loss[fits].argmin()])
     best = int(loss.argmin())
-    most = loss[best] + path["loss_se"][best] if tolerance is None else loss[best] + tolerance * abs(loss[best])
+    most = loss[best] + (path[best]["loss_se"] if tolerance is None else tolerance * abs(loss[best]))
     good = np.flatnonzero(loss <= most)
     return int(good[edges[good].argmin()])
 

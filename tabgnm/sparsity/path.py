@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn import GNM
+from tabgnm.nn.activations import get_activation
 from tabgnm.nn.conversions import live_edges
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.message_passing import forward
@@ -25,6 +26,7 @@ _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
 _LARGEST_BATCH = 128
+N_STEPS = 3000
 
 Parameters = dict[str, Tensor]
 
@@ -41,8 +43,8 @@ class PathSettings:
     penalty : {"l1", "group", "elastic", "l0"}
     budgets : tuple of int
         Numbers of edges, biases counted.
-    n_steps : int
-        Of training with a penalty, and again of training what is left.
+    n_steps : int or None
+        Of training with a penalty, and again of training what is left; None: `N_STEPS`.
     learning_rate : float
     device : str
     n_threads : int or None
@@ -53,12 +55,13 @@ class PathSettings:
     activation: str = "relu"
     penalty: str = "l1"
     budgets: tuple[int, ...] = BUDGETS
-    n_steps: int = 3000
+    n_steps: int | None = None
     learning_rate: float = 0.005
     device: str = "cpu"
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
+        get_activation(self.activation)
         if self.penalty not in PENALTIES:
             raise ValueError(f"penalty={self.penalty!r} is not known; use one of {', '.join(map(repr, PENALTIES))}")
 
@@ -126,7 +129,7 @@ def learn_path(
     batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
     fleet = FleetSettings(
         loss=loss,
-        max_epochs=max(1, settings.n_steps * batch_size // n_rows),
+        max_epochs=max(1, (settings.n_steps or N_STEPS) * batch_size // n_rows),
         batch_size=batch_size,
         optimizer="proximal_adam",
         schedule="cosine",

@@ -1,0 +1,14 @@
+"""Records as a table of the library that people have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def as_frame(records: list[dict[str, Any]]) -> Any:
+    """Return a pandas DataFrame with one row per record, or the records where pandas is not installed."""
+    try:
+        import pandas as pd  # type: ignore[import-untyped]
+    except ImportError:
+        return records
+    return pd.DataFrame(records)

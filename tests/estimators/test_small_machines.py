@@ -1,0 +1,163 @@
+"""Small machines: learned from labels or from a fitted estimator, with a path of sizes to choose from."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_friedman1
+
+import tabgnm
+from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
+from tabgnm.estimators import small_machines
+from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.sparsity.path import PENALTIES
+
+QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "random_state": 0}
+_GENERATOR = np.random.default_rng(0)
+
+
+def _frame(n_rows: int = 200) -> pd.DataFrame:
+    frame = pd.DataFrame(_GENERATOR.normal(size=(n_rows, 4)), columns=["a", "b", "noise", "more noise"])
+    frame["city"] = _GENERATOR.choice(["Oslo", "Rome", "Bonn"], n_rows)
+    frame.loc[::17, "a"] = np.nan
+    return frame
+
+
+FRAME = _frame()
+NUMBERS = FRAME["a"].fillna(0) * 2 - 1.5 * FRAME["b"] + (FRAME["city"] == "Oslo")
+LABELS = np.where(NUMBERS > 0, "yes", "no")
+
+
+@pytest.fixture(autouse=True)
+def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train for a moment: the claims here are about what comes out, not how good it is."""
+    monkeypatch.setattr(small_machines, "_AUGMENTED_ROWS", 400)
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 150)
+
+
+def test_a_machine_learned_from_labels_uses_the_columns_that_matter() -> None:
+    small = GNMRegressor().sparsify(FRAME, NUMBERS, n_edges=12, **QUICK)
+    assert small.machine_.n_edges <= 12
+    used = {small.fitted_.groups[0].encoder.owners[place] for place in small.machine_.used_inputs}
+    assert {0, 1} <= used
+    assert small.score(FRAME, NUMBERS) > 0.5
+
+
+def test_the_path_has_a_row_for_each_size_and_says_what_was_chosen() -> None:
+    small = GNMRegressor().sparsify(FRAME, NUMBERS, **QUICK)
+    path = small.sparsity_path_
+    assert list(path["edges"]) == sorted(path["edges"], reverse=True)
+    assert path["chosen"].sum() == 1
+    assert path["edges"][path["chosen"]].item() == small.machine_.n_edges
+    best = path["loss"].idxmin()
+    within = path[path["loss"] <= path["loss"][best] + path["loss_se"][best]]
+    assert path["edges"][path["chosen"]].item() == within["edges"].min()
+
+
+def test_a_tolerance_allows_for_more_loss() -> None:
+    close, far = (GNMRegressor().sparsify(FRAME, NUMBERS, tolerance=own, **QUICK) for own in (1e-6, 10.0))
+    assert far.machine_.n_edges < close.machine_.n_edges
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_every_penalty_gives_machines_of_the_size_that_was_asked_for(penalty: str) -> None:
+    small = GNMClassifier().sparsify(FRAME, LABELS, n_edges=15, penalty=penalty, **QUICK)
+    assert 1 <= small.machine_.n_edges <= 15
+    assert set(small.predict(FRAME)) <= {"yes", "no"}
+
+
+def test_a_machine_is_taught_by_a_pack_and_predicts_much_the_same() -> None:
+    teacher = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=15, patience=None, random_state=0)
+    teacher.fit(FRAME, NUMBERS)
+    small = teacher.distill(FRAME, n_edges=40, **QUICK)
+    assert np.corrcoef(small.predict(FRAME), teacher.predict(FRAME))[0, 1] > 0.8
+    assert small.fitted_.n_networks == 1
+    assert teacher.fitted_.n_networks == 2, "the teacher stays as it was"
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "joint"])
+def test_all_kinds_of_class_targets_are_taught(kind: str) -> None:
+    three = np.digitize(NUMBERS, [-1.0, 1.0])
+    y: Any = {
+        "binary": LABELS,
+        "multiclass": three,
+        "multilabel": np.column_stack([three > 0, three > 1]).astype(int),
+        "joint": np.column_stack([three, three > 0]),
+    }[kind]
+    teacher = GNMClassifier(n_candidates=1, n_folds=2, max_epochs=5, patience=None, random_state=0).fit(FRAME, y)
+    small = teacher.distill(FRAME, y, n_edges=60, **QUICK)
+    assert np.asarray(small.predict(FRAME)).shape == np.asarray(y).shape
+    assert small.machine_.n_edges <= 60
+
+
+def test_several_numbers_and_counts_are_learned() -> None:
+    several = np.column_stack([NUMBERS, -NUMBERS])
+    assert GNMRegressor().sparsify(FRAME, several, n_edges=40, **QUICK).predict(FRAME).shape == several.shape
+    counts = np.round(np.exp(NUMBERS / 2))
+    small = GNMRegressor(loss="poisson").sparsify(FRAME, counts, n_edges=40, **QUICK)
+    assert (small.predict(FRAME) > 0).all()
+
+
+def test_rows_with_more_weight_count_more() -> None:
+    weights = np.where(FRAME["a"].fillna(0) > 0, 1.0, 1e-6)
+    target = np.where(FRAME["a"].fillna(0) > 0, 5.0, -5.0) + FRAME["b"]
+    small = GNMRegressor().sparsify(FRAME, target, weights, n_edges=5, **QUICK)
+    assert abs(small.predict(FRAME).mean() - 5) < 2
+
+
+def test_the_same_seed_gives_the_same_machine() -> None:
+    one, two = (GNMRegressor().sparsify(FRAME, NUMBERS, n_edges=20, **QUICK) for _ in range(2))
+    assert one.machine_ == two.machine_
+
+
+def test_a_saved_machine_is_the_same() -> None:
+    small = GNMClassifier().sparsify(FRAME, LABELS, n_edges=20, **QUICK)
+    stored = io.BytesIO()
+    small.save(stored)
+    loaded = tabgnm.load(io.BytesIO(stored.getvalue()))
+    assert loaded.machine_ == small.machine_
+    assert (loaded.predict_proba(FRAME) == small.predict_proba(FRAME)).all()
+
+
+def test_a_category_of_many_levels_has_inputs_for_the_frequent_ones() -> None:
+    frame = FRAME.assign(city=[f"town {place % 40}" for place in range(len(FRAME))])
+    small = GNMRegressor().sparsify(frame, NUMBERS, n_edges=30, **QUICK)
+    names = [name for name in small.machine_.input_names if name.startswith("city")]
+    assert len(names) == 12
+    assert small.fitted_.groups[0].shape.embedding is None
+
+
+def test_packs_say_how_to_get_a_machine() -> None:
+    x, y = make_friedman1(100, random_state=0)
+    pack = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, patience=None).fit(x, y)
+    for ask in (lambda: pack.machine_, pack.describe):
+        with pytest.raises(NoSingleMachine, match=r"has 2 networks.*call distill\(X\)"):
+            ask()
+    with pytest.raises(AttributeError, match="not made by distill or sparsify"):
+        _ = pack.sparsity_path_
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_edges": 0}, "n_edges=0 is too small"),
+        ({"tolerance": -1.0}, "tolerance=-1"),
+        ({"penalty": "l7"}, "penalty='l7' is not known"),
+        ({"n_folds": 1}, "n_folds=1 is too small"),
+        ({"n_hidden": -1}, "n_hidden=-1 is too small"),
+        ({"activation": "sine"}, "activation='sine' is not known"),
+        ({"n_edges": 10, "tolerance": 0.1}, "n_edges=10 and tolerance=0.1 both say"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GNMRegressor().sparsify(FRAME, NUMBERS, **(QUICK | wrong))
+
+
+def test_multilayer_perceptrons_have_no_graph_to_learn() -> None:
+    with pytest.raises(TypeError, match="GNMRegressor"):
+        MLPRegressor().sparsify(FRAME, NUMBERS, **QUICK)
