@@ -36,7 +36,7 @@ LABELS = np.where(NUMBERS > 0, "yes", "no")
 def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for a moment: the claims here are about what comes out, not how good it is."""
     monkeypatch.setattr(small_machines, "_AUGMENTED_ROWS", 400)
-    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 150)
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 600)
 
 
 def test_a_machine_learned_from_labels_uses_the_columns_that_matter() -> None:
