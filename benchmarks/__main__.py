@@ -27,7 +27,11 @@ BENCHMARKS = {
     "paper-grid": "benchmarks.paper_grid",
 }
 # Commands with options of their own, which are not part of a run of all benchmarks.
-COMMANDS = {"accuracy": "benchmarks.accuracy", "standings": "benchmarks.standings"}
+COMMANDS = {
+    "accuracy": "benchmarks.accuracy",
+    "small": "benchmarks.small_machines",
+    "standings": "benchmarks.standings",
+}
 GROUPS = {"fleet": ("fleet-paper", "fleet-default")}
 
 

@@ -29,6 +29,7 @@ class MachineMethods:
 
     fitted_: FittedPack
     _path: list[dict[str, Any]]  # sizes and scores of the path that a small machine was chosen from
+    _path_fitted: list[FittedPack]
 
     @property
     def machine_(self) -> Machine:
@@ -66,6 +67,31 @@ class MachineMethods:
                 f"this {type(self).__name__} was not made by distill or sparsify, so there is no path of sizes"
             )
         return as_frame(self._path)
+
+    def resized(self, n_edges: int) -> Self:
+        """Return the best machine with at most so many edges of the path that this one was chosen from.
+
+        Nothing is trained; the sizes are those of `sparsity_path_`.
+
+        Parameters
+        ----------
+        n_edges : int
+            Most edges, biases counted.
+
+        Returns
+        -------
+        estimator
+        """
+        n_edges = check_integer("n_edges", n_edges)
+        if not hasattr(self, "_path_fitted"):
+            raise AttributeError(
+                f"this {type(self).__name__} has no path of sizes: it was not made by distill or sparsify, or it was "
+                "loaded from a file, which has the machine alone"
+            )
+        place = small_machines.choose(self._path, n_edges, None)
+        has_names = hasattr(self, "feature_names_in_")
+        small: Any = small_machines.at_place(self, place, self._names, has_names)  # type: ignore[attr-defined, arg-type]
+        return small  # type: ignore[no-any-return]
 
     def describe(self) -> str:
         """Say in words what the machine is: layers, skip edges, columns that it uses.

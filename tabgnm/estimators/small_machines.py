@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.shapes import GNMShape
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
@@ -170,10 +172,20 @@ def learn(
         sample_weight=weights,
     )
     path = _judged(points, lesson, folds)
-    chosen = _choose(path, n_edges, tolerance)
-    small = _estimator_of(estimator, lesson, raw, points[chosen].networks[-1])
-    small._path = [own | {"chosen": place == chosen} for place, own in enumerate(path)]
-    return small
+    chosen = choose(path, n_edges, tolerance)
+    small = _unfitted(estimator, lesson, points[0].networks[-1].shape)
+    small._path = path
+    small._path_fitted = [_fitted(small, lesson, raw, point.networks[-1]) for point in points]
+    return at_place(small, chosen, raw.names, raw.has_names)
+
+
+def at_place(small: TabularEstimator, place: int, names: list[str], has_names: bool) -> TabularEstimator:
+    """Return the estimator with the machine at a place of its path."""
+    chosen = copy.copy(small)
+    chosen._path = [own | {"chosen": i == place} for i, own in enumerate(small._path)]
+    chosen._n_calls = 1
+    chosen._set_fitted(small._path_fitted[place], names, has_names)
+    return chosen
 
 
 def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
@@ -230,7 +242,7 @@ def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     return float(np.mean(np.all(right, axis=0)))
 
 
-def _choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:
+def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:
     """Return the position of the size to use."""
     edges, loss = (np.array([own[name] for own in path]) for name in ("edges", "loss"))
     if n_edges is not None:
@@ -246,9 +258,8 @@ def _choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: floa
     return int(good[edges[good].argmin()])
 
 
-def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> TabularEstimator:
-    """Return an estimator of the same kind whose only network is the small one."""
-    shape = network.shape
+def _unfitted(estimator: TabularEstimator, lesson: Lesson, shape: GNMShape) -> TabularEstimator:
+    """Return an estimator of the same kind whose parameters say what a small machine is."""
     small: TabularEstimator = clone(estimator)
     small.set_params(
         n_nodes=shape.n_nodes,
@@ -265,16 +276,20 @@ def _estimator_of(estimator: TabularEstimator, lesson: Lesson, raw: RawTable, ne
         n_folds=0,
         n_candidates=1,
     )
+    return small
+
+
+def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> FittedPack:
+    """Return what an estimator is fitted with whose only network is a small one."""
     parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
     metric = f"val_{lesson.targets.metric_name}"
     history = {"train_loss": [], "val_loss": [], metric: [], "best_epoch": 0, "status": "completed"}
-    group = NetworkGroup(_settings(small), 1.0, lesson.encoder, lesson.targets, shape, parameters, [0], [0], [history])
+    group = NetworkGroup(
+        _settings(small), 1.0, lesson.encoder, lesson.targets, network.shape, parameters, [0], [0], [history]
+    )
     importances = importance_of_group(group, lesson.table.x[: lesson.n_real], raw.n_columns)
     total = importances.sum()
-    fitted = FittedPack([group], lesson.targets, importances / total if total > 0 else importances)
-    small._n_calls = 1
-    small._set_fitted(fitted, raw.names, raw.has_names)
-    return small
+    return FittedPack([group], lesson.targets, importances / total if total > 0 else importances)
 
 
 def _settings(estimator: TabularEstimator) -> dict[str, Any]:

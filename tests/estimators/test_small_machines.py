@@ -58,6 +58,18 @@ def test_the_path_has_a_row_for_each_size_and_says_what_was_chosen() -> None:
     assert path["edges"][path["chosen"]].item() == within["edges"].min()
 
 
+def test_another_size_of_the_path_needs_no_training() -> None:
+    small = GNMRegressor().sparsify(FRAME, NUMBERS, **QUICK)
+    for most in (30, 8):
+        other = small.resized(most)
+        assert other.machine_.n_edges <= most
+        assert other.sparsity_path_["chosen"].sum() == 1
+        assert other.machine_.n_edges == other.sparsity_path_["edges"][other.sparsity_path_["chosen"]].item()
+        assert np.isfinite(other.predict(FRAME)).all()
+    with pytest.raises(ValueError, match="the smallest machine of the path has"):
+        small.resized(1)
+
+
 def test_a_tolerance_allows_for_more_loss() -> None:
     close, far = (GNMRegressor().sparsify(FRAME, NUMBERS, tolerance=own, **QUICK) for own in (1e-6, 10.0))
     assert far.machine_.n_edges < close.machine_.n_edges
