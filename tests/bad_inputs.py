@@ -219,7 +219,7 @@ BAD_PARAMETERS: list[tuple[Any, str, list[Any]]] = [
     (mlp, "column_kinds", ["category", 3, ["number"]]),
     (mlp, "precision", ["float16", None, 32]),
     (mlp, "device", ["gpu", None, 1.5, 0]),
-    (mlp, "n_jobs", [0, -2, 1.5, "all", True]),
+    (mlp, "n_jobs", [0, 10**6, 1.5, "all", True]),
     (mlp, "warm_start", ["yes", 1, None]),
     (mlp, "random_state", [-1, "seed", 1.5, True, 2**40]),
     (mlp, "verbose", ["loud", None, 1.5]),

@@ -51,6 +51,8 @@ def _share_of_weight(groups: list[NetworkGroup], holds: Callable[[Mapping[str, A
 def _was_still_improving(history: Mapping[str, Any]) -> bool:
     losses, best = history["val_loss"], history["best_epoch"]
     n_epochs = len(losses)
+    if None in losses:  # some epochs were not finite
+        return False
     if history["status"] != "completed" or best <= (1 - _LAST_EPOCHS) * n_epochs:
         return False
     # A learning rate that falls to 0 makes tiny steps in the end, of which the last one is often the best.

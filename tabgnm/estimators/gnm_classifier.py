@@ -52,7 +52,8 @@ class GNMClassifier(GNMParameters, TabularClassifier):
         How many candidates, folds and epochs "auto" stands for.
     time_limit : float or None, default=None
         Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training
-        ends in time with the best weights so far.
+        ends in time with the best weights so far. Encoding the table and measuring the speed of training cannot be
+        shortened, so that the shortest fit takes a few seconds for large tables.
     n_candidates : int or "auto", default="auto"
         Number of different settings to try; those that help to predict rows outside their training rows are kept and
         weighted. With 1, the first one is used.
@@ -118,7 +119,7 @@ class GNMClassifier(GNMParameters, TabularClassifier):
         supported.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container. Results with
+        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container, -2 all but one. Results with
         different numbers of threads are equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training

@@ -140,7 +140,7 @@ class MachineMethods:
         n_folds : int, default=3
             Folds on which the sizes are compared.
         n_augmented : int or None, default=None
-            Mixed rows; None: as many as are missing to 20,000 rows.
+            Mixed rows; None: as many as are missing to 5,000 rows.
         random_state : int, RandomState or None, default=None
 
         Returns

@@ -219,7 +219,7 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
     fitted = FittedPack(groups, prepared.rows.targets, fold_seed=prepared.rows.seeds[0])
     if prepared.previous is not None:
         fitted.temperature = prepared.previous.temperature
-    if estimator.time_limit is not None and not any(own["best_epoch"] for group in groups for own in group.histories):
+    if trained.out_of_time and not any(own["best_epoch"] for group in groups for own in group.histories):
         warnings.warn(
             f"time_limit={estimator.time_limit:g} ended training before the first epoch: the networks are untrained; "
             "use a larger time_limit, or fewer rows",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
 
 PENALTIES = ("l1", "group", "elastic", "l0")
 # Proximal Adam moves a weight by about its learning rate per step, so this is the range from "hardly any" to "all".
-_STRENGTHS = tuple(math.exp(math.log(0.02) + i * math.log(150) / 13) for i in range(14))
+_STRENGTHS = tuple(0.02 * 150 ** (i / 7) for i in range(8))
 _L0_SCALE = 0.01  # an l0 penalty per edge that does about as much as an l1 penalty of 1
 _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)

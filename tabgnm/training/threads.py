@@ -13,16 +13,22 @@ from threadpoolctl import ThreadpoolController
 
 from tabgnm.training.machine import core_count
 
+MOST_THREADS = 1024  # starting more would take seconds, and gain nothing on any machine
+
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads meant by `n_jobs`: None is torch's own number, -1 all cores this process may use."""
+    """Return the number of threads meant by `n_jobs`.
+
+    None is torch's own number, -1 all cores this process may use, -2 all but one, and so on as in joblib.
+    """
     if n_jobs is None:
         return _torch_threads.outside()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or (n_jobs < 1 and n_jobs != -1):
-        raise ValueError(f"n_jobs must be None, -1 or a positive integer; got {n_jobs!r}.")
-    if n_jobs > 0:
-        return int(n_jobs)
-    return core_count()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MOST_THREADS:
+        raise ValueError(
+            f"n_jobs={n_jobs!r} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or -1 for "
+            "all cores"
+        )
+    return int(n_jobs) if n_jobs > 0 else max(1, core_count() + 1 + int(n_jobs))
 
 
 class _TorchThreads:

@@ -399,9 +399,9 @@ def test_an_invalid_parameter_of_the_search_is_named(rows: Any, name: str, value
         search.fit(*rows)
 
 
-@pytest.mark.parametrize("value", [0, -2, "a", 1.5, True])
+@pytest.mark.parametrize("value", [0, 10**6, "a", 1.5, True])
 def test_an_invalid_n_jobs_of_the_search_is_named(rows: Any, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"n_jobs must be None, -1 or a positive integer; got {value!r}\."):
+    with pytest.raises(ValueError, match=rf"n_jobs={value!r} is no number of threads; expected"):
         FleetSearchCV(small(), {"dropout": [0.0]}, cv=2, n_jobs=value).fit(*rows)
 
 

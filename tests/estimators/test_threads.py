@@ -22,7 +22,7 @@ from tabgnm.training.thread_pool import ThreadPool
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr, numbers
 
 X, Y, T = numbers()
-INVALID = [0, -2, 1.5, "2", True]
+INVALID = [0, 10**6, 1.5, "2", True]
 
 
 @pytest.fixture(autouse=True)
@@ -158,9 +158,9 @@ def test_an_invalid_n_jobs_is_refused_before_the_table_is_read(n_jobs: Any, monk
     model = mlp().fit(X, Y).set_params(n_jobs=n_jobs)
     monkeypatch.setattr(preparing, "read_table", unexpected)
     monkeypatch.setattr(base, "read_table", unexpected)
-    message = re.escape(f"n_jobs must be None, -1 or a positive integer; got {n_jobs!r}.")
+    message = re.escape(f"n_jobs={n_jobs!r} is no number of threads; expected")
     for call in (lambda: model.fit(X, Y), lambda: model.partial_fit(X, Y), lambda: model.predict(X)):
-        with pytest.raises(ValueError, match=f"^{message}$"):
+        with pytest.raises(ValueError, match=f"^{message}"):
             call()
 
 
