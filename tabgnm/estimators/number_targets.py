@@ -23,7 +23,7 @@ Array = NDArray[Any]
 _MOST_DEVIATIONS = 6.0
 # Sums and differences of predictions stay within float64, and scales are numbers of full precision.
 LARGEST_TARGET = 1e300
-_LARGEST_PREDICTION = 1e305
+LARGEST_PREDICTION = 1e305
 _SMALLEST_SCALE = 1e-305
 # Targets that are not scaled are lost in float32 if they all are smaller.
 _SMALLEST_UNSCALED = 1e-30
@@ -183,6 +183,15 @@ class NumberTargets:
             return [value if math.isnan(value) else float(exact or value == 0) for value in values]
         return [1 - value / spread for value in values]
 
+    def link(self) -> tuple[Array, Array, float | None]:
+        """Return scale, offset and limit of the outputs, for code outside of this package.
+
+        A number is scale x output + offset; with a limit it is the exponential of that, the output being clipped.
+        """
+        if isinstance(self.loss, LogLinkLoss):
+            return self.scale, np.log(self.center), LARGEST_LOG
+        return self.scale, self.center, _MOST_DEVIATIONS if self.transform == "log" else None
+
     def numbers(self, outputs: Tensor) -> Array:
         """Return outputs (..., rows, c) in units of the target, as float64."""
         values = outputs.to(torch.float64).numpy()
@@ -194,7 +203,7 @@ class NumberTargets:
                 numbers = np.exp(values * self.scale + self.center)
             else:
                 numbers = values * self.scale + self.center
-        return self.ordered(np.clip(numbers, -_LARGEST_PREDICTION, _LARGEST_PREDICTION))
+        return self.ordered(np.clip(numbers, -LARGEST_PREDICTION, LARGEST_PREDICTION))
 
     def ordered(self, numbers: Array) -> Array:
         """Return predictions (..., rows, c) with quantiles in ascending order: sorting never raises their loss."""

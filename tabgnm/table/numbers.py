@@ -177,6 +177,11 @@ def _normal_scores(ascending: Floats) -> NumberMap:
     return NumberMap("knots", knots=knots[first], targets=scores)
 
 
+def unit_of_knots(one: NumberMap) -> float:
+    """Return what numbers and knots are multiplied by before they are compared; 1 unless the knots are tiny."""
+    return _unit(one.knots) if one.method == "knots" else 1.0
+
+
 class NumberMaps:
     """The maps of many features, applied together.
 
@@ -192,7 +197,7 @@ class NumberMaps:
         self._linear = self._features("linear", "smooth")
         self._smooth = self._features("smooth")
         # In larger units where knots are tiny, see `_unit`.
-        units = [_unit(one.knots) if one.method == "knots" else 1.0 for one in maps]
+        units = [unit_of_knots(one) for one in maps]
         self._knots = [
             (index, one.knots * unit, one.targets, unit)
             for index, (one, unit) in enumerate(zip(maps, units, strict=True))

@@ -1,0 +1,32 @@
+"""Labels in types that other languages have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def plain_labels(labels: Array) -> tuple[str, list[Any]]:
+    """Return the type of labels ("bool", "int64", "float64" or "string") and the labels as Python values.
+
+    What is neither a boolean nor a number is text; dates and durations as NumPy writes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_labels(np.array(["2024-02-29"], dtype="datetime64[D]"))
+    ('string', ['2024-02-29'])
+    """
+    kind = labels.dtype.kind
+    values = labels.tolist()
+    if kind == "b" or (kind == "O" and all(type(value) is bool for value in values)):
+        return "bool", values
+    if kind in "iuO" and all(type(value) is int and abs(value) < 2**63 for value in values):
+        return "int64", values
+    if kind in "fO" and all(type(value) in (int, float) for value in values):
+        return "float64", [float(value) for value in values]
+    return "string", [value if isinstance(value, str) else str(own) for value, own in zip(values, labels, strict=True)]

@@ -1,0 +1,219 @@
+"""Raw columns in ONNX: the inputs of the graph, and what recipes make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.export.level_tables import level_table
+from tabgnm.export.onnx_dates import date_part, split_moments
+from tabgnm.export.onnx_graph import GraphBuilder
+from tabgnm.export.program import RawColumn
+from tabgnm.table.numbers import NumberMap, unit_of_knots
+from tabgnm.table.recipes import Recipe
+
+Array = NDArray[Any]
+
+MATRIX = "X"
+
+
+@dataclass(frozen=True)
+class ColumnInput:
+    """Which input of a graph a raw column is.
+
+    Attributes
+    ----------
+    column : RawColumn
+    input : str
+        Name of the input; columns of a matrix share one.
+    type : str
+        "double", "float", "bool", "int64" or "string".
+    """
+
+    column: RawColumn
+    input: str
+    type: str
+
+
+class ColumnReader:
+    """Reads raw columns and encodes them.
+
+    Parameters
+    ----------
+    graph : GraphBuilder
+        With the inputs already added.
+    inputs : sequence of ColumnInput
+    known_levels : dict of int to list of str
+        For each category its texts that some recipe knows.
+    is_matrix : bool
+        Whether all columns are in one input.
+    """
+
+    def __init__(
+        self, graph: GraphBuilder, inputs: Sequence[ColumnInput], known_levels: dict[int, list[str]], *, is_matrix: bool
+    ) -> None:
+        self._graph, self._known_levels, self._is_matrix = graph, known_levels, is_matrix
+        self._inputs = {own.column.position: own for own in inputs}
+        self._features: dict[tuple[int, str], str] = {}
+        self._codes: dict[int, str] = {}
+        self._moments: dict[int, Any] = {}
+
+    def encoded(self, recipes: Sequence[Recipe], dtype: str) -> str:
+        """Return encoded columns, (rows, columns) in double, clipped to the range of `dtype`."""
+        parts: list[str] = []
+        order: list[int] = []
+
+        def add(places: Sequence[int], tensor: str) -> None:
+            parts.append(tensor)
+            order.extend(places)
+
+        for method in ("identity", "linear", "smooth", "knots"):
+            places = self._places(recipes, lambda own, m=method: _is_number(own) and own.map.method == m)  # type: ignore[misc,union-attr]
+            if places:
+                add(places, self._mapped([recipes[place] for place in places], method, dtype))
+        places = self._places(recipes, lambda own: own.what == "missing")
+        if places:
+            add(places, self._graph.cast(self._is_missing([recipes[place] for place in places]), "float64"))
+        for column in self._known_levels:
+            places = self._places(recipes, lambda own, c=column: own.column == c and own.kind == "category")  # type: ignore[misc]
+            if places:
+                add(places, self._looked_up(column, [recipes[place] for place in places]))
+        places = self._places(recipes, lambda own: own.what == "nothing")
+        if places or not recipes:
+            add(places or [0], self.zeros())
+        joined = self._graph.joined(parts, axis=1)
+        if order == sorted(order):
+            return joined
+        return self._graph.op("Gather", joined, self._graph.constant(np.argsort(order), np.int64), axis=1)
+
+    @staticmethod
+    def _places(recipes: Sequence[Recipe], wanted: Callable[[Recipe], bool]) -> list[int]:
+        return [place for place, recipe in enumerate(recipes) if wanted(recipe)]
+
+    def zeros(self) -> str:
+        """Return zeros, (rows, 1) in double; the number of rows is that of any input."""
+        graph = self._graph
+        rows = graph.op("Slice", graph.op("Shape", graph.inputs[0].name), *(graph.constant([i], np.int64) for i in (0, 1)))
+        shape = graph.op("Concat", rows, graph.constant([1], np.int64), axis=0)
+        return graph.op("Expand", graph.constant([[0.0]]), shape)
+
+    # Numbers
+
+    def _feature(self, column: int, part: str) -> str:
+        """Return a number of a column, (rows, 1) in double, NaN where it is missing."""
+        key = (column, part)
+        if key not in self._features:
+            own = self._inputs[column]
+            if own.column.kind != "datetime":
+                self._features[key] = own.input if own.type == "double" else self._graph.cast(own.input, "float64")
+            else:
+                if column not in self._moments:
+                    self._moments[column] = split_moments(self._graph, own.input)
+                self._features[key] = date_part(self._graph, self._moments[column], part)
+        return self._features[key]
+
+    def _numbers(self, recipes: Sequence[Recipe]) -> str:
+        """Return the numbers that recipes read, (rows, recipes) in double."""
+        if not self._is_matrix:
+            return self._graph.joined([self._feature(own.column, own.part or _first_part(own)) for own in recipes], axis=1)
+        where = self._graph.constant([own.column for own in recipes], np.int64)
+        chosen = self._graph.op("Gather", MATRIX, where, axis=1)
+        is_double = self._inputs[recipes[0].column].type == "double"
+        return chosen if is_double else self._graph.cast(chosen, "float64")
+
+    def _is_missing(self, recipes: Sequence[Recipe]) -> str:
+        return self._graph.op("IsNaN", self._numbers(recipes))
+
+    def _mapped(self, recipes: Sequence[Recipe], method: str, dtype: str) -> str:
+        graph, maps = self._graph, [own.map for own in recipes if own.map is not None]
+        x = self._numbers(recipes)
+        missing = graph.op("IsNaN", x)
+        y = x
+        if method in ("linear", "smooth"):
+            y = graph.op("Sub", x, graph.constant([[own.centre for own in maps]]))
+            y = graph.op("Div", y, graph.constant([[own.scale for own in maps]]))
+        if method == "smooth":
+            y = graph.op("Clip", y, graph.constant(-1e9), graph.constant(1e9))
+            third = graph.op("Div", y, graph.constant(3.0))
+            root = graph.op("Sqrt", graph.op("Add", graph.op("Mul", third, third), graph.constant(1.0)))
+            y = graph.op("Div", y, root)
+        elif method == "knots":
+            y = _interpolated(graph, x, maps)
+        else:
+            largest = float(np.finfo(dtype).max)
+            y = graph.op("Clip", y, graph.constant(-largest), graph.constant(largest))
+        return graph.op("Where", missing, graph.constant([[own.fill for own in maps]]), y)
+
+    # Categories
+
+    def _looked_up(self, column: int, recipes: Sequence[Recipe]) -> str:
+        """Return what recipes make of the texts of a category: a row of a table for each text."""
+        graph, known = self._graph, self._known_levels[column]
+        if column not in self._codes:
+            texts, codes = list(known), list(range(2, len(known) + 2))
+            if "" not in known:  # otherwise it is a level, as in the table that was fitted
+                texts, codes = ["", *texts], [0, *codes]
+            encoded = graph.op(
+                "LabelEncoder",
+                self._inputs[column].input,
+                domain="ai.onnx.ml",
+                keys_strings=texts,
+                values_int64s=codes,
+                default_int64=1,
+            )
+            self._codes[column] = graph.op("Squeeze", encoded, graph.constant([1], np.int64))
+        table = np.empty((len(known) + 2, len(recipes)))  # missing, unknown, then the known ones
+        for place, recipe in enumerate(recipes):
+            by_text, other = level_table(recipe)
+            table[:, place] = [by_text.get(text, other) for text in (None, ..., *known)]  # type: ignore[call-overload]
+        return graph.op("Gather", graph.constant(table), self._codes[column], axis=0)
+
+
+def known_levels(recipes: Sequence[Recipe]) -> dict[int, list[str]]:
+    """Return for each category the texts that some recipe knows, in order of their first use."""
+    found: dict[int, dict[str, None]] = {}
+    for own in recipes:
+        if own.kind == "category" and own.what != "nothing":
+            found.setdefault(own.column, {}).update(dict.fromkeys(own.levels))
+    return {column: list(texts) for column, texts in found.items()}
+
+
+def _is_number(recipe: Recipe) -> bool:
+    return recipe.what == "number" and recipe.kind != "category" and recipe.map is not None
+
+
+def _first_part(recipe: Recipe) -> str:
+    return "days" if recipe.kind == "datetime" else ""
+
+
+def _interpolated(graph: GraphBuilder, x: str, maps: Sequence[NumberMap]) -> str:
+    """Join knots by straight lines, for all features at once: a binary search among padded rows of knots."""
+    units = [unit_of_knots(own) for own in maps]
+    size = 1 << (max(len(own.knots) for own in maps) - 1).bit_length()
+    knots = np.full((len(maps), size), np.inf)
+    targets, slopes = np.zeros_like(knots), np.zeros_like(knots)
+    for row, (own, unit) in enumerate(zip(maps, units, strict=True)):
+        n = len(own.knots)
+        knots[row, :n], targets[row, :n] = own.knots * unit, own.targets
+        slopes[row, : n - 1] = np.diff(own.targets) / np.diff(own.knots * unit)
+    if any(unit != 1 for unit in units):
+        x = graph.op("Mul", x, graph.constant([units]))
+    ends = [[own.knots[end] * unit for own, unit in zip(maps, units, strict=True)] for end in (0, -1)]
+    x = graph.op("Min", graph.op("Max", x, graph.constant([ends[0]])), graph.constant([ends[1]]))
+    all_knots = graph.constant(knots.ravel())
+    place = graph.constant([np.arange(len(maps)) * size], np.int64)
+    step = size // 2
+    while step:
+        further = graph.op("Add", place, graph.constant(step, np.int64))
+        reached = graph.op("GreaterOrEqual", x, graph.op("Gather", all_knots, further, axis=0))
+        place = graph.op("Where", reached, further, place)
+        step //= 2
+    knot, target, slope = (
+        graph.op("Gather", own, place, axis=0)
+        for own in (all_knots, graph.constant(targets.ravel()), graph.constant(slopes.ravel()))
+    )
+    return graph.op("Add", target, graph.op("Mul", graph.op("Sub", x, knot), slope))

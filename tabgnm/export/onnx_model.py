@@ -1,0 +1,157 @@
+"""Fitted estimators as ONNX models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tabgnm import __version__
+from tabgnm.export.labels import plain_labels
+from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels
+from tabgnm.export.onnx_graph import GraphBuilder, onnx_module
+from tabgnm.export.onnx_networks import Arithmetic
+from tabgnm.export.onnx_outputs import OutputWriter, output_names
+from tabgnm.export.pack_program import PackProgram, pack_program_of
+from tabgnm.export.program import ExportError, Program, RawColumn, program_of
+from tabgnm.export.small import is_small
+from tabgnm.table.recipes import Recipe
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+NumberType = Literal["double", "float"]
+_NUMPY_TYPES = {"double": "float64", "float": "float32", "bool": "bool", "int64": "int64", "string": "string"}
+_MOST_BYTES = 2_000_000_000  # of a file in the format of ONNX
+
+
+def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, number_type: NumberType = "double") -> bytes:
+    """Return a fitted estimator as an ONNX model (opset 13, ai.onnx.ml 2).
+
+    Parameters
+    ----------
+    estimator : TabularEstimator
+        A whole pack, or the result of `distill` or `sparsify`, whose graph is small.
+    matrix : bool or None, default=None
+        Whether there is a single input "X" of shape (rows, columns), with the columns of `fit` in their order, instead
+        of an input for each column. For tables of numbers only. None: if the estimator was fitted on an array of numbers.
+    number_type : {"double", "float"}, default="double"
+        Type of the inputs and outputs that are numbers. "float" may lose digits of the input.
+
+    Returns
+    -------
+    bytes
+        See docs/export-onnx.md for inputs and outputs.
+    """
+    check_is_fitted(estimator, "fitted_")
+    if number_type not in ("double", "float"):
+        raise ExportError(f"number_type={number_type!r} is not known; use 'double' or 'float'")
+    onnx_module()
+    program: Program | PackProgram = program_of(estimator) if is_small(estimator) else pack_program_of(estimator)
+    if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
+        raise ExportError(
+            f"the weights take {program.n_bytes:,} bytes, more than the {_MOST_BYTES:,} of an ONNX file; export a small "
+            "machine, estimator.distill(X)"
+        )
+    all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]
+    is_matrix = _is_matrix(program, matrix, has_names=hasattr(estimator, "feature_names_in_"))
+    n_joint = 0 if program.one_dimensional else len(program.classes)
+    inputs = _inputs(program.columns or all_columns[:1], output_names(n_joint), estimator, number_type, is_matrix)
+    graph = GraphBuilder([*(own.input for own in inputs), *output_names(n_joint)])
+    if is_matrix:
+        graph.input(MATRIX, _NUMPY_TYPES[number_type], len(all_columns))
+    else:
+        for own in inputs:
+            graph.input(own.input, _NUMPY_TYPES[own.type], 1)
+    lists: Sequence[list[Recipe]] = [list(program.recipes)] if isinstance(program, Program) else program.recipes
+    levels = known_levels([recipe for recipes in lists for recipe in recipes])
+    reader = ColumnReader(graph, inputs, levels, is_matrix=is_matrix)
+    _compute(program, graph, reader, OutputWriter(graph, _NUMPY_TYPES[number_type]))
+    model = graph.model(type(estimator).__name__)
+    _describe(model, estimator, program, inputs)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _compute(program: Program | PackProgram, graph: GraphBuilder, reader: ColumnReader, writer: OutputWriter) -> None:
+    if isinstance(program, Program):
+        if program.link == "constant":
+            writer.only_class(program.classes[0], reader.zeros())
+        else:
+            encoded = reader.encoded(program.recipes, "float64")
+            writer.of_machine(program, Arithmetic(graph, "float64").machine(program.machine, encoded))
+        return
+    if program.kind == "one":
+        writer.only_class(program.classes[0], reader.zeros())
+        return
+    dtype = "float64" if program.exact else program.dtype
+    arithmetic = Arithmetic(graph, dtype)
+    rows = [reader.encoded(recipes, program.dtype) for recipes in program.recipes]
+    rows = [graph.cast(own, dtype) if dtype == "float32" else own for own in rows]
+    outputs = [arithmetic.outputs(group, rows[group.encoder]) for group in program.groups]
+    writer.of_pack(program, [graph.cast(own, "float64") if dtype == "float32" else own for own in outputs])
+
+
+def _is_matrix(program: Program | PackProgram, wanted: bool | None, *, has_names: bool) -> bool:
+    others = [own for own in program.columns if own.kind in ("category", "datetime")]
+    if wanted and others:
+        raise ExportError(
+            f"matrix=True is for tables of numbers, but column {others[0].name!r} is a {others[0].kind}; use "
+            "matrix=False, which makes an input for each column"
+        )
+    return not others and not has_names if wanted is None else wanted
+
+
+def _inputs(
+    columns: Sequence[RawColumn],
+    taken: Sequence[str],
+    estimator: TabularEstimator,
+    number_type: str,
+    is_matrix: bool,
+) -> list[ColumnInput]:
+    """Return an input for each column: its name, unless that is empty or the name of an output."""
+    if is_matrix:
+        return [ColumnInput(own, MATRIX, number_type) for own in columns]
+    names, found = {own.name for own in columns} | set(taken), []
+    for own in columns:
+        name = own.name
+        if not name or name in taken:
+            name = f"column_{own.position}"
+            while name in names:
+                name += "_"
+        found.append(ColumnInput(own, name, _type_of(own, estimator, number_type)))
+    return found
+
+
+def _type_of(column: RawColumn, estimator: TabularEstimator, number_type: str) -> str:
+    if column.kind == "category":
+        return "string"
+    if column.kind == "datetime":
+        return "int64"
+    plans = [encoder.plans[column.position] for encoder in estimator.fitted_.encoders]
+    if column.kind == "boolean" and not any(plan.n_missing for plan in plans):
+        return "bool"
+    return number_type
+
+
+def _describe(
+    model: Any, estimator: TabularEstimator, program: Program | PackProgram, inputs: Sequence[ColumnInput]
+) -> None:
+    """Write what the model is into its metadata."""
+    classes = [plain_labels(own)[1] for own in program.classes]
+    model.producer_name, model.producer_version = "tabgnm", __version__
+    facts = {
+        "tabgnm_version": __version__,
+        "estimator": type(estimator).__name__,
+        "columns": [
+            {"name": own.column.name, "position": own.column.position, "kind": own.column.kind, "input": own.input}
+            for own in inputs
+        ],
+    }
+    if classes:
+        facts["classes"] = classes[0] if program.one_dimensional else classes
+    for name, value in facts.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = name, value if isinstance(value, str) else json.dumps(value)

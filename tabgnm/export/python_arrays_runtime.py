@@ -1,0 +1,182 @@
+"""Columns of tables and functions of them with NumPy; exported Python files contain this code.
+
+What follows the line of dashes is copied into files as it is, behind `python_cells_runtime`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tabgnm.export.python_cells_runtime import _LARGEST, Row, _is_missing, _refused
+
+# ----------------------------------------------------------------------------------------------------------------------
+try:
+    import numpy as np
+except ImportError:  # a single row needs no NumPy
+    np = None  # type: ignore[assignment]
+
+Array = Any
+_ERF: list[Array] = []
+
+
+def _columns_of(rows: Any, names: Any) -> tuple[dict[str, Any], int]:
+    """Return columns by name, and the number of rows, of a list of dicts, a dict of columns or a frame."""
+    if np is None:
+        raise ImportError("predictions of several rows need NumPy; install it, or use predict_row")
+    if isinstance(rows, (list, tuple)):
+        return {name: [row[name] for row in rows] for name in names}, len(rows)
+    columns = {name: rows[name] for name in names}
+    some = next(iter(columns.values()), None)
+    if some is not None:
+        return columns, len(some)
+    return columns, len(next(iter(rows.values()))) if isinstance(rows, dict) else len(rows)
+
+
+def _known(values: Any) -> Any:
+    """Return a column as an array of numbers, dates or durations, or else as a list of its cells."""
+    array = values if isinstance(values, np.ndarray) else getattr(values, "to_numpy", lambda: None)()
+    if array is not None and array.dtype.kind in "biufMm":
+        return array
+    return list(values if array is None else array)
+
+
+class Rows:
+    """Functions for many rows: those of `Row` with arrays in place of numbers."""
+
+    @staticmethod
+    def _each(rows: Any, name: str, read: Any, kinds: str) -> Array:
+        """Return the cells of a column as floats, by `read` unless they are an array of one of these kinds."""
+        values = _known(rows[name])
+        if isinstance(values, list) or values.dtype.kind not in kinds:
+            return np.array([read({name: value}, name) for value in values], dtype=np.float64)
+        numbers = values.astype(np.float64)
+        if values.dtype.kind == "m":
+            numbers = values.astype("timedelta64[us]").astype(np.float64) / 1e6
+            numbers[np.isnat(values)] = np.nan
+        if np.isinf(numbers).any():
+            raise _refused(numbers[np.isinf(numbers)][0], name, "finite numbers")
+        return numbers
+
+    @staticmethod
+    def number(rows: Any, name: str) -> Array:
+        return Rows._each(rows, name, Row.number, "biuf")
+
+    @staticmethod
+    def boolean(rows: Any, name: str) -> Array:
+        return Rows._each(rows, name, Row.boolean, "b")
+
+    @staticmethod
+    def seconds(rows: Any, name: str) -> Array:
+        return Rows._each(rows, name, Row.seconds, "miuf")
+
+    @staticmethod
+    def text(rows: Any, name: str) -> list[str | None]:
+        return [Row.text({name: value}, name) for value in _known(rows[name])]
+
+    @staticmethod
+    def moment(rows: Any, name: str) -> Array:
+        values = _known(rows[name])
+        if not isinstance(values, list) and values.dtype.kind == "M":
+            return values.astype("datetime64[us]")
+        return np.array([Row.moment({name: value}, name) for value in values], dtype="datetime64[us]")
+
+    @staticmethod
+    def date_part(moments: Array, part: str) -> Array:
+        micros, days, months = moments.astype(np.int64), moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
+        if part == "days":
+            numbers = micros / 86_400_000_000
+        elif part == "hour":
+            numbers = (micros % 86_400_000_000) / 3.6e9
+        elif part == "weekday":
+            numbers = (days.astype(np.int64) + 3) % 7
+        elif part == "day":
+            numbers = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+        elif part == "month":
+            numbers = months.astype(np.int64) % 12 + 1
+        else:
+            numbers = moments.astype("datetime64[Y]").astype(np.int64) + 1970
+        return np.where(np.isnat(moments), np.nan, numbers)
+
+    @staticmethod
+    def unscaled(values: Array, fill: float, largest: float = _LARGEST) -> Array:
+        return np.where(np.isnan(values), fill, np.clip(values, -largest, largest))
+
+    @staticmethod
+    def scaled(values: Array, center: float, scale: float, fill: float, largest: float = _LARGEST) -> Array:
+        with np.errstate(over="ignore", under="ignore"):
+            return np.where(np.isnan(values), fill, np.clip((values - center) / scale, -largest, largest))
+
+    @staticmethod
+    def smooth(values: Array, center: float, scale: float, fill: float) -> Array:
+        with np.errstate(over="ignore", under="ignore"):
+            z = np.clip((values - center) / scale, -1e9, 1e9)
+            return np.where(np.isnan(values), fill, z / np.sqrt(1 + (z / 3) ** 2))
+
+    @staticmethod
+    def joined_lines(values: Array, knots: Any, targets: Any, fill: float, unit: float = 1.0) -> Array:
+        with np.errstate(over="ignore"):
+            return np.where(np.isnan(values), fill, np.interp(values * unit, knots, targets))
+
+    @staticmethod
+    def missing(values: Any) -> Array:
+        return np.array([_is_missing(value) for value in values], dtype=np.float64)
+
+    @staticmethod
+    def picked(texts: list[str | None], numbers: Any, other: float) -> Array:
+        return np.array([numbers.get(text, other) for text in texts], dtype=np.float64)
+
+    @staticmethod
+    def identity(z: Array) -> Array:
+        return z
+
+    @staticmethod
+    def relu(z: Array) -> Array:
+        return np.maximum(z, 0.0)
+
+    @staticmethod
+    def leaky_relu(z: Array) -> Array:
+        return np.where(z > 0, z, 0.01 * z)
+
+    @staticmethod
+    def elu(z: Array) -> Array:
+        return np.where(z > 0, z, np.expm1(np.minimum(z, 0.0)))
+
+    @staticmethod
+    def gelu(z: Array) -> Array:
+        return 0.5 * z * (1.0 + _erf(z * math.sqrt(0.5)))
+
+    @staticmethod
+    def sigmoid(z: Array) -> Array:
+        e = np.exp(-np.abs(z))
+        return np.where(z >= 0, 1.0, e) / (1.0 + e)
+
+    @staticmethod
+    def silu(z: Array) -> Array:
+        return z * Rows.sigmoid(z)
+
+    @staticmethod
+    def softplus(z: Array) -> Array:
+        return np.where(z > 20, z, np.log1p(np.exp(np.minimum(z, 20.0))))
+
+    @staticmethod
+    def mish(z: Array) -> Array:
+        return z * np.tanh(Rows.softplus(z))
+
+    @staticmethod
+    def tanh(z: Array) -> Array:
+        return np.tanh(z)
+
+
+def _erf(z: Array) -> Array:
+    """Return the error function, which NumPy does not have: cubics through values and slopes, to 1e-13."""
+    if not _ERF:
+        grid = np.arange(6 * 1024 + 2) / 1024
+        _ERF.extend([np.array([math.erf(x) for x in grid]), 2 / math.sqrt(math.pi) * np.exp(-(grid**2)) / 1024])
+    values, slopes = _ERF
+    place = np.minimum(np.abs(z), 6.0) * 1024
+    i = place.astype(np.int64)
+    t = place - i
+    rise = values[i + 1] - values[i]
+    bend = (slopes[i] - rise) * (1 - t) - (slopes[i + 1] - rise) * t
+    return np.sign(z) * (values[i] + t * rise + t * (1 - t) * bend)
