@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tabgnm.export.python_cells_runtime import _LARGEST, Row, _is_missing, _refused
+from tabgnm.export.python_cells_runtime import _LARGEST, Row, _refused
 
 # ----------------------------------------------------------------------------------------------------------------------
 try:
@@ -119,8 +119,8 @@ class Rows:
             return np.where(np.isnan(values), fill, np.interp(values * unit, knots, targets))
 
     @staticmethod
-    def missing(values: Any) -> Array:
-        return np.array([_is_missing(value) for value in values], dtype=np.float64)
+    def missing(values: Array) -> Array:
+        return np.isnan(values).astype(np.float64)
 
     @staticmethod
     def picked(texts: list[str | None], numbers: Any, other: float) -> Array:

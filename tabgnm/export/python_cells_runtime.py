@@ -171,8 +171,8 @@ class Row:
         return float(slope * (value - knots[i]) + targets[i])
 
     @staticmethod
-    def missing(value: Any) -> float:
-        return 1.0 if value is None or value != value else 0.0
+    def missing(value: float) -> float:
+        return 1.0 if value != value else 0.0
 
     @staticmethod
     def picked(text: str | None, numbers: Any, other: float) -> float:

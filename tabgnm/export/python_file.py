@@ -1,3 +1,75 @@
-from typing import Any
-def python_file(estimator: Any) -> str:
-    return ""
+"""Fitted estimators as a single Python file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sklearn.utils.validation import check_is_fitted
+
+from tabgnm import __version__
+from tabgnm.estimators.checks import check_number
+from tabgnm.export.pack_program import pack_program_of
+from tabgnm.export.program import ExportError, program_of
+from tabgnm.export.python_machine import machine_source
+from tabgnm.export.python_pack import pack_source
+from tabgnm.export.small import is_small
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+_DOCSTRING = '''\
+"""A {estimator}, exported by tabgnm {version}.
+
+predict(rows){of_classes} take{s} a list of dicts, a dict of columns, or a frame, and need{s} NumPy{row_needs}.
+COLUMNS has the columns that are read, with what their cells are. Missing cells are None or NaN.
+"""
+
+from __future__ import annotations
+
+'''
+
+
+def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> str:
+    """Return a fitted estimator as the source of a Python module that needs NumPy only.
+
+    Parameters
+    ----------
+    estimator : TabularEstimator
+        A whole pack, or the result of `distill` or `sparsify`, which becomes readable code; that needs no NumPy for
+        single rows.
+    max_megabytes : float, default=50
+        Raise an error if the file would be larger.
+
+    Returns
+    -------
+    str
+        See docs/export-python.md for the functions in it.
+    """
+    check_is_fitted(estimator, "fitted_")
+    most = check_number("max_megabytes", max_megabytes, 0, float("inf"), "50")
+    small = is_small(estimator)
+    if small:
+        source = machine_source(program_of(estimator))
+    else:
+        program = pack_program_of(estimator)
+        _check_size(program.n_bytes * 1.25, most)  # before anything of that size is made
+        source = pack_source(program)
+    has_classes = hasattr(estimator, "predict_proba")
+    docstring = _DOCSTRING.format(
+        estimator=type(estimator).__name__,
+        version=__version__,
+        of_classes=" and predict_proba(rows)" if has_classes else "",
+        s="" if has_classes else "s",
+        row_needs="; predict_row(row) takes one dict and needs nothing" if small else "",
+    )
+    content = docstring + source
+    _check_size(len(content), most)
+    return content
+
+
+def _check_size(n_bytes: float, most: float) -> None:
+    if n_bytes > most * 1e6:
+        raise ExportError(
+            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, or a small "
+            "machine, estimator.distill(X), or raise max_megabytes"
+        )
