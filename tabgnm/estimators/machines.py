@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -191,6 +192,30 @@ class MachineMethods:
         rng = random_numbers(random_state)
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
+
+    def export(self, path: str | Path, **options: Any) -> None:
+        """Write this fitted estimator as code or a model that runs without this package.
+
+        The suffix of the file says the format:
+
+        - ".onnx": an ONNX model with the encoding of columns inside, see docs/export-onnx.md;
+        - ".py": a single Python file that needs NumPy only, see docs/export-python.md.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is complete.
+        **options
+            Of the format: `matrix` and `number_type` of ".onnx", `max_megabytes` of ".py".
+
+        Raises
+        ------
+        ExportError
+            If the estimator cannot be written in this format, or the file cannot be written.
+        """
+        from tabgnm.export.exporting import export  # not at the top: it imports the estimators
+
+        export(self, path, **options)  # type: ignore[arg-type]
 
     def _path_settings(
         self,

@@ -30,8 +30,12 @@ def export(estimator: TabularEstimator, path: str | Path, **options: Any) -> Non
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise ExportError(f"the format of {str(path)!r} is not known; use a file name that ends in {', '.join(FORMATS)}")
-    known = [name for name, own in inspect.signature(FORMATS[suffix]).parameters.items() if own.kind is own.KEYWORD_ONLY]
+        raise ExportError(
+            f"the format of {str(path)!r} is not known; use a file name that ends in {', '.join(FORMATS)}"
+        )
+    known = [
+        name for name, own in inspect.signature(FORMATS[suffix]).parameters.items() if own.kind is own.KEYWORD_ONLY
+    ]
     unknown = sorted(set(options) - set(known))
     if unknown:
         allowed = f"use {', '.join(known)}" if known else "it has none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,17 +72,18 @@ class ColumnReader:
             order.extend(places)
 
         for method in ("identity", "linear", "smooth", "knots"):
-            places = self._places(recipes, lambda own, m=method: _is_number(own) and own.map.method == m)  # type: ignore[misc,union-attr]
+            places = [place for place, own in enumerate(recipes) if _method(own) == method]
             if places:
                 add(places, self._mapped([recipes[place] for place in places], method, dtype))
-        places = self._places(recipes, lambda own: own.what == "missing")
+        places = [place for place, own in enumerate(recipes) if own.what == "missing"]
         if places:
-            add(places, self._graph.cast(self._is_missing([recipes[place] for place in places]), "float64"))
+            missing = self._graph.op("IsNaN", self._numbers([recipes[place] for place in places]))
+            add(places, self._graph.cast(missing, "float64"))
         for column in self._known_levels:
-            places = self._places(recipes, lambda own, c=column: own.column == c and own.kind == "category")  # type: ignore[misc]
+            places = [i for i, own in enumerate(recipes) if own.column == column and own.what != "nothing"]
             if places:
                 add(places, self._looked_up(column, [recipes[place] for place in places]))
-        places = self._places(recipes, lambda own: own.what == "nothing")
+        places = [place for place, own in enumerate(recipes) if own.what == "nothing"]
         if places or not recipes:
             add(places or [0], self.zeros())
         joined = self._graph.joined(parts, axis=1)
@@ -90,14 +91,12 @@ class ColumnReader:
             return joined
         return self._graph.op("Gather", joined, self._graph.constant(np.argsort(order), np.int64), axis=1)
 
-    @staticmethod
-    def _places(recipes: Sequence[Recipe], wanted: Callable[[Recipe], bool]) -> list[int]:
-        return [place for place, recipe in enumerate(recipes) if wanted(recipe)]
-
     def zeros(self) -> str:
         """Return zeros, (rows, 1) in double; the number of rows is that of any input."""
         graph = self._graph
-        rows = graph.op("Slice", graph.op("Shape", graph.inputs[0].name), *(graph.constant([i], np.int64) for i in (0, 1)))
+        rows = graph.op(
+            "Slice", graph.op("Shape", graph.inputs[0].name), *(graph.constant([i], np.int64) for i in (0, 1))
+        )
         shape = graph.op("Concat", rows, graph.constant([1], np.int64), axis=0)
         return graph.op("Expand", graph.constant([[0.0]]), shape)
 
@@ -119,14 +118,13 @@ class ColumnReader:
     def _numbers(self, recipes: Sequence[Recipe]) -> str:
         """Return the numbers that recipes read, (rows, recipes) in double."""
         if not self._is_matrix:
-            return self._graph.joined([self._feature(own.column, own.part or _first_part(own)) for own in recipes], axis=1)
+            return self._graph.joined(
+                [self._feature(own.column, own.part or _first_part(own)) for own in recipes], axis=1
+            )
         where = self._graph.constant([own.column for own in recipes], np.int64)
         chosen = self._graph.op("Gather", MATRIX, where, axis=1)
         is_double = self._inputs[recipes[0].column].type == "double"
         return chosen if is_double else self._graph.cast(chosen, "float64")
-
-    def _is_missing(self, recipes: Sequence[Recipe]) -> str:
-        return self._graph.op("IsNaN", self._numbers(recipes))
 
     def _mapped(self, recipes: Sequence[Recipe], method: str, dtype: str) -> str:
         graph, maps = self._graph, [own.map for own in recipes if own.map is not None]
@@ -169,7 +167,7 @@ class ColumnReader:
         table = np.empty((len(known) + 2, len(recipes)))  # missing, unknown, then the known ones
         for place, recipe in enumerate(recipes):
             by_text, other = level_table(recipe)
-            table[:, place] = [by_text.get(text, other) for text in (None, ..., *known)]  # type: ignore[call-overload]
+            table[:, place] = [by_text.get(None, other), other, *(by_text.get(text, other) for text in known)]
         return graph.op("Gather", graph.constant(table), self._codes[column], axis=0)
 
 
@@ -182,8 +180,9 @@ def known_levels(recipes: Sequence[Recipe]) -> dict[int, list[str]]:
     return {column: list(texts) for column, texts in found.items()}
 
 
-def _is_number(recipe: Recipe) -> bool:
-    return recipe.what == "number" and recipe.kind != "category" and recipe.map is not None
+def _method(recipe: Recipe) -> str | None:
+    """Return how a recipe maps numbers; None for categories and for indicators."""
+    return recipe.map.method if recipe.kind != "category" and recipe.map is not None else None
 
 
 def _first_part(recipe: Recipe) -> str:

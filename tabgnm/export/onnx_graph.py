@@ -12,7 +12,7 @@ from tabgnm._extras import import_extra
 
 Array = NDArray[Any]
 
-# What onnxruntime 1.6 (2020) and every later version runs.
+# The lowest in which all operators that are used here have their present meaning.
 OPSET = 13
 ML_OPSET = 2
 IR_VERSION = 7

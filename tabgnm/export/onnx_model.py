@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
@@ -37,7 +36,8 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
         A whole pack, or the result of `distill` or `sparsify`, whose graph is small.
     matrix : bool or None, default=None
         Whether there is a single input "X" of shape (rows, columns), with the columns of `fit` in their order, instead
-        of an input for each column. For tables of numbers only. None: if the estimator was fitted on an array of numbers.
+        of an input for each column. For tables of numbers only. None: if the estimator was fitted on an array of
+        numbers.
     number_type : {"double", "float"}, default="double"
         Type of the inputs and outputs that are numbers. "float" may lose digits of the input.
 
@@ -53,8 +53,8 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     program: Program | PackProgram = program_of(estimator) if is_small(estimator) else pack_program_of(estimator)
     if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
         raise ExportError(
-            f"the weights take {program.n_bytes:,} bytes, more than the {_MOST_BYTES:,} of an ONNX file; export a small "
-            "machine, estimator.distill(X)"
+            f"the weights take {program.n_bytes:,} bytes, more than the {_MOST_BYTES:,} of an ONNX file; export a "
+            "small machine, estimator.distill(X)"
         )
     all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]
     is_matrix = _is_matrix(program, matrix, has_names=hasattr(estimator, "feature_names_in_"))
@@ -89,7 +89,9 @@ def _compute(program: Program | PackProgram, graph: GraphBuilder, reader: Column
     dtype = "float64" if program.exact else program.dtype
     arithmetic = Arithmetic(graph, dtype)
     rows = [reader.encoded(recipes, program.dtype) for recipes in program.recipes]
-    rows = [graph.cast(own, dtype) if dtype == "float32" else own for own in rows]
+    if program.dtype == "float32":  # encoded rows of the estimator are rounded too
+        rows = [graph.cast(own, "float32") for own in rows]
+        rows = [graph.cast(own, "float64") for own in rows] if program.exact else rows
     outputs = [arithmetic.outputs(group, rows[group.encoder]) for group in program.groups]
     writer.of_pack(program, [graph.cast(own, "float64") if dtype == "float32" else own for own in outputs])
 

@@ -81,9 +81,13 @@ class Arithmetic:
 
     def _level(self, machine: Machine, own: list[int], place: dict[int, int], values: str, n_values: int) -> str:
         units = [machine.unit(value) for value in own]
-        weight = np.zeros((n_values, len(units)))
+        read = sorted({place[source] for unit in units for source in unit.sources}) or [0]
+        if len(read) < n_values:
+            values = self.op("Gather", values, self.graph.constant(read, np.int64), axis=1)
+        row = {value: i for i, value in enumerate(read)}
+        weight = np.zeros((len(read), len(units)))
         for column, unit in enumerate(units):
-            weight[[place[source] for source in unit.sources], column] = unit.weights
+            weight[[row[place[source]] for source in unit.sources], column] = unit.weights
         z = self.op("MatMul", values, self.constant(weight))
         z = self.op("Add", z, self.constant([[unit.bias for unit in units]]))
         functions = [unit.function for unit in units]
@@ -142,7 +146,12 @@ class Arithmetic:
 
     def _embedded(self, group: PackGroup, rows: str) -> str:
         """Return what the body reads, (networks, rows, inputs), or (1, rows, inputs) where it is the same for all."""
-        embedding, learned, graph, n_networks = group.embedding, group.embedding_parameters, self.graph, len(group.shares)
+        embedding, learned, graph, n_networks = (
+            group.embedding,
+            group.embedding_parameters,
+            self.graph,
+            len(group.shares),
+        )
         if embedding is None:
             return self.op("Unsqueeze", rows, graph.constant([0], np.int64))
         parts = []
@@ -150,7 +159,9 @@ class Arithmetic:
             plain = graph.columns(rows, 0, embedding.n_plain)
             parts.append(self.op("Expand", plain, graph.constant([n_networks, 1, 1], np.int64)))
         if embedding.n_numeric:
-            parts.append(self._embedded_numbers(group, graph.columns(rows, embedding.n_plain, embedding.first_category)))
+            parts.append(
+                self._embedded_numbers(group, graph.columns(rows, embedding.n_plain, embedding.first_category))
+            )
         if embedding.levels:
             codes = graph.cast(graph.columns(rows, embedding.first_category, embedding.n_columns), "int64")
             starts = np.cumsum([0, *embedding.levels[:-1]])

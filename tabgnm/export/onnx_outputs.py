@@ -79,7 +79,9 @@ class OutputWriter:
         link = _link(group)
         if link.most is not None:
             outputs = self.op("Clip", outputs, self.graph.constant(-link.most), self.graph.constant(link.most))
-        numbers = self.op("Add", self.op("Mul", outputs, self.graph.constant(link.scale)), self.graph.constant(link.offset))
+        numbers = self.op(
+            "Add", self.op("Mul", outputs, self.graph.constant(link.scale)), self.graph.constant(link.offset)
+        )
         if link.most is not None:
             numbers = self.op("Exp", numbers)
         limits = self.graph.constant(-program.largest), self.graph.constant(program.largest)

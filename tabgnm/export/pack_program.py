@@ -240,13 +240,12 @@ def _number_link(targets: NumberTargets) -> NumberLink:
 
 
 def _layer(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int) -> PackLayer:
-    weights, bias_of_shape = shape.layer_weights(parameters, layer)
-    bias = bias_of_shape.clone()
+    weights, bias = shape.layer_weights(parameters, layer)
     is_last = layer == shape.n_layers
-    if layer == 1 and shape.learn_initial:
+    if layer == 1 and shape.learn_initial:  # what hidden and output nodes hold at first is a part of the bias
         assert isinstance(shape, GNMShape)
-        initial = parameters["initial"]
-        bias += (initial.unsqueeze(-2) @ shape.initial_weights(parameters)).squeeze(-2)
+        initial = parameters["initial"].double()
+        bias = bias.double() + (initial.unsqueeze(-2) @ shape.initial_weights(parameters).double()).squeeze(-2)
         if shape.persistent_outputs:
             bias[..., -shape.n_outputs :] += initial[..., -shape.n_outputs :]
     return PackLayer(

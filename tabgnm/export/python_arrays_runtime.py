@@ -83,7 +83,11 @@ class Rows:
 
     @staticmethod
     def date_part(moments: Array, part: str) -> Array:
-        micros, days, months = moments.astype(np.int64), moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
+        micros, days, months = (
+            moments.astype(np.int64),
+            moments.astype("datetime64[D]"),
+            moments.astype("datetime64[M]"),
+        )
         if part == "days":
             numbers = micros / 86_400_000_000
         elif part == "hour":

@@ -72,7 +72,7 @@ class Row:
                 raise _refused(value, name, "a number") from None
         if value in (math.inf, -math.inf):
             raise _refused(value, name, "a finite number")
-        return value  # type: ignore[no-any-return]
+        return value
 
     @staticmethod
     def boolean(row: Any, name: str) -> float:

@@ -70,6 +70,6 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
 def _check_size(n_bytes: float, most: float) -> None:
     if n_bytes > most * 1e6:
         raise ExportError(
-            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, or a small "
-            "machine, estimator.distill(X), or raise max_megabytes"
+            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, or a "
+            "small machine, estimator.distill(X), or raise max_megabytes"
         )

@@ -9,6 +9,8 @@ from tabgnm.export.python_names import Identifiers, copied_source, literal
 from tabgnm.export.python_recipes import READERS, call_of, part_of
 from tabgnm.sparsity import Unit
 
+_MOST_INLINE = 2  # entries of a table that is written where it is used
+
 
 def machine_source(program: Program) -> str:
     """Return the source behind the docstring."""
@@ -30,7 +32,7 @@ def machine_source(program: Program) -> str:
         function, arguments = call_of(recipe, "float64")
         written = []
         for value in arguments:
-            if isinstance(value, list | dict):  # made once, not in every call
+            if isinstance(value, list | dict) and len(value) > _MOST_INLINE:  # made once, not in every call
                 constants.append(f"_TABLE_{len(constants) + 1} = {literal(value)}")
                 written.append(f"_TABLE_{len(constants)}")
             else:
@@ -66,7 +68,7 @@ def machine_source(program: Program) -> str:
 
 
 def _formula(unit: Unit, values: list[str]) -> str:
-    terms = [f"{weight!r} * {values[source]}" for source, weight in zip(unit.sources, unit.weights, strict=True)]
+    terms = [f"{float(weight)!r} * {values[source]}" for source, weight in zip(unit.sources, unit.weights, strict=True)]
     if unit.bias or not terms:
         terms.insert(0, repr(float(unit.bias)))
     total = " + ".join(terms).replace("+ -", "- ")

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tabgnm.export.python_arrays_runtime import Rows, _columns_of, np
+import numpy as np
+
+from tabgnm.export.python_arrays_runtime import Rows, _columns_of
 from tabgnm.export.python_cells_runtime import Row
 
 LINK = "identity"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tabgnm.export.python_arrays_runtime import Rows, _columns_of, np
+import numpy as np
+
+from tabgnm.export.python_arrays_runtime import Rows, _columns_of
 
 COLUMNS: Any = {}
 CLASSES: Any = []

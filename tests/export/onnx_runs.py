@@ -33,8 +33,8 @@ def run(content: bytes, table: Any) -> dict[str, Any]:
     positions = {own["input"]: own["position"] for own in json.loads(metadata(content)["columns"])}
     feeds = {}
     for own in session.get_inputs():
-        if own.name == "X":
-            feeds["X"] = frame.to_numpy(_TYPES[own.type])
+        if own.shape[1] > 1:
+            feeds[own.name] = frame.to_numpy(_TYPES[own.type])
         else:
             feeds[own.name] = cells(frame.iloc[:, positions[own.name]], own.type)[:, None]
     return dict(zip([own.name for own in session.get_outputs()], session.run(None, feeds), strict=True))
