@@ -25,6 +25,7 @@ BENCHMARKS = {
     "neighbour": "benchmarks.busy_neighbour",
     "search": "benchmarks.search_speed",
     "paper-grid": "benchmarks.paper_grid",
+    "export-speed": "benchmarks.export_speed",
 }
 # Commands with options of their own, which are not part of a run of all benchmarks.
 COMMANDS = {

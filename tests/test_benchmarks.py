@@ -1,6 +1,7 @@
 """The competitors that the benchmarks measure compute what they claim to."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command_line
-from benchmarks import accuracy, ceilings, default_networks, gnm_vs_mlp, standings, synthetic
+from benchmarks import accuracy, ceilings, default_networks, export_speed, gnm_vs_mlp, standings, synthetic
 from benchmarks.accuracy_models import OURS, EarlyStopped, ModelSettings
 from benchmarks.authors_loop import AuthorsGNM, authors_mlp, seconds_per_epoch
 from benchmarks.forward_cost import literal_forward
 from benchmarks.older_checkout import FleetTask, OlderCheckout
-from benchmarks.timing import ROOT
+from benchmarks.timing import ROOT, Options
 from tabgnm import GNMClassifier
 from tabgnm.nn import GNM, MLP, EmbeddedNetwork, EmbeddedShape, GNMShape, InputEmbedding, cross_entropy
 from tabgnm.nn.losses import CrossEntropy
@@ -361,3 +362,11 @@ def test_standings_name_the_line_that_is_not_a_result(tmp_path: Path) -> None:
     path.write_text('{"slug": "wine", "model": "tabgnm", "fold_m1": [1.0]}\n{"slug": "wi')
     with pytest.raises(ValueError, match="line 2 is not a result"):
         standings.read_results([path])
+
+
+@pytest.mark.skipif(not (shutil.which("gcc") or shutil.which("clang")), reason="there is no C compiler")
+def test_exported_machines_of_200_edges_are_measured(tmp_path: Path) -> None:
+    assert export_speed.random_program("relu").machine.n_edges == 200
+    found = export_speed.run(Options("cpu", True, tmp_path, 1, 0.001))["seconds_per_row"]
+    assert {name.partition(",")[0] for name in found} == {"relu", "silu", "tanh", "gelu"}
+    assert all(seconds > 0 for seconds in found.values())

@@ -194,24 +194,31 @@ class MachineMethods:
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
 
     def export(self, path: str | Path, **options: Any) -> None:
-        """Write this fitted estimator as code or a model that runs without this package.
+        """Write this fitted estimator as code or a model that makes the same predictions without this package.
 
-        The suffix of the file says the format:
+        The suffix of the file says the format. Scaling, missing values, levels and labels are part of it.
 
-        - ".onnx": an ONNX model with the encoding of columns inside, see docs/export-onnx.md;
-        - ".py": a single Python file that needs NumPy only, see docs/export-python.md.
+        - ".onnx": an ONNX model, also of packs, see docs/export-onnx.md;
+        - ".py": a single Python file that needs NumPy only, also of packs, see docs/export-python.md;
+        - ".c": one file of C99, see docs/export-c.md;
+        - ".sql": a query for SQLite, DuckDB or PostgreSQL, see docs/export-sql.md.
 
         Parameters
         ----------
         path : str or Path
             An existing file is replaced once the new one is complete.
         **options
-            Of the format: `matrix` and `number_type` of ".onnx", `max_megabytes` of ".py".
+            Of the format. ".onnx": `matrix` and `number_type`. ".py": `max_megabytes`. ".c": `prefix` of all names.
+            ".sql": `table`, a name, or schema and name; `dialect`, one of "sqlite", "duckdb" and "postgresql"; and
+            `keep`, columns to return beside the predictions.
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ExportError
-            If the estimator cannot be written in this format, or the file cannot be written.
+            If the estimator cannot be written in this format (packs to ".c" and ".sql": use `distill` or `sparsify`
+            first), or the file cannot be written.
         """
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
 

@@ -114,8 +114,8 @@ class MLPRegressor(MLPParameters, TabularRegressor):
         supported.
     n_jobs : int or None, default=None
         Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container, -2 all but one. Results with
-        different numbers of threads are equal up to rounding. Not stored in model files.
+        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container, -2 all but
+        one. Results with different numbers of threads are equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
         Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
         parameters may change between calls; the networks, their folds and the encoding of the columns may not.

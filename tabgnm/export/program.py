@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.losses.deviances import LARGEST_LOG
 from tabgnm.sparsity import Machine, Unit
@@ -78,6 +79,8 @@ class Program:
         Whether the targets are columns of 0 and 1, of which the probabilities of 1 are predicted.
     one_dimensional : bool
         Whether a prediction is one number or label, not several.
+    single : bool
+        Whether `predict` reads the inputs in float32; the last digits of a prediction depend on it.
     """
 
     columns: tuple[RawColumn, ...]
@@ -90,6 +93,7 @@ class Program:
     most: float = LARGEST_LOG
     multilabel: bool = False
     one_dimensional: bool = True
+    single: bool = False
 
 
 def program_of(estimator: TabularEstimator) -> Program:
@@ -100,7 +104,10 @@ def program_of(estimator: TabularEstimator) -> Program:
     ExportError
         For packs of several networks and for learned embeddings, with what to do instead.
     """
-    machine = estimator.machine_  # raises for packs
+    try:
+        machine = estimator.machine_
+    except NoSingleMachine as error:
+        raise ExportError(str(error)) from error
     group = estimator.fitted_.groups[0]
     targets = group.targets
     used = machine.used_inputs
@@ -111,6 +118,7 @@ def program_of(estimator: TabularEstimator) -> Program:
         RawColumn(column, name, kind)
         for column, name, kind in sorted({(own.column, own.column_name, own.kind) for own in recipes})
     )
+    single = group.dtype is np.float32
     if isinstance(targets, ClassTargets):
         link: Link = "softmax" if targets.kind in ("multiclass", "joint") else "sigmoid"
         link = "constant" if targets.kind == "one" else link
@@ -123,17 +131,27 @@ def program_of(estimator: TabularEstimator) -> Program:
             tuple(map(len, targets.classes)),
             multilabel=targets.kind == "multilabel",
             one_dimensional=len(targets.classes) == 1 and targets.kind != "multilabel",
+            single=single,
         )
     one = targets.one_dimensional and targets.quantiles is None
     if isinstance(targets.loss, LogLinkLoss):
         scaled = scaled_outputs(machine, targets.scale, np.zeros(len(targets.scale)))
-        return Program(columns, recipes, scaled, "exp", center=tuple(targets.center.tolist()), one_dimensional=one)
+        center = tuple(targets.center.tolist())
+        return Program(columns, recipes, scaled, "exp", center=center, one_dimensional=one, single=single)
     if targets.transform != "none":
         raise ExportError(f"a target that is learned as its {targets.transform} cannot be exported")
     n_outputs = len(machine.outputs)
-    scale, center = (np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center))
+    scaled = scaled_outputs(machine, *(np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center)))
     link = "identity" if targets.quantiles is None else "sorted"
-    return Program(columns, recipes, scaled_outputs(machine, scale, center), link, one_dimensional=one)
+    return Program(columns, recipes, scaled, link, one_dimensional=one, single=single)
+
+
+def columns_read(program: Program) -> list[RawColumn]:
+    """Return the columns that predictions depend on: none where they are constant."""
+    if program.link == "constant":
+        return []
+    read = {recipe.column for recipe in program.recipes if recipe.what != "nothing"}
+    return [column for column in program.columns if column.position in read]
 
 
 def only_used(machine: Machine) -> Machine:
