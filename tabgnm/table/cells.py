@@ -22,6 +22,9 @@ _CONTAINERS = (dict, list, set, frozenset, tuple, np.ndarray, bytes, bytearray, 
 # pandas' own missing values, known by the names of their types so that pandas need not be there.
 _MISSING_TYPES = ("NAType", "NaTType")
 
+_MOST_DIGITS = 1000
+_MOST_BITS = 4096
+
 
 def is_missing(value: Any) -> bool:
     """Whether a cell is None, NaN, pandas.NA, NaT or the like."""
@@ -119,10 +122,13 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, datetime.timedelta):
         return _duration_text(value)
     if isinstance(value, numbers.Integral):
-        return str(int(value))
+        # Python refuses to write more than some thousand digits, as that takes long.
+        return str(int(value)) if int(value).bit_length() <= _MOST_BITS else hex(value)
     if isinstance(value, float | np.floating):
         return _number_text(_shortest(float(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite():
+        if abs(value.adjusted()) > _MOST_DIGITS:  # written out it would fill the memory
+            return str(value.normalize())
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
         whole: Any = value  # that of pandas has nanoseconds

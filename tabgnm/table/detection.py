@@ -10,7 +10,15 @@ from typing import Any
 
 from tabgnm.table.cells import CellKind, is_missing, kind_of_type
 from tabgnm.table.errors import TableError
-from tabgnm.table.text import TEXT_FORMATS, USUAL_READING, TextFormat, TextKind, TextReading, says_nothing
+from tabgnm.table.text import (
+    LONGEST_TEXT,
+    TEXT_FORMATS,
+    USUAL_READING,
+    TextFormat,
+    TextKind,
+    TextReading,
+    says_nothing,
+)
 
 # A column may have a few texts that are no numbers, such as "unknown"; they are missing values then.
 MOST_STRANGE_TEXTS = 3
@@ -77,7 +85,7 @@ class _Texts:
             return None
         found = []
         for text in self.counts:
-            if known.parse(text) is None:
+            if len(text) > LONGEST_TEXT or known.parse(text) is None:
                 found.append(text)
                 if most is not None and len(found) > most:
                     return None

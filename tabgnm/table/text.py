@@ -15,7 +15,7 @@ MISSING_TEXTS = frozenset(
     {"", "-", "--", ".", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "missing"}
 )
 
-_POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_POINT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _GROUPED_POINT = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d*)?", re.ASCII)
 _GROUPED_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?", re.ASCII)
@@ -25,6 +25,9 @@ _YEAR_FIRST = re.compile(
     r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d{2})(\d{2}))" + _TIME + _ZONE, re.ASCII | re.IGNORECASE
 )
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})" + _TIME, re.ASCII | re.IGNORECASE)
+
+
+LONGEST_TEXT = 1000  # of a number or date; patterns are not tried on more
 
 
 def says_nothing(text: str) -> bool:
@@ -171,7 +174,8 @@ class TextReading:
 
     def parse(self, text: str) -> Any:
         """Return the number or moment that a text says; None if it says none."""
-        return _FORMATS[self.format].parse(text.strip())
+        stripped = text.strip()
+        return None if len(stripped) > LONGEST_TEXT else _FORMATS[self.format].parse(stripped)
 
 
 _FORMATS = {known.name: known for formats in TEXT_FORMATS.values() for known in formats}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import tracemalloc
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 from tabgnm.table import TableEncoder, read_table
+from tabgnm.table.cells import canonical
 from tests.table.examples import NAN, column, encoded, fitted
 
 LETTERS = "abcdefghijkl"
@@ -289,3 +291,9 @@ def test_100_000_levels_in_200_000_rows_take_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60e6
+
+
+@pytest.mark.parametrize("cell", [decimal.Decimal("1E+99999999"), decimal.Decimal("1E-99999999"), 10**5000])
+def test_a_number_of_very_many_digits_is_a_level_at_once(cell: Any) -> None:
+    assert len(canonical(cell) or "") < 5000
+    assert canonical(cell) == canonical(cell)

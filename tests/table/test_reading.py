@@ -48,7 +48,7 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "structured array with the fields 'a', 'b'; make a frame",
     ),
-    "np.matrix": (np.asmatrix([[1.0]]), TypeError, "np.matrix is not supported"),
+    "np.matrix": (np.array([[1.0]]).view(np.matrix), TypeError, "np.matrix is not supported"),
     "list of dicts": (
         [{"a": 1}],
         TypeError,
