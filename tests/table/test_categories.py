@@ -293,7 +293,9 @@ def test_100_000_levels_in_200_000_rows_take_little_memory() -> None:
     assert peak < 60e6
 
 
-@pytest.mark.parametrize("cell", [decimal.Decimal("1E+99999999"), decimal.Decimal("1E-99999999"), 10**5000])
+@pytest.mark.parametrize(
+    "cell", [decimal.Decimal("1E+99999999"), decimal.Decimal("1E-99999999"), 10**5000], ids=["large", "small", "long"]
+)
 def test_a_number_of_very_many_digits_is_a_level_at_once(cell: Any) -> None:
     assert len(canonical(cell) or "") < 5000
     assert canonical(cell) == canonical(cell)
