@@ -1,9 +1,9 @@
 """Size against score of small machines beside other readable models: `python -m benchmarks small [OPTIONS]`.
 
-On the first folds of `KFold(10, shuffle=True, random_state=0)`: machines of every size of a path, learned from labels and
-distilled from a fitted estimator, decision trees with as many parameters, and at their defaults EBM (`interpret`), FIGS
-(`imodels`), logistic or ridge regression, and the estimator that teaches. One JSON line per data set, fold and model; a
-run continues what it finds in the file.
+On the first folds of `KFold(10, shuffle=True, random_state=0)`: machines of every size of a path, learned from labels
+and distilled from a fitted estimator, decision trees with as many parameters, and at their defaults EBM (`interpret`),
+FIGS (`imodels`), logistic or ridge regression, and the estimator that teaches. One JSON line per data set, fold and
+model; a run continues what it finds in the file.
 """
 
 from __future__ import annotations

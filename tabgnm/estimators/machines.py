@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tabgnm.estimators import small_machines
+from tabgnm.estimators import pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import node_names
-from tabgnm.sparsity import Machine, described, simplified, unrolled
+from tabgnm.estimators.pruning import PAPER_THRESHOLD
+from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from tabgnm.estimators.fitting import FittedPack
 
 
-class NoSingleMachine(ValueError):
-    """The estimator is a pack of several networks, or has learned embeddings, so that there is no machine to read."""
+class NoSingleMachine(ValueError, AttributeError):
+    """The estimator is a pack of several networks, or has learned embeddings, so that there is no machine to read.
+
+    It is an AttributeError as well, so that `hasattr(estimator, "machine_")` is False.
+    """
 
 
 class MachineMethods:
@@ -31,6 +35,7 @@ class MachineMethods:
     fitted_: FittedPack
     _path: list[dict[str, Any]]  # sizes and scores of the path that a small machine was chosen from
     _path_fitted: list[FittedPack]
+    pruning_: dict[str, float]
 
     @property
     def machine_(self) -> Machine:
@@ -102,6 +107,82 @@ class MachineMethods:
         str
         """
         return described(self.machine_)
+
+    def equations(self, format: str = "text", digits: int | None = 6) -> Any:  # noqa: A002 - the usual name
+        """Return what the machine computes as equations, in the names and units of the columns of the table.
+
+        Comments below the equations explain names, missing values and functions, and state by how much the results may
+        differ from predictions because of rounded numbers.
+
+        Parameters
+        ----------
+        format : {"text", "latex", "sympy"}, default="text"
+            "text" can also be read by a program: one line per quantity, and continued lines are indented. "sympy"
+            returns a dict from each prediction to an expression whose symbols have the names of the text. It needs
+            SymPy.
+        digits : int or None, default=6
+            Significant digits of the numbers; None for exact ones.
+
+        Returns
+        -------
+        str or dict
+
+        Examples
+        --------
+        >>> from tabgnm import GNMRegressor
+        >>> settings = {"numeric_embedding": None, "n_candidates": 1, "n_folds": 0, "max_epochs": 1}
+        >>> model = GNMRegressor(n_layers=1, n_nodes=4, scaling="standard", scale_target=False, **settings)
+        >>> model = model.fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 2.0])
+        >>> for values in model.fitted_.groups[0].parameters.values():  # instead of learning them
+        ...     _ = values.fill_(1.0)
+        >>> print(model.equations(digits=3))
+        y = 1.22*x0 - 1.44...
+        <BLANKLINE>
+        # Where a value is missing, use x0 = 2
+        ...
+        """
+        from tabgnm.export import equations, program_of  # not at the top: it imports estimators
+
+        return equations(program_of(self), format, digits)  # type: ignore[arg-type] # an estimator
+
+    def edges(self) -> Any:
+        """Return the edges of the machine as a table, layer by layer.
+
+        Columns are "layer", "source", "target", "weight" and "column". Inputs are named like encoded columns, such as
+        "city=Oslo", and "column" is the column of the table that they come from. The source of a bias is "bias".
+        Weights are those of the network: of scaled columns, and of a scaled target, so that they can be compared.
+
+        Returns
+        -------
+        pandas.DataFrame, or a list of dicts where pandas is not installed
+        """
+        machine = self.machine_
+        names = node_names(self.fitted_.groups[0], self._names)  # type: ignore[attr-defined]
+        records = edge_records(machine, names.columns)
+        return as_frame(records)
+
+    def prune(self, threshold: float = PAPER_THRESHOLD, X: Any = None, y: Any = None) -> Self:
+        """Set small weights to 0, as in section 6.5 of the paper, and return a new estimator.
+
+        This is done in all networks, with weights of edges and biases whose absolute value is smaller than the
+        threshold. Learned embeddings of columns stay as they are. Nothing is trained; `sparsify` and `distill` learn
+        machines that are much smaller for the same accuracy.
+
+        Parameters
+        ----------
+        threshold : float, default=1e-3
+        X, y : table and targets, default=None
+            Rows to compute the score before and after pruning.
+
+        Returns
+        -------
+        estimator
+            A copy with the pruned networks. Its attribute `pruning_` is a dict with "threshold", "n_edges_before" and
+            "n_edges_after" (of all networks, biases counted), and "score_before" and "score_after" if X and y were
+            given. It has no out-of-fold predictions and scores; `history_` and `feature_importances_` are those of the
+            networks before pruning.
+        """
+        return pruning.pruned(self, threshold, X, y)  # type: ignore[type-var]
 
     def distill(
         self,

@@ -1,6 +1,7 @@
 """Machines: sparse networks as lists of units, simplified, described and compiled."""
 
 from tabgnm.sparsity.compiled import CompiledMachine
+from tabgnm.sparsity.edge_table import edge_records
 from tabgnm.sparsity.machine import Machine, Unit
 from tabgnm.sparsity.simplifying import simplified
 from tabgnm.sparsity.structure import NotAnMLP, Structure, described, recognized, to_mlp
@@ -14,6 +15,7 @@ __all__ = [
     "Structure",
     "Unit",
     "described",
+    "edge_records",
     "recognized",
     "simplified",
     "to_mlp",

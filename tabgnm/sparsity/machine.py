@@ -27,9 +27,9 @@ class Unit:
     Attributes
     ----------
     name : str
-        Such as "h12" for a hidden node, with the layer where a node is updated more than once: "h12_2".
+        Different from those of all other units and inputs.
     layer : int
-        From 1 on; inputs are layer 0.
+        From 1 on; inputs and learned initial values are layer 0.
     sources : tuple of int
         Numbers of the values that it reads, ascending.
     weights : tuple of float
@@ -37,6 +37,9 @@ class Unit:
     bias : float
     function : str
         One of `tabgnm.nn.activation_names()`; "identity" for outputs.
+    node : str, default=""
+        Name of the node of the graph that the unit is an update of; "" for the unit's own name. A node that is updated
+        in several layers has a unit in each of them.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Unit:
     weights: tuple[float, ...]
     bias: float
     function: str
+    node: str = ""
 
     @property
     def n_edges(self) -> int:

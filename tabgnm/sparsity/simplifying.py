@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,17 @@ import numpy as np
 from tabgnm.sparsity.functions import FUNCTIONS
 from tabgnm.sparsity.machine import Machine, Unit, weighted
 
+_IDENTITY_ABOVE_0 = ("relu", "leaky_relu", "elu")
+_NEVER_NEGATIVE = ("relu", "softplus", "sigmoid")
+
 
 def simplified(machine: Machine) -> Machine:
     """Return the machine without what it does not need; its outputs are the same up to rounding.
 
     - units that no output depends on are left out;
     - a unit that depends on no input is a constant, and goes into the biases of those that read it;
-    - a hidden unit without a function (a sum) goes into those that read it, unless that would give more edges;
+    - a hidden unit without a function (a sum) goes into those that read it, unless that would give more edges; so does
+      a ReLU whose argument is never negative, such as a positive multiple of another ReLU;
     - units that compute the same are one.
 
     Examples
@@ -31,7 +36,7 @@ def simplified(machine: Machine) -> Machine:
     while True:
         smaller = without_dead(_with_merged(_with_sums_inlined(_with_constants_folded(machine))))
         if smaller == machine:
-            return smaller
+            return with_short_names(smaller)
         machine = smaller
 
 
@@ -47,7 +52,7 @@ def _with_constants_folded(machine: Machine) -> Machine:
         )
         if not own.sources:
             constant = float(FUNCTIONS[own.function].scalar(own.bias))
-            if value in is_output:
+            if value in is_output and (own.bias or not constant):  # else a bias, that is an edge, would be added
                 own = replace(own, bias=constant, function="identity")
             constants[value] = constant
         units.append(own)
@@ -56,9 +61,12 @@ def _with_constants_folded(machine: Machine) -> Machine:
 
 def _with_sums_inlined(machine: Machine) -> Machine:
     """Put hidden units without a function into their readers, one at a time so that numbers of values stay."""
+    is_sum = _sums(machine)
     n_readers = np.zeros(machine.n_values, dtype=int)
+    n_without_bias = np.zeros(machine.n_values, dtype=int)  # readers that would get an edge from the bias node
     for unit in machine.units:
         n_readers[list(unit.sources)] += 1
+        n_without_bias[list(unit.sources)] += unit.bias == 0
     is_output = set(machine.outputs)
     inlined: dict[int, Unit] = {}
     units = []
@@ -75,12 +83,26 @@ def _with_sums_inlined(machine: Machine) -> Machine:
                 bias += weight * own.bias
         merged, factors = weighted(sources, weights)
         unit = replace(unit, sources=merged, weights=factors, bias=bias)
-        # With n readers and m edges there are n + m edges before, and n m after.
         n, m = int(n_readers[value]), len(unit.sources)
-        if unit.function == "identity" and value not in is_output and n * m <= n + m:
+        n_before = n + unit.n_edges
+        n_after = n * m + (int(n_without_bias[value]) if unit.bias else 0)
+        if value in is_sum and value not in is_output and n_after <= n_before:
             inlined[value] = unit
         units.append(unit)
     return replace(machine, units=tuple(units))
+
+
+def _sums(machine: Machine) -> set[int]:
+    """Return the units that compute nothing but a sum, as their function does not change their argument."""
+    sums, never_negative = set(), set()
+    for value, unit in enumerate(machine.units, start=machine.n_inputs):
+        edges = zip(unit.sources, unit.weights, strict=True)
+        positive = unit.bias >= 0 and all(source in never_negative and weight >= 0 for source, weight in edges)
+        if unit.function == "identity" or (positive and unit.function in _IDENTITY_ABOVE_0):
+            sums.add(value)
+        if positive or unit.function in _NEVER_NEGATIVE:
+            never_negative.add(value)
+    return sums
 
 
 def _with_merged(machine: Machine) -> Machine:
@@ -109,3 +131,20 @@ def without_dead(machine: Machine) -> Machine:
         replace(unit, sources=tuple(place[source] for source in unit.sources)) for unit in map(machine.unit, kept)
     )
     return replace(machine, units=units, outputs=tuple(place[value] for value in machine.outputs))
+
+
+def with_short_names(machine: Machine) -> Machine:
+    """Name the only unit of a node like the node, and give no two values the same name."""
+    n_units = Counter(unit.node for unit in machine.units)
+    taken = set(machine.input_names) | {unit.name for unit in machine.units if not unit.node}
+    units = []
+    for unit in machine.units:
+        name = unit.name
+        if unit.node:
+            if n_units[unit.node] == 1 and unit.node not in taken:  # a column may be called "h1"
+                name = unit.node
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        units.append(replace(unit, name=name))
+    return replace(machine, units=tuple(units))

@@ -1,8 +1,10 @@
-"""What kind of network a machine is: layers, skip edges, nodes that are updated twice."""
+"""What kind of network a machine is: layers, skip edges, nodes that are updated in several layers."""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,22 @@ from tabgnm.sparsity.machine import Machine
 if TYPE_CHECKING:
     from tabgnm.nn import MLP
 
+_LINE = 100  # characters of a line of a description
+
 
 class NotAnMLP(ValueError):
-    """Some edge of the machine does not lead from one layer to the next."""
+    """The machine is not a layered network with one activation function.
+
+    Attributes
+    ----------
+    edges : list of (str, str)
+        Names of source and target of the edges that do not lead from one layer to the next.
+    """
+
+    def __init__(self, reason: str, edges: Sequence[tuple[str, str]] = ()) -> None:
+        self.edges = list(edges)
+        listed = f": {listed_names([f'{source} -> {target}' for source, target in self.edges])}" if self.edges else ""
+        super().__init__(f"this machine is not an MLP, because {reason}{listed}")
 
 
 @dataclass(frozen=True)
@@ -25,18 +40,23 @@ class Structure:
     Attributes
     ----------
     widths : tuple of int
-        Units by depth, the used inputs first: depth is the longest path from an input.
+        Number of used inputs, then of units by depth, the length of the longest path from an input. Outputs that no
+        unit reads are all in the last layer.
     n_edges : int
-        Without those of biases.
+        Edges between inputs and units, without biases.
     n_biases : int
     skip_edges : tuple of (int, int)
-        Pairs of values (source, reader) whose depths differ by more than one.
+        Pairs of values (source, target) whose depths differ by more than one.
     functions : tuple of str
         Of the hidden units, the most frequent first.
     constant_outputs : tuple of int
         Positions of the outputs that depend on no input.
+    inner_outputs : tuple of int
+        Positions of the outputs that are inputs, or that other units read.
+    output_functions : tuple of str
+        Of the outputs, other than "identity".
     nodes_updated_twice : tuple of str
-        Nodes of the graph that have a unit in more than one layer.
+        Nodes of the graph that have units in more than one layer.
     """
 
     widths: tuple[int, ...]
@@ -45,28 +65,41 @@ class Structure:
     skip_edges: tuple[tuple[int, int], ...]
     functions: tuple[str, ...]
     constant_outputs: tuple[int, ...]
+    inner_outputs: tuple[int, ...]
+    output_functions: tuple[str, ...]
     nodes_updated_twice: tuple[str, ...]
 
     @property
+    def is_constant(self) -> bool:
+        """Whether no output depends on an input."""
+        return self.widths[0] == 0
+
+    @property
     def is_mlp(self) -> bool:
-        """Whether every edge leads from one layer to the next, and all hidden units have the same function."""
-        return not self.skip_edges and not self.constant_outputs and len(self.functions) <= 1 and len(self.widths) > 1
+        """Whether edges lead from one layer to the next, hidden units have the same function, and outputs have none."""
+        layered = not (self.is_constant or self.skip_edges or self.inner_outputs)
+        return layered and len(self.functions) <= 1 and not self.output_functions
 
 
 def depths(machine: Machine) -> list[int]:
-    """Return for every value the length of the longest path from an input; 0 for inputs and constants.
+    """Return the length of the longest path from an input to each value; 0 for inputs and hidden constants.
 
-    Outputs that depend on an input are all as deep as the deepest of them, as in a layered network.
+    Outputs that no unit reads are all as deep as the deepest of them, as in a layered network.
     """
     depth = [0] * machine.n_values
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
         depth[value] = max((1 + depth[source] for source in unit.sources), default=0)
-    read = {source for unit in machine.units for source in unit.sources}
-    ends = [value for value in machine.outputs if value >= machine.n_inputs and value not in read and depth[value]]
+    inner = _inner_values(machine)
+    ends = [value for value in machine.outputs if value not in inner]
     deepest = max((depth[value] for value in ends), default=0)
     for value in ends:
         depth[value] = deepest
     return depth
+
+
+def _inner_values(machine: Machine) -> set[int]:
+    """Return inputs and values that units read."""
+    return set(range(machine.n_inputs)) | {source for unit in machine.units for source in unit.sources}
 
 
 def recognized(machine: Machine) -> Structure:
@@ -81,12 +114,9 @@ def recognized(machine: Machine) -> Structure:
     >>> structure.widths, structure.is_mlp, structure.skip_edges
     ((1, 1, 1), False, ((0, 3),))
     """
-    depth = depths(machine)
-    used = set(machine.used_inputs)
+    depth, inner = depths(machine), _inner_values(machine)
     units = range(machine.n_inputs, machine.n_values)
-    constant = [place for place, value in enumerate(machine.outputs) if value in units and depth[value] == 0]
-    counted = Counter(depth[value] for value in units if depth[value])
-    widths = (len(used), *(counted[own] for own in range(1, max(counted, default=0) + 1)))
+    counted = Counter(depth[value] for value in units)
     skips = [
         (source, value)
         for value in units
@@ -94,15 +124,22 @@ def recognized(machine: Machine) -> Structure:
         if depth[value] - depth[source] != 1
     ]
     functions = Counter(machine.unit(value).function for value in units if value not in machine.outputs)
-    nodes = Counter(unit.name.rsplit("_", 1)[0] for unit in machine.units if "_" in unit.name)
+    of_outputs = {machine.unit(value).function for value in machine.outputs if value in units} - {"identity"}
+    layers: dict[str, set[int]] = {}
+    for unit in machine.units:
+        layers.setdefault(unit.node or unit.name, set()).add(unit.layer)
     return Structure(
-        widths,
-        sum(len(unit.sources) for unit in machine.units),
-        sum(unit.bias != 0 for unit in machine.units),
-        tuple(skips),
-        tuple(name for name, _ in functions.most_common()),
-        tuple(constant),
-        tuple(sorted(name for name, count in nodes.items() if count > 1)),
+        widths=(len(machine.used_inputs), *(counted[own] for own in range(1, max(depth, default=0) + 1))),
+        n_edges=sum(len(unit.sources) for unit in machine.units),
+        n_biases=sum(unit.bias != 0 for unit in machine.units),
+        skip_edges=tuple(skips),
+        functions=tuple(name for name, _ in functions.most_common()),
+        constant_outputs=tuple(
+            place for place, value in enumerate(machine.outputs) if value in units and not machine.unit(value).sources
+        ),
+        inner_outputs=tuple(place for place, value in enumerate(machine.outputs) if value in inner),
+        output_functions=tuple(sorted(of_outputs)),
+        nodes_updated_twice=tuple(sorted(name for name, own in layers.items() if len(own) > 1)),
     )
 
 
@@ -115,37 +152,55 @@ def described(machine: Machine) -> str:
     >>> hidden = Unit("h", 1, (0,), (1.0,), 0.5, "relu")
     >>> output = Unit("y", 2, (2,), (2.0,), 0.0, "identity")
     >>> print(described(Machine(("a", "b"), (hidden, output), (3,), ("y",))))
-    An MLP with 1 hidden unit (relu): widths 1-1-1.
-    2 edges and 1 bias. Of 2 inputs it uses 1: a. Not used: b.
+    An MLP with 1 input, 1 hidden unit (relu) and 1 output.
+    It has 2 edges and 1 bias.
+    It uses 1 of 2 inputs: a.
+    It does not use: b.
     """
     structure = recognized(machine)
-    widths = "-".join(map(str, structure.widths))
-    n_hidden = machine.n_hidden
-    hidden = _count(n_hidden, "hidden unit") + (f" ({', '.join(structure.functions)})" if structure.functions else "")
-    n_skips = len(structure.skip_edges)
-    if len(structure.widths) == 1:
-        kind = "A constant: no output depends on an input."
-    elif not n_hidden:
-        kind = "A linear function of its inputs."
-    elif structure.is_mlp:
-        kind = f"An MLP with {hidden}: widths {widths}."
-    elif n_skips == 0:
-        kind = f"A layered network with {hidden}: widths {widths}."
-    else:
-        kind = f"An MLP with {hidden}, widths {widths}, and {_count(n_skips, 'skip edge')} past a layer."
-    lines = [kind]
+    lines = [
+        _kind(machine, structure),
+        f"It has {_count(structure.n_edges, 'edge')} and {_count(structure.n_biases, 'bias', 'biases')}.",
+    ]
+    if structure.skip_edges and machine.n_hidden:
+        edges = [f"{machine.name(source)} -> {machine.name(value)}" for source, value in structure.skip_edges]
+        lines.append(f"{_count(len(edges), 'edge skips', 'edges skip')} a layer: {listed_names(edges)}.")
     if structure.nodes_updated_twice:
-        lines.append(f"Updated in more than one layer: {', '.join(structure.nodes_updated_twice)}.")
-    if structure.constant_outputs and len(structure.widths) > 1:
+        lines.append(f"Nodes updated in more than one layer: {listed_names(structure.nodes_updated_twice)}.")
+    if structure.constant_outputs and not structure.is_constant:
         names = [machine.output_names[place] for place in structure.constant_outputs]
-        lines.append(f"Constant: {', '.join(names)}.")
+        lines.append(f"Outputs that are constant: {listed_names(names)}.")
     used = machine.used_inputs
     unused = [name for place, name in enumerate(machine.input_names) if place not in set(used)]
-    said = f"{_count(structure.n_edges, 'edge')} and {_count(structure.n_biases, 'bias', 'biases')}. "
-    said += f"Of {_count(machine.n_inputs, 'input')} it uses {len(used)}"
-    said += f": {_listed([machine.input_names[place] for place in used])}." if used else "."
-    said += f" Not used: {_listed(unused)}." if unused else ""
-    return "\n".join([*lines, said])
+    if used:
+        names = [machine.input_names[place] for place in used]
+        lines.append(f"It uses {len(used)} of {_count(machine.n_inputs, 'input')}: {listed_names(names)}.")
+    if unused:
+        lines.append(f"It does not use: {listed_names(unused)}.")
+    return "\n".join(
+        textwrap.fill(line, _LINE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for line in lines
+    )
+
+
+def _kind(machine: Machine, structure: Structure) -> str:
+    if structure.is_constant:
+        return "A constant: no output depends on an input."
+    inputs = _count(structure.widths[0], "input")
+    outputs = _count(len(machine.outputs), "output")
+    if not machine.n_hidden and not structure.output_functions:
+        return f"A linear function with {inputs} and {outputs}."
+    outputs += f" ({', '.join(structure.output_functions)})" if structure.output_functions else ""
+    functions = f" ({', '.join(structure.functions)})" if structure.functions else ""
+    of = f"with {inputs}, {_count(machine.n_hidden, 'hidden unit')}{functions} and {outputs}"
+    if len(structure.widths) > 3:
+        *first, last = map(str, structure.widths[1:-1])
+        of = f"with {inputs}, hidden layers of {', '.join(first)} and {last} units{functions}, and {outputs}"
+    if structure.is_mlp:
+        return f"An MLP {of}."
+    if structure.inner_outputs or structure.output_functions or len(structure.functions) > 1:
+        return f"A network {of}."
+    return f"An MLP {of}, and with skip edges."
 
 
 def to_mlp(machine: Machine) -> MLP:
@@ -154,27 +209,21 @@ def to_mlp(machine: Machine) -> MLP:
     Raises
     ------
     NotAnMLP
-        With the edges that do not fit.
+        If it is not an MLP, with the edges that skip a layer.
     """
     from tabgnm.nn import MLP
 
     structure = recognized(machine)
     if not structure.is_mlp:
-        shown = [f"{machine.name(source)} -> {machine.name(value)}" for source, value in structure.skip_edges[:5]]
-        listed = f"; edges past a layer: {', '.join(shown)}" if shown else ""
-        listed += " ..." if len(structure.skip_edges) > 5 else ""
-        raise NotAnMLP(f"this machine is no layered network with one activation function{listed}")
+        raise _not_an_mlp(machine, structure)
     depth = depths(machine)
     n_layers = max(depth)
-    members = [list(range(machine.n_inputs))]
-    for layer in range(1, n_layers):
-        members.append([v for v in range(machine.n_inputs, machine.n_values) if depth[v] == layer])
-    members.append(list(machine.outputs))
+    units = range(machine.n_inputs, machine.n_values)
+    hidden = [[value for value in units if depth[value] == layer] for layer in range(1, n_layers)]
+    members = [list(range(machine.n_inputs)), *hidden, list(machine.outputs)]
     function = structure.functions[0] if structure.functions else "relu"
     dtype = torch.float64 if machine.dtype == "float64" else torch.float32
-    mlp = MLP(
-        machine.n_inputs, len(machine.outputs), [len(own) for own in members[1:-1]], activation=function, dtype=dtype
-    )
+    mlp = MLP(machine.n_inputs, len(machine.outputs), list(map(len, hidden)), activation=function, dtype=dtype)
     with torch.no_grad():
         for layer in range(1, n_layers + 1):
             weight, bias = getattr(mlp, f"weight_{layer}"), getattr(mlp, f"bias_{layer}")
@@ -188,10 +237,29 @@ def to_mlp(machine: Machine) -> MLP:
     return mlp
 
 
+def _not_an_mlp(machine: Machine, structure: Structure) -> NotAnMLP:
+    if structure.is_constant:
+        return NotAnMLP("none of its outputs depends on an input")
+    if structure.skip_edges:
+        edges = [(machine.name(source), machine.name(value)) for source, value in structure.skip_edges]
+        return NotAnMLP("some edges do not lead from one layer to the next", edges)
+    if structure.inner_outputs:
+        place = structure.inner_outputs[0]
+        value, name = machine.outputs[place], machine.output_names[place]
+        if value < machine.n_inputs:
+            return NotAnMLP(f"its output {name} is the input {machine.name(value)}")
+        readers = [(machine.name(value), unit.name) for unit in machine.units if value in unit.sources]
+        return NotAnMLP(f"other units read its output {name}", readers)
+    if structure.output_functions:
+        return NotAnMLP(f"its outputs have a function ({', '.join(structure.output_functions)})")
+    return NotAnMLP(f"its hidden units have different functions ({', '.join(structure.functions)})")
+
+
 def _count(n: int, one: str, many: str | None = None) -> str:
     return f"{n} {one}" if n == 1 else f"{n:,} {many or one + 's'}"
 
 
-def _listed(names: list[str], longest: int = 12) -> str:
+def listed_names(names: Sequence[str], longest: int = 12) -> str:
+    """Return names joined by commas; of a long list the first ones, and how many more there are."""
     shown = ", ".join(names[:longest])
-    return shown if len(names) <= longest else f"{shown} and {len(names) - longest} more"
+    return shown if len(names) <= longest else f"{shown} and {len(names) - longest:,} more"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tabgnm.nn.node_names import NodeNames
 from tabgnm.sparsity.machine import Machine, Unit, weighted
-from tabgnm.sparsity.simplifying import without_dead
+from tabgnm.sparsity.simplifying import with_short_names, without_dead
 
 if TYPE_CHECKING:
     from tabgnm.nn import GNM, MLP
@@ -27,7 +28,8 @@ def unrolled(
     ----------
     network : GNM or MLP
     input_names, output_names : sequence of str or None, default=None
-        None: "x0", "x1", ... and "y0", "y1", ...
+        None: "x0", "x1", ... and "y0", "y1", ... Hidden nodes are "h0", "h1", ..., as in the network's graph. A node
+        that is updated in several layers has a unit "h0_1", "h0_2", ... for each of them.
 
     Raises
     ------
@@ -44,12 +46,12 @@ def unrolled(
     >>> network.set_adjacency(adjacency)
     >>> machine = unrolled(network, ["age", "height"], ["weight"])
     >>> [(unit.name, [machine.name(source) for source in unit.sources], unit.weights) for unit in machine.units]
-    [('n2_1', ['height'], (3.0,)), ('weight', ['n2_1'], (-1.0,))]
+    [('h0', ['height'], (3.0,)), ('weight', ['h0'], (-1.0,))]
     """
     from tabgnm.nn import GNM
 
     gnm = network if isinstance(network, GNM) else GNM.from_mlp(network)
-    shape, layout = gnm.shape, gnm.layout
+    shape = gnm.shape
     if shape.combine == "gated":
         raise NoMachine(
             "combine='gated' multiplies values with each other, which no unit of a machine does; use combine='none' or "
@@ -73,7 +75,7 @@ class _Unrolling:
         matrices = gnm.adjacency()
         self.matrices = matrices.to("cpu", torch.float64).numpy()
         self.dtype = "float64" if matrices.dtype == torch.float64 else "float32"
-        self.input_names, self.output_names = input_names, output_names
+        self.names = NodeNames(tuple(input_names), tuple(input_names), tuple(output_names))
         self.units: list[Unit] = []
         # What each node holds: a value of the machine, or None for 0 (and for the bias node, which is always 1).
         self.held: list[int | None] = [None] * self.layout.n_nodes
@@ -93,8 +95,8 @@ class _Unrolling:
         for node in self.layout.outputs:
             value = self.held[node]
             ends.append(self._add(node, self.shape.n_layers, [], [], 0.0, "identity") if value is None else value)
-        machine = Machine(tuple(self.input_names), tuple(self.units), tuple(ends), tuple(self.output_names), self.dtype)
-        return without_dead(machine)
+        machine = Machine(self.names.inputs, tuple(self.units), tuple(ends), self.names.outputs, self.dtype)
+        return with_short_names(without_dead(machine))
 
     def _pass_messages(self, layer: int) -> None:
         shape, before = self.shape, list(self.held)
@@ -103,10 +105,10 @@ class _Unrolling:
             is_output = node in self.layout.outputs
             if (shape.clamp_inputs and node in self.layout.inputs) or (last and not is_output):
                 continue
-            row = self.matrices[layer - 1, node]
+            row = self.matrices[layer - 1, node].tolist()
             edges = [(value, row[source]) for source, value in enumerate(before) if value is not None and row[source]]
             sources, weights = [value for value, _ in edges], [weight for _, weight in edges]
-            bias = float(row[self.layout.bias])
+            bias = row[self.layout.bias]
             old = before[node]
             persists = shape.persistent_outputs and is_output
             function = "identity" if last or persists else shape.activation
@@ -115,7 +117,7 @@ class _Unrolling:
                     sources, weights = [*sources, old], [*weights, 1.0]
                 self.held[node] = self._add(node, layer, sources, weights, bias, function)
             elif shape.combine == "residual" and old is not None:
-                added = self._add(node, layer, sources, weights, bias, function, suffix="+")
+                added = self._add(node, layer, sources, weights, bias, function, suffix="_update")
                 self.held[node] = self._add(node, layer, [old, added], [1.0, 1.0], 0.0, "identity")
             else:
                 self.held[node] = self._add(node, layer, sources, weights, bias, function)
@@ -131,11 +133,8 @@ class _Unrolling:
         suffix: str = "",
     ) -> int:
         own, factors = weighted(sources, weights)
-        self.units.append(Unit(self._name(node, layer) + suffix, layer, own, factors, bias, function))
+        name = self.names.of_node(self.layout, node)
+        is_result = node in self.layout.outputs and layer == self.shape.n_layers
+        unique = name if is_result else f"{name}_{layer}"
+        self.units.append(Unit(unique + suffix, layer, own, factors, bias, function, node=name))
         return self.shape.n_inputs + len(self.units) - 1
-
-    def _name(self, node: int, layer: int) -> str:
-        if node in self.layout.outputs:
-            name = self.output_names[node - self.layout.bias - 1]
-            return name if layer == self.shape.n_layers else f"{name}_{layer}"
-        return f"n{node}_{layer}"

@@ -41,6 +41,8 @@ class Recipe:
     levels : tuple of str
         Texts of levels, as `tabgnm.table.cells.canonical` gives them; all levels in order for "rank".
     rare : bool
+    span : (float, float) or None
+        Smallest and largest number of the training rows, of dates in days since 1970; None where that is not known.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Recipe:
     map: NumberMap | None = None
     levels: tuple[str, ...] = ()
     rare: bool = False
+    span: tuple[float, float] | None = None
 
 
 def recipes(plans: Sequence[ColumnPlan], layout: EncodedLayout) -> list[Recipe]:
@@ -60,7 +63,7 @@ def recipes(plans: Sequence[ColumnPlan], layout: EncodedLayout) -> list[Recipe]:
 
     def add(target: int, column: int, what: What, **more: object) -> None:
         plan = plans[column]
-        found[target] = Recipe(layout.names[target], column, plan.name, plan.kind, what, **more)  # type: ignore[arg-type]
+        found[target] = Recipe(layout.names[target], column, plan.name, plan.kind, what, span=plan.span, **more)  # type: ignore[arg-type]
 
     for slot in layout.features:
         if slot.target is not None:

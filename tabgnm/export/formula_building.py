@@ -1,0 +1,216 @@
+"""From a program to formulas, with rounded numbers and a bound of what rounding changes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tabgnm._printable import printable
+from tabgnm.export.formula_inputs import (
+    Combination,
+    FormulaInputs,
+    Quantity,
+    Rounding,
+    collected,
+    latex_text,
+    rounded_sum,
+)
+from tabgnm.export.formulas import (
+    FUNCTION_NAMES,
+    Call,
+    Expression,
+    Formulas,
+    Identifiers,
+    Interpolation,
+    Line,
+    Name,
+    Ratio,
+    Sum,
+)
+from tabgnm.export.program import Program
+from tabgnm.sparsity.functions import FUNCTIONS
+
+# The largest slope of functions, where that is not 1, and the smallest value of those that are not monotone.
+_SLOPES = {"gelu": 1.13, "silu": 1.1, "mish": 1.1, "sigmoid": 0.25}
+_LOWEST = {"gelu": -0.17, "silu": -0.279, "mish": -0.309}
+_FLOAT32_PREDICTIONS = 1e-6  # see docs/architecture.md
+
+
+def formulas_of(program: Program, digits: int | None) -> Formulas:
+    """Return the formulas of a program, with numbers of so many significant digits; None for exact ones."""
+    return _Building(program, Rounding(digits)).formulas()
+
+
+class _Building:
+    def __init__(self, program: Program, rounding: Rounding) -> None:
+        self.program, self.machine, self.rounding = program, program.machine, rounding
+        self.identifiers = Identifiers()
+        self.inputs = FormulaInputs(self.identifiers, rounding)
+        self.lines: list[Line] = []
+        self.predictions: list[Name] = []
+
+    def formulas(self) -> Formulas:
+        """Return lines for scaled columns, hidden units, outputs and predictions."""
+        program = self.program
+        if program.link == "constant":
+            name = self._probability_name(program.classes[0][0], "")
+            self._predict(name, Sum((), 1.0))
+            notes = [f"{name.text}: probability of {printable(str(program.classes[0][0]))}, the only class"]
+            return Formulas(tuple(self.lines), tuple(self.predictions), tuple(notes))
+        values = self.inputs.combinations(program)
+        outputs = self._outputs(values)
+        meanings, bound = self._link(outputs)
+        lines = (*self.inputs.lines, *self.lines)
+        functions = [text for name, text in FUNCTION_NAMES.items() if text and name in _called(lines)]
+        numbers = "Numbers are exact." if self.rounding.digits is None else "Numbers are rounded."
+        notes = [*meanings, *self.inputs.notes, *functions, f"{numbers} {bound}"]
+        return Formulas(lines, tuple(self.predictions), tuple(notes))
+
+    def _outputs(self, values: list[Combination]) -> list[Quantity]:
+        """Add the lines of all units; return the outputs."""
+        machine = self.machine
+        read = {source for unit in machine.units for source in unit.sources}
+        names = self._output_names()
+        own_line = {
+            value: name
+            for value, name in zip(machine.outputs, names, strict=True)
+            if value >= machine.n_inputs and value not in read and machine.outputs.count(value) == 1
+        }
+        for value, unit in enumerate(machine.units, start=machine.n_inputs):
+            total = collected(
+                ((weight, values[source]) for source, weight in zip(unit.sources, unit.weights, strict=True)), unit.bias
+            )
+            name = own_line.get(value) or self._symbol(unit.name)
+            values.append(Combination(((1.0, self._add(name, total, unit.function)),)))
+        outputs = []
+        for value, name in zip(machine.outputs, names, strict=True):
+            outputs.append(
+                values[value].terms[0][1] if value in own_line else self._add(name, values[value], "identity")
+            )
+        return outputs
+
+    def _add(self, name: Name, total: Combination, function: str) -> Quantity:
+        shown, error = rounded_sum(total, self.rounding)
+        self.lines.append(Line(name, shown if function == "identity" else Call(function, (shown,))))
+        middle = total.constant + sum(factor * own.middle for factor, own in total.terms)
+        width = sum(abs(factor) * own.half_width for factor, own in total.terms)
+        ends = [FUNCTIONS[function].scalar(own) for own in (middle - width, middle + width)]
+        low = min(*ends, _LOWEST.get(function, math.inf)) if middle - width < 0 else min(ends)
+        return Quantity(name, low, max(ends), error * _SLOPES.get(function, 1.0))
+
+    def _output_names(self) -> list[Name]:
+        if self.program.link == "identity":
+            return [self._symbol(name) for name in self.machine.output_names]
+        n_outputs = len(self.machine.outputs)
+        return [self._symbol("z" if n_outputs == 1 else f"z{output}") for output in range(n_outputs)]
+
+    def _symbol(self, wanted: str) -> Name:
+        text = self.identifiers.new(wanted)
+        numbered = re.fullmatch(r"([a-z])(\d*)(?:_(\d+))?", text)
+        if numbered is None:
+            return Name(text, latex_text(wanted))
+        letter, number, layer = numbered.groups()
+        latex = letter + (f"_{{{number}}}" if number else "") + (f"^{{({layer})}}" if layer else "")
+        return Name(text, latex)
+
+    # From outputs to predictions
+
+    def _link(self, outputs: Sequence[Quantity]) -> tuple[list[str], str]:
+        """Add the lines of predictions; return what their names mean, and how exact they are."""
+        program = self.program
+        error = max(own.error for own in outputs)
+        if program.link in ("identity", "sorted"):
+            if program.link == "sorted":
+                self._sort(outputs)
+            else:
+                self.predictions = [own.name for own in outputs]
+            error += _FLOAT32_PREDICTIONS * max(max(abs(own.low), abs(own.high)) for own in outputs)
+            return [], _said("predict", error)
+        if program.link == "exp":
+            for own, name, center in zip(outputs, self.machine.output_names, program.center, strict=True):
+                limited: Expression = own.name
+                if max(abs(own.low), abs(own.high)) > program.most:
+                    limited = Call("clip", (own.name, Sum((), -program.most), Sum((), program.most)))
+                shown = self.rounding.significant(center)
+                error = max(error, own.error + abs(shown / center - 1))
+                self._predict(self._symbol(name), Sum(((shown, Call("exp", (limited,))),)))
+            return [], _said("predict", math.expm1(error) + _FLOAT32_PREDICTIONS, " times themselves")
+        meanings = self._probabilities(outputs)
+        slope = 0.25 if program.link == "sigmoid" else 0.5
+        return meanings, _said("predict_proba", slope * error + _FLOAT32_PREDICTIONS)
+
+    def _predict(self, name: Name, expression: Expression) -> None:
+        self.lines.append(Line(name, expression))
+        self.predictions.append(name)
+
+    def _sort(self, outputs: Sequence[Quantity]) -> None:
+        names = tuple(own.name for own in outputs)
+        for place, name in enumerate(self.machine.output_names, start=1):
+            self._predict(self._symbol(name), Call("kth_smallest", (Sum((), float(place)), *names)))
+
+    def _probabilities(self, outputs: Sequence[Quantity]) -> list[str]:
+        program = self.program
+        meanings = []
+        several = len(program.classes) > 1
+        first = 0
+        for target, classes in enumerate(program.classes):
+            of = f"y{target}" if several else "y"
+            if program.multilabel:
+                classes = classes[1:]
+            names = [self._probability_name(label, str(target) if several else "") for label in classes]
+            meanings += [
+                f"{name.text}: probability of {of} = {printable(str(label))}"
+                for name, label in zip(names, classes, strict=True)
+            ]
+            if program.link == "softmax":
+                parts = [Call("exp", (own.name,)) for own in outputs[first : first + len(classes)]]
+                first += len(classes)
+                total = self._symbol(f"total{target}" if several else "total")
+                self.lines.append(Line(total, Sum(tuple((1.0, part) for part in parts))))
+                for name, part in zip(names, parts, strict=True):
+                    self._predict(name, Ratio(part, total))
+                continue
+            likely = Call("sigmoid", (outputs[target].name,))
+            if not program.multilabel:
+                self._predict(names[0], Sum(((-1.0, likely),), 1.0))
+            self._predict(names[-1], likely)
+        return meanings
+
+    def _probability_name(self, label: Any, target: str) -> Name:
+        text = self.identifiers.new(f"p{target}_{label}", "p")
+        of = f"y_{{{target}}}" if target else "y"
+        return Name(text, f"P({of} = {latex_text(str(label))})")
+
+
+def _said(method: str, bound: float, of: str = "") -> str:
+    """Say how exact formulas are, with a bound that is rounded up."""
+    shown = bound
+    if 0 < bound < math.inf:
+        unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+        shown = math.ceil(bound / unit) * unit
+    return f"Within the range of the training data, results differ from those of {method} by less than {shown:.1e}{of}."
+
+
+def _called(lines: Sequence[Line]) -> set[str]:
+    """Return the names of all functions that are called."""
+    found: set[str] = set()
+
+    def visit(own: Expression) -> None:
+        if isinstance(own, Call):
+            found.add(own.function)
+            for argument in own.arguments:
+                visit(argument)
+        elif isinstance(own, Sum):
+            for _, term in own.terms:
+                visit(term)
+        elif isinstance(own, Ratio):
+            visit(own.numerator)
+            visit(own.denominator)
+        elif isinstance(own, Interpolation):
+            found.add("interpolate")
+
+    for line in lines:
+        visit(line.expression)
+    return found

@@ -1,0 +1,141 @@
+"""Formulas as trees, without a notation: what `equations` writes as text, LaTeX or SymPy."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+FUNCTION_NAMES = {
+    "relu": "relu(z) = max(z, 0)",
+    "leaky_relu": "leaky_relu(z) = z if z > 0 else 0.01*z",
+    "elu": "elu(z) = z if z > 0 else exp(z) - 1",
+    "gelu": "gelu(z) = z*(1 + erf(z/sqrt(2)))/2",
+    "silu": "silu(z) = z/(1 + exp(-z))",
+    "mish": "mish(z) = z*tanh(log(1 + exp(z)))",
+    "softplus": "softplus(z) = log(1 + exp(z))",
+    "tanh": "",
+    "sigmoid": "sigmoid(z) = 1/(1 + exp(-z))",
+    "exp": "",
+    "clip": "clip(z, a, b) = min(max(z, a), b)",
+    "smooth": "smooth(z) = z/sqrt(1 + (z/3)**2)",
+    "interpolate": "interpolate(x, knots, values): straight lines between the knots, constant outside of them",
+    "kth_smallest": "kth_smallest(k, ...): the k-th smallest of the numbers that follow",
+}
+_RESERVED = {*FUNCTION_NAMES, *keyword.kwlist, *keyword.softkwlist, "erf", "log", "max", "min", "sqrt"}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A symbol: a quantity of the table, or what another line computes.
+
+    Attributes
+    ----------
+    text : str
+        In text and in SymPy.
+    latex : str
+    """
+
+    text: str
+    latex: str
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A constant plus multiples of expressions."""
+
+    terms: tuple[tuple[float, Expression], ...]
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One of `FUNCTION_NAMES` of expressions."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A fraction."""
+
+    numerator: Expression
+    denominator: Expression
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """Straight lines between points, constant outside of them."""
+
+    argument: Expression
+    knots: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+Expression = Name | Sum | Call | Ratio | Interpolation
+
+
+@dataclass(frozen=True)
+class Line:
+    """name = expression."""
+
+    name: Name
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """Lines in an order in which each uses only earlier ones, and what a reader has to know.
+
+    Attributes
+    ----------
+    lines : tuple of Line
+    predictions : tuple of Name
+        Which lines are predictions.
+    notes : tuple of str
+    """
+
+    lines: tuple[Line, ...]
+    predictions: tuple[Name, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass
+class Identifiers:
+    """Gives out names that differ from each other, from functions and from Python's keywords."""
+
+    taken: set[str] = field(default_factory=lambda: set(_RESERVED))
+
+    def new(self, wanted: str, otherwise: str = "x") -> str:
+        """Return an identifier of ASCII letters, digits and underscores that is as similar as possible.
+
+        Examples
+        --------
+        >>> names = Identifiers()
+        >>> [names.new(wanted) for wanted in ("age", "sepal length (cm)", "age", "lambda", "Größe", "面積")]
+        ['age', 'sepal_length_cm', 'age_2', 'lambda_2', 'Gro_e', 'x']
+        """
+        plain = "".join(own for own in unicodedata.normalize("NFKD", wanted) if not unicodedata.combining(own))
+        name = wanted if re.fullmatch(r"[A-Za-z_]\w*", wanted, re.ASCII) else ""
+        name = name or re.sub(r"\W+", "_", plain, flags=re.ASCII).strip("_")
+        if not name or name[0].isdigit():
+            name = f"{otherwise}_{name}" if name else otherwise
+        unique, number = name, 1
+        while unique in self.taken:
+            number += 1
+            unique = f"{name}_{number}"
+        self.taken.add(unique)
+        return unique
+
+
+def number_text(number: float) -> str:
+    """Return the shortest text that reads back as the same number.
+
+    Examples
+    --------
+    >>> number_text(3.0), number_text(0.1), number_text(1e-7)
+    ('3', '0.1', '1e-07')
+    """
+    return str(int(number)) if float(number).is_integer() and abs(number) < 1e15 else repr(float(number))

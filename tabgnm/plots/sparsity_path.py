@@ -1,0 +1,70 @@
+"""The picture of how the score depends on the number of edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabgnm._extras import import_extra
+from tabgnm.plots.axes import FAINT, FONT_SIZE, INK, NEGATIVE, POSITIVE, PURPOSE, RULE, axes_or_new
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+_SCORES = {"accuracy": "accuracy", "r2": "R²", "d2": "R²"}  # the path has R² for all numbers
+
+
+def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
+    """Draw the score of machines of all sizes, and mark the one that was chosen.
+
+    Vertical lines are the standard deviation of the score over the folds.
+
+    Parameters
+    ----------
+    estimator : estimator
+        That `distill` or `sparsify` has returned.
+    ax : matplotlib Axes or None, default=None
+        None: axes of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    path = getattr(estimator, "sparsity_path_", None)
+    if path is None:
+        raise ValueError(
+            f"this {type(estimator).__name__} has no sparsity_path_; expected an estimator that distill or sparsify "
+            "has returned (model files do not store the path)"
+        )
+    path = path.sort_values("edges", kind="stable")
+    edges, score, spread = (path[name].to_numpy(float) for name in ("edges", "score", "score_std"))
+    edges = np.maximum(edges, 1)  # a constant of 0 has no edge; a logarithmic axis begins at 1
+    chosen = path["chosen"].to_numpy(bool)
+    ax = axes_or_new(ax, 5.6, 3.4)
+    line = {"marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2.5}
+    ax.errorbar(edges, score, spread, color=POSITIVE, zorder=2, **line)
+    score_name = _SCORES[estimator.fitted_.targets.metric_name]
+    size = int(path["edges"].to_numpy()[chosen][0])
+    label = f"chosen: {size:,} edges, {score_name} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
+    ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "markeredgewidth": 2}
+    ax.plot(edges[chosen], score[chosen], linestyle="none", color=NEGATIVE, zorder=3, label=label, **ring)
+    ax.legend(loc="best", frameon=False, fontsize=FONT_SIZE, labelcolor=INK)
+    _set_axes(ax, edges)
+    ax.set_ylabel(score_name, color=FAINT, fontsize=FONT_SIZE)
+    return ax
+
+
+def _set_axes(ax: Any, edges: Any) -> None:
+    ticker = import_extra("matplotlib.ticker", "plot", PURPOSE)
+    ax.set_xscale("log")
+    ax.set_xlim(edges.min() / 1.25, edges.max() * 1.25)
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5), numticks=20))
+    ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_minor_locator(ticker.NullLocator())
+    ax.set_xlabel("edges", color=FAINT, fontsize=FONT_SIZE)
+    ax.tick_params(colors=FAINT, labelsize=FONT_SIZE, color=RULE)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(RULE)
+    ax.grid(visible=True, axis="y", color="#e8ecef")
+    ax.set_axisbelow(True)

@@ -1,0 +1,271 @@
+"""The equations of small machines, computed by a reader that knows nothing but their text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabgnm import GNMRegressor, load
+from tabgnm.export import equations, program_of
+from tabgnm.nn import activation_names
+from tests.export.reading_equations import CONDITION, Reader
+from tests.export.small_models import N_ROWS, mixed_table, small_model
+
+X = mixed_table()
+RNG = np.random.default_rng(1)
+NUMBERS = RNG.normal(50, 10, N_ROWS)
+COUNTS = RNG.poisson(3, N_ROWS)
+CLASSES = RNG.choice(["no", "yes, if"], N_ROWS)
+THREE = RNG.choice([10, 20, 30], N_ROWS)
+
+TASKS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a number": (NUMBERS, {}),
+    "two numbers": (np.column_stack([NUMBERS, NUMBERS * 2 + X["h0"]]), {}),
+    "quantiles": (NUMBERS, {"loss": "quantile", "quantile": [0.1, 0.5, 0.9]}),
+    "a count": (COUNTS, {"loss": "poisson"}),
+    "two classes": (CLASSES, {}),
+    "three classes": (THREE, {}),
+    "labels": (RNG.integers(0, 2, (N_ROWS, 3)), {}),
+    "two targets of classes": (np.column_stack([CLASSES, THREE.astype(str)]), {}),
+}
+
+
+def predictions(model: Any, X: Any) -> Any:
+    """Predictions in the order of the lines: numbers, or probabilities of all classes."""
+    if not hasattr(model, "predict_proba"):
+        return np.reshape(model.predict(X), (len(X), -1))
+    probabilities = model.predict_proba(X)
+    return np.column_stack(probabilities) if isinstance(probabilities, list) else probabilities
+
+
+def assert_text_equals_predictions(model: Any, X: pd.DataFrame, digits: int | None = 6) -> float:
+    """Returns the tolerance that the text states."""
+    reader = Reader(model.equations(digits=digits), X)
+    values = reader.compute()
+    program = program_of(model)
+    expected = predictions(model, X)
+    n = expected.shape[1]
+    names = list(values)[-n:]
+    if program.link == "softmax":
+        names = [name for name in values if re.match(r"p\d?_", name)]
+    computed = np.column_stack([values[name] for name in names])
+    off = np.abs(computed - expected)
+    allowed = reader.tolerance * (np.abs(expected) if "times themselves" in reader.notes[-1] else 1)
+    assert (off <= allowed).all(), (off.max(), reader.tolerance)
+    return reader.tolerance
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_text_equals_predictions_within_the_stated_tolerance_for_every_kind_of_target(task: str) -> None:
+    y, parameters = TASKS[task]
+    model = small_model(X, y, **parameters)
+    assert_text_equals_predictions(model, X)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "quantile", "robust", "none"])
+def test_the_text_equals_predictions_for_every_scaling(scaling: str) -> None:
+    columns = X.drop(columns="relu") if scaling == "none" else X  # 1e6 +- 10 without scaling is too much for float32
+    assert_text_equals_predictions(small_model(columns, NUMBERS, scaling=scaling), columns)
+
+
+@pytest.mark.parametrize("activation", activation_names())
+def test_the_text_equals_predictions_for_every_function(activation: str) -> None:
+    assert_text_equals_predictions(small_model(X, NUMBERS, activation=activation, seed=3), X)
+
+
+@pytest.mark.parametrize("variant", [{"clamp_inputs": True, "n_layers": 3}, {"combine": "residual"}, {"tied": True}])
+def test_the_text_equals_predictions_for_other_graphs(variant: dict[str, Any]) -> None:
+    assert_text_equals_predictions(small_model(X, NUMBERS, density=0.06, **variant), X)
+
+
+@pytest.mark.parametrize("digits", [2, 3, 6, 9, None])
+def test_more_digits_are_more_exact(digits: int | None) -> None:
+    model = small_model(X, NUMBERS, density=0.05)
+    tolerance = assert_text_equals_predictions(model, X, digits)
+    assert tolerance <= {2: 30, 3: 3, 6: 3e-3, 9: 2e-3, None: 2e-3}[digits]
+
+
+def test_six_digits_are_exact_to_a_ten_thousandth_of_the_spread_of_the_target() -> None:
+    table = X[["age", "year of sale", "city", "member"]]
+    model = small_model(table, NUMBERS, density=0.3, n_nodes=12)
+    assert assert_text_equals_predictions(model, table) < 1e-4 * NUMBERS.std()
+
+
+def test_unknown_levels_and_missing_cells_are_explained() -> None:
+    model = small_model(X, NUMBERS, density=0.5)
+    other = X.copy()
+    other.loc[:50, "city"] = "Paris"
+    other.loc[20:70, "age"] = np.nan
+    other.loc[60:90, "year of sale"] = np.nan  # without missing cells in fit
+    other.loc[70:99, "when"] = pd.NaT
+    other["size"] = other["size"].astype(object)
+    other.loc[90:120, "size"] = None
+    assert_text_equals_predictions(model, other)
+
+
+def test_a_linear_function_is_written_in_the_units_of_the_columns() -> None:
+    table = pd.DataFrame({"age": np.arange(20.0), "city": ["Oslo", "Rome"] * 10})
+    model = small_model(table, table["age"], density=1.0, n_layers=1, n_nodes=4)
+    [line] = Reader(model.equations(digits=3), table).lines
+    number = r"-?\d+(?:\.\d+)?"
+    assert re.fullmatch(
+        rf"y = {number}\*age [-+] {number}\*\[city = Oslo\] [-+] {number}\*\[city = Rome\] [-+] {number}", line
+    )
+
+
+def test_names_are_quoted_or_replaced_with_a_legend() -> None:
+    text = small_model(X, NUMBERS, density=1.0).equations()
+    for note in (
+        'year_of_sale: column "year of sale"',
+        'income_k: column "income (k$)"',
+        'lambda_2: column "lambda"',
+        'relu_2: column "relu"',
+        'Gro_e_2: column "Größe*2"',
+        "member: 1 for true, 0 for false",
+        'size_rank: place of size in the order of its levels: 0 for small, 1 for middle, 2 for "very large"',
+    ):
+        assert f"# {note}" in re.sub(r"\n#   ", " ", text)
+    assert '[city = "a \\"b\\" ] c"]' in text
+    assert "h0_1 = relu(" in text  # h0 is a column
+    assert "\ny_2 = " in text  # y is a column
+
+
+def test_the_probabilities_of_two_classes_add_up_to_one() -> None:
+    lines = small_model(X[["age"]], CLASSES, n_nodes=5, density=1.0).equations().splitlines()
+    assert "p_no = 1 - sigmoid(z)" in lines and "p_yes_if = sigmoid(z)" in lines
+    assert "# p_yes_if: probability of y = yes, if" in lines
+
+
+def test_a_single_class_has_probability_one() -> None:
+    model = small_model(X[["age"]], np.array(["only"] * N_ROWS, dtype=object), n_nodes=5)
+    assert model.equations().startswith("p_only = 1\n")
+
+
+def test_a_large_count_is_clipped_as_in_predict() -> None:
+    model = small_model(X[["age"]], COUNTS, loss="poisson", density=1.0, n_nodes=4, n_layers=1)
+    for values in model.fitted_.groups[0].parameters.values():
+        values.mul_(100)
+    assert "exp(clip(z, -20, 20))" in model.equations()
+    assert_text_equals_predictions(model, X[["age"]], 12)
+
+
+# LaTeX
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_latex_is_balanced_and_escaped(task: str) -> None:
+    y, parameters = TASKS[task]
+    latex = small_model(X, y, density=0.1, **parameters).equations("latex")
+    body = latex[latex.index(r"\begin{align*}") : latex.index(r"\end{align*}")]
+    without_escaped = re.sub(r"\\[{}$&#_%]", "", body)
+    depth = 0
+    for character in without_escaped:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        assert depth >= 0
+    assert depth == 0
+    texts = re.findall(r"\\text\{([^{}]*)\}", without_escaped)
+    assert texts and not any(set("$&#_%~^\\") & set(own) for own in texts)
+    for row in re.split(r"\\\\\n", without_escaped.removeprefix(r"\begin{align*}")):
+        assert row.count("&") == 1
+    assert all(line.startswith("% ") for line in latex.partition("\\end{align*}\n")[2].splitlines())
+
+
+def test_latex_has_the_names_of_columns_as_they_are() -> None:
+    table = X.assign(count=np.linspace(1e9, 9e9, N_ROWS))
+    latex = small_model(table, NUMBERS, density=1.0).equations("latex", digits=3)
+    assert r"\text{year of sale}" in latex
+    assert r"\text{income (k\$)}" in latex
+    assert r"[\text{city} = \text{New York}]" in latex
+    assert r"\cdot 10^{" in latex  # the factor of a column of billions
+
+
+# SymPy
+
+
+@pytest.mark.parametrize("task", ["quantiles", "a count", "two classes", "two targets of classes"])
+def test_sympy_expressions_equal_predictions(task: str) -> None:
+    import sympy
+
+    y, parameters = TASKS[task]
+    table = X[["age", "year of sale", "city"]]
+    model = small_model(table, y, density=0.12, n_nodes=16, seed=2, **parameters)
+    assert_sympy_equals_predictions(model, table, sympy)
+
+
+@pytest.mark.parametrize("activation", activation_names())
+def test_sympy_knows_every_function(activation: str) -> None:
+    import sympy
+
+    table = X[["age", "year of sale"]]
+    assert_sympy_equals_predictions(
+        small_model(table, NUMBERS, activation=activation, n_nodes=8, density=0.6), table, sympy
+    )
+
+
+@pytest.mark.parametrize("scaling", ["quantile", "robust"])
+def test_sympy_knows_every_scaling(scaling: str) -> None:
+    import sympy
+
+    table = X[["age", "year of sale"]]
+    assert_sympy_equals_predictions(small_model(table, NUMBERS, scaling=scaling, n_nodes=8, density=0.6), table, sympy)
+
+
+def assert_sympy_equals_predictions(model: Any, table: pd.DataFrame, sympy: Any) -> None:
+    rows = table[:40]
+    reader = Reader(model.equations(), rows)
+    computed = []
+    for expression in model.equations("sympy").values():
+        symbols = sorted(expression.free_symbols, key=str)
+        values = []
+        for symbol in symbols:
+            found = CONDITION.fullmatch(symbol.name)
+            values.append(reader.condition(*found.groups()) if found else reader.quantity(symbol.name))
+        function = sympy.lambdify(symbols, expression, ["scipy", "numpy"])
+        computed.append(np.broadcast_to(function(*values), len(rows)))
+    expected = predictions(model, rows)
+    allowed = reader.tolerance * (np.abs(expected) if "times themselves" in reader.notes[-1] else 1)
+    assert (np.abs(np.column_stack(computed) - expected) <= allowed).all()
+
+
+def test_too_many_quantiles_are_refused_by_sympy() -> None:
+    model = small_model(
+        X[["age"]], NUMBERS, loss="quantile", quantile=list(np.linspace(0.1, 0.9, 9)), n_nodes=14, density=1.0
+    )
+    with pytest.raises(ValueError, match=r"9 quantiles in ascending order are too many for SymPy.*format='text'"):
+        model.equations("sympy")
+
+
+def test_the_method_has_the_defaults_of_the_function() -> None:
+    method, function = (inspect.signature(own).parameters for own in (GNMRegressor.equations, equations))
+    for name in ("format", "digits"):
+        assert method[name].default == function[name].default
+
+
+def test_a_loaded_estimator_has_the_same_equations(tmp_path: Path) -> None:
+    model = small_model(X, NUMBERS)
+    model.save(tmp_path / "small.tabgnm")
+    assert load(tmp_path / "small.tabgnm").equations() == model.equations()
+
+
+def test_wrong_formats_and_digits_are_refused() -> None:
+    program = program_of(small_model(X[["age"]], NUMBERS, n_nodes=4))
+    with pytest.raises(ValueError, match="format='html' is not known; use one of 'text', 'latex', 'sympy'"):
+        equations(program, "html")
+    for digits in (0, 18, 2.5, True):
+        with pytest.raises(ValueError, match="use 1 to 17 significant digits, or None"):
+            equations(program, digits=digits)
+
+
+def test_text_and_latex_need_no_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model(X[["age"]], NUMBERS, n_nodes=4, density=1.0)
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    assert model.equations() and model.equations("latex")
+    with pytest.raises(ImportError, match="sympy"):
+        model.equations("sympy")
