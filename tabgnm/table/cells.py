@@ -128,7 +128,7 @@ def canonical(value: Any) -> str | None:
         return _number_text(_shortest(float(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         if abs(value.adjusted()) > _MOST_DIGITS:  # written out it would fill the memory
-            return str(value.normalize())
+            return str(value)
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
         whole: Any = value  # that of pandas has nanoseconds

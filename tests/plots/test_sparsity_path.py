@@ -15,7 +15,7 @@ def fitted() -> GNMRegressor:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
     model = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(X, X[:, 0])
-    model._path = (pd.DataFrame().to_dict("records")
+    path = pd.DataFrame(
         {
             "edges": [1000, 100, 20, 5],
             "score": [0.9, 0.91, 0.9, 0.5],
@@ -23,6 +23,7 @@ def fitted() -> GNMRegressor:
             "chosen": [False, False, True, False],
         }
     )
+    model._path = path.to_dict("records")
     return model
 
 
