@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from tabgnm.table import RawTable, TableEncoder, TableError, TableSettings, read_table
 
 # Small tables have many such columns.
-pytestmark = pytest.mark.filterwarnings("ignore:no level of the category", "ignore:columns of text")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:no level of the category", "ignore:columns of text", "ignore:.*cannot be read as a"
+)
 
 floats = st.floats(allow_infinity=False, allow_nan=True)
 cells: dict[str, st.SearchStrategy[Any]] = {
