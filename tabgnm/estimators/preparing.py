@@ -417,7 +417,7 @@ def _encoded(
     if key not in rows.encoded:
         dtype = np.float64 if estimator.precision == "float64" else np.float32
         encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
-        if one_epoch and not any(column.encoded for column in encoder.columns):
+        if one_epoch and encoder.is_empty:
             raise ValueError(
                 f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
                 "are encoded; call it with more rows first, typical of those that follow"

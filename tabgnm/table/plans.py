@@ -15,6 +15,7 @@ from tabgnm.table.cells import canonical_cells
 from tabgnm.table.detection import Ambiguous, Codes, declared_reading, detected_reading
 from tabgnm.table.errors import TableError
 from tabgnm.table.numbers import NumberMap, fit_bins, fit_scaling, is_constant, is_two_valued, untouched
+from tabgnm.table.resemblance import resemblance
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
 from tabgnm.table.text import USUAL_READING, TextReading, says_nothing
@@ -171,7 +172,7 @@ def _plan_text(source: Source, column: int, values: Values, name: str) -> Column
     if isinstance(reading, Codes):
         return ColumnPlan(name, "category", note="digits, taken as codes")
     if reading is None:
-        return ColumnPlan(name, "category")
+        return ColumnPlan(name, "category", advice=_resemblance(values.data, name))
     detail = [] if reading.format == USUAL_READING[reading.kind].format else [f"written like {reading.format}"]
     if reading.missing:
         detail.append(_missing_texts(reading))
@@ -180,6 +181,14 @@ def _plan_text(source: Source, column: int, values: Values, name: str) -> Column
         return ColumnPlan(name, reading.kind, reading=reading)  # already numbers or dates, and gaps written as text
     note = ", ".join([f"text {topic}", *detail])
     return ColumnPlan(name, reading.kind, note=note, reading=reading, advice=Advice(topic, name, ", ".join(detail)))
+
+
+def _resemblance(cells: Any, name: str) -> Advice | None:
+    found = resemblance(cells)
+    if found is None:
+        return None
+    kind, example = found
+    return Advice("like numbers" if kind == "number" else "like dates", name, f"such as {example!r:.40}")
 
 
 def _missing_texts(reading: TextReading) -> str:

@@ -56,7 +56,7 @@ def tables(draw: st.DrawFn) -> Drawn:
             array[:, place] = column
         raw = read_table(array)
     rows = draw(st.lists(st.integers(0, n_rows - 1), min_size=1, max_size=n_rows))
-    return raw, np.array(rows), any(kind == "anything" or kind.startswith("text of") for kind in kinds)
+    return raw, np.array(rows), any(kind == "anything" or kind.startswith("text") for kind in kinds)  # "inf" too
 
 
 table_settings = st.builds(
