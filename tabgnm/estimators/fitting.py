@@ -19,7 +19,6 @@ from tabgnm.estimators.targets import Targets
 from tabgnm.nn import EmbeddedShape, InputEmbedding
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 from tabgnm.table import RawTable, TableEncoder, TableSettings
-from tabgnm.table.advice import Advice, warn_about
 from tabgnm.training import FleetSettings, Member, Table, TrainedModel
 
 Array = NDArray[Any]
@@ -375,8 +374,6 @@ class EncodedTables:
         if key not in self._encoders:
             encoder = TableEncoder(settings).fit(raw, rows=rows)
             encoder.check_precision(dtype)
-            if encoder.is_empty:
-                warn_about([Advice("no column", "")], settings.min_level_count)
             self._encoders[key] = encoder, cache(partial(encoder.encode, raw, dtype=dtype))
         return self._encoders[key]
 

@@ -37,6 +37,7 @@ from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
+from tabgnm.table.advice import Advice, warn_about
 from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
 from tabgnm.training.settings import torch_device
@@ -422,6 +423,8 @@ def _encoded(
                 f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
                 "are encoded; call it with more rows first, typical of those that follow"
             )
+        if encoder.is_empty:
+            warn_about([Advice("no column", "")], table_settings.min_level_count)
         targets = rows.targets
         if transform == "log":
             assert isinstance(targets, NumberTargets)

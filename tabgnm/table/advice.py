@@ -24,7 +24,7 @@ Topic = Literal[
     "no column",
 ]
 
-_Warned = set[tuple[Topic, str]]
+_Warned = set[tuple[str, str]]  # topics and columns
 _warned: ContextVar[_Warned | None] = ContextVar("warned", default=None)
 _warned_in_searches: WeakKeyDictionary[Any, _Warned] = WeakKeyDictionary()
 
@@ -89,6 +89,16 @@ def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
         by_topic.setdefault(advice.topic, []).append(advice)
     for message in _messages(by_topic, min_level_count):
         warn_caller(message)
+
+
+def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
+    """Warn about something else than a column; within `warned_once`, once per topic."""
+    before = _warned.get()
+    if before is not None and (topic, "") in before:
+        return
+    if before is not None:
+        before.add((topic, ""))
+    warn_caller(message, category)
 
 
 def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[str]:

@@ -136,3 +136,10 @@ def test_cross_validation_works_where_a_column_of_numbers_has_a_stray_word(as_te
             warnings.simplefilter("ignore")
             scores = cross_val_score(mlp(column_kinds=kinds), frame, Y, cv=3, error_score="raise")
         assert np.isfinite(scores).all()
+
+
+def test_columns_are_a_frame_with_the_names_of_their_attributes() -> None:
+    model = mlp().fit(TEXT[["colour"]], Y)
+    frame = model.columns_.to_frame()
+    assert frame["kind"].tolist() == ["category"] and frame["n_levels"].tolist() == [3]
+    assert list(frame) == list(vars(model.columns_[0]))
