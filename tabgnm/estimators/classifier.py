@@ -58,7 +58,10 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
             assert isinstance(streamed, ClassTargets)
             by_class = _given_class_weights(self.class_weight, y, streamed)
         else:
-            by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
+            try:
+                by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
+            except ValueError as error:
+                raise ValueError(f"class_weight={self.class_weight!r:.200} does not fit the labels: {error}") from None
         return by_class if sample_weight is None else by_class * sample_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

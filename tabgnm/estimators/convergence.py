@@ -16,8 +16,10 @@ _MOST_WEIGHT = 0.5
 _FEWEST_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
 
 
-def convergence_warnings(prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool) -> Iterator[str]:
-    """Yield what to tell the user about networks with most of the weight.
+def convergence_warnings(
+    prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield what to tell the user about networks with most of the weight: a topic and a message.
 
     Nothing can be told without validation. A number of epochs with `patience=None`, or while training goes on from call
     to call, is meant as it is; and so is what was ended, or shortened, by Ctrl-C or a time limit (`limited`).
@@ -28,9 +30,10 @@ def convergence_warnings(prepared: PreparedFit, groups: list[NetworkGroup], *, l
     if share > _MOST_WEIGHT:
         rates = sorted({group.settings["learning_rate"] for group in groups})
         yield (
-            f"training made networks with {share:.0%} of the weight worse: they keep the first epoch, which has the "
-            f"lowest validation loss. Use a smaller learning_rate than {rates[0]:g}; or the columns say nothing about "
-            "the target"
+            "training made networks worse",
+            f"training made networks worse that make up {share:.0%} of the prediction: their validation loss is lowest "
+            f"after the first epoch, which they keep. Use a smaller learning_rate than {rates[0]:g}; or the columns "
+            "say nothing about the target",
         )
     settings = prepared.candidates[0].fleet
     if limited or settings.patience is None:
@@ -38,9 +41,10 @@ def convergence_warnings(prepared: PreparedFit, groups: list[NetworkGroup], *, l
     share = _share_of_weight(groups, _was_still_improving)
     if share > _MOST_WEIGHT:
         yield (
-            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, in "
-            f"networks with {share:.0%} of the weight. Use a larger max_epochs or learning_rate, or patience=None if "
-            "this number of epochs is what you want"
+            "training ended too early",
+            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, in the "
+            f"networks that make up {share:.0%} of the prediction. Use a larger max_epochs or learning_rate, or "
+            "patience=None if this number of epochs is what you want",
         )
 
 

@@ -44,7 +44,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     loss : str, default="squared_error"
         One of "squared_error", "absolute_error", "huber" and "quantile" (pinball loss), or, for targets >= 0 with a log
         link, so that predictions are positive: "poisson" for counts, "gamma" for positive amounts, and "tweedie" for
-        amounts of which some are 0.
+        amounts of which some are 0. "mse" is an alias of "squared_error".
     quantile : float or list of float, default=0.5
         Quantile to predict with `loss="quantile"`. A list in ascending order predicts several, which never cross, for a
         single target.

@@ -52,7 +52,7 @@ class MemoryUse:
         """Memory of the GPU that is needed at most."""
         return sum(self.gpu_parts.values())
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         text = f"{shown(self.bytes)} ({_listed(self.parts)})"
         return f"{text}, GPU {shown(self.gpu_bytes)} ({_listed(self.gpu_parts)})" if self.gpu_parts else text
 
@@ -69,7 +69,7 @@ class MemoryEstimate:
     training: MemoryUse
     prediction: MemoryUse
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"training: {self.training}\nprediction: {self.prediction}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,8 @@ from tabgnm.estimators.convergence import convergence_warnings
 from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
 from tabgnm.estimators.out_of_fold import OutOfFold
 from tabgnm.estimators.selection import greedy_weights, survivors
+from tabgnm.table.advice import warn_once_about, warned_once
+from tabgnm.table.errors import warn_caller
 from tabgnm.training import Fleet, FleetPlan, Job, Table, TrainedModel
 from tabgnm.training.concurrent_fleets import Interrupted
 from tabgnm.training.plan import PlannedFleet
@@ -220,15 +221,15 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
     if prepared.previous is not None:
         fitted.temperature = prepared.previous.temperature
     if trained.out_of_time and not any(own["best_epoch"] for group in groups for own in group.histories):
-        warnings.warn(
+        warn_caller(
             f"time_limit={estimator.time_limit:g} ended training before the first epoch: the networks are untrained; "
             "use a larger time_limit, or fewer rows",
             ConvergenceWarning,
-            stacklevel=6,  # the caller of `fit`
         )
     limited = trained.interrupted or trained.shortened or bool(estimator.warm_start)
-    for message in convergence_warnings(prepared, groups, limited=limited):
-        warnings.warn(message, ConvergenceWarning, stacklevel=5)  # the caller of `fit`
+    with warned_once():  # not in every fold of a search
+        for topic, message in convergence_warnings(prepared, groups, limited=limited):
+            warn_once_about(topic, message, ConvergenceWarning)
     if oof is not None:
         oof.finish(estimator, fitted, [oof.candidates.index(number) for number in ranked])
     fitted.candidates = _described(trained, weights)
@@ -245,11 +246,10 @@ def _report_divergence(trained: TrainedPack) -> None:
         )
     if trained.n_diverged:
         n_all = trained.n_diverged + sum(map(len, trained.networks.values()))
-        warnings.warn(
+        warn_caller(
             f"training of {trained.n_diverged} of {n_all} networks diverged in the first epoch; they are left out. A "
             f"smaller learning_rate than {rate} may help",
             ConvergenceWarning,
-            stacklevel=6,  # the caller of `fit`
         )
 
 

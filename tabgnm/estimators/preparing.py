@@ -37,6 +37,7 @@ from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import EmbeddedShape, Shape
 from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
+from tabgnm.table.advice import Advice, warn_about
 from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
 from tabgnm.training.settings import torch_device
@@ -417,11 +418,13 @@ def _encoded(
     if key not in rows.encoded:
         dtype = np.float64 if estimator.precision == "float64" else np.float32
         encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
-        if one_epoch and not any(column.encoded for column in encoder.columns):
+        if one_epoch and encoder.is_empty:
             raise ValueError(
                 f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
                 "are encoded; call it with more rows first, typical of those that follow"
             )
+        if encoder.is_empty:
+            warn_about([Advice("no column", "")], table_settings.min_level_count)
         targets = rows.targets
         if transform == "log":
             assert isinstance(targets, NumberTargets)

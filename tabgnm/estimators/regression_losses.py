@@ -34,6 +34,11 @@ def regression_loss(loss: Any, quantile: Any, huber_delta: Any, tweedie_power: A
         raise ValueError(f"loss={loss!r:.80} is not known; use one of {', '.join(map(repr, names))}")
     if is_list and name != Pinball.name:
         raise ValueError(f"quantile={list(quantile)} was given with loss={loss!r}; several need loss='quantile'")
+    if not is_list and name != Pinball.name and quantile != Pinball().quantile:
+        raise ValueError(
+            f"quantile={quantile!r} was given with loss={loss!r}, which does not use it; use loss='quantile', or leave "
+            f"quantile={Pinball().quantile!r}"
+        )
     if is_list:
         return Quantiles(quantile)
     settings = {Pinball.name: quantile, Huber.name: huber_delta, Tweedie.name: tweedie_power}

@@ -43,9 +43,12 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             with np.errstate(over="ignore"):
                 numbers = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
+            remedy = f"with {name}.astype(float)"
+            if any(isinstance(value, str) for value in given.flat):
+                remedy += f", after {name}.str.replace(',', '') where they are written like '1,234.5'"
             raise ValueError(
-                f"{name} holds {given.dtype} values that are no numbers ({error}); convert them first, for instance "
-                f"with {name}.astype(float)"
+                f"{name} holds {given.dtype} values that are not numbers ({error}); convert them first, for instance "
+                f"{remedy}"
             ) from None
         if not np.isfinite(numbers).all():
             raise ValueError(f"Input {name} contains infinity or a value too large for float64; drop such rows")
@@ -146,7 +149,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         if not fitted.residuals:
             raise ValueError(
                 "predict_interval needs the errors of rows that networks were not trained on; they are available "
-                "after fit with n_folds>=1, and not after partial_fit"
+                "after fit with n_folds>=1 and at least 2 rows, and not after partial_fit"
             )
         if len(fitted.residuals) == 1:
             centers = self._predicted(X, self._reduce)[0][None]  # (1, rows, outputs)

@@ -12,12 +12,19 @@ from weakref import WeakKeyDictionary
 
 from tabgnm.table.errors import warn_caller
 
-Topic = Literal["read as numbers", "read as dates", "ambiguous", "identifiers", "not used", "only gaps used"]
+Topic = Literal[
+    "read as numbers",
+    "read as dates",
+    "ambiguous",
+    "like numbers",
+    "like dates",
+    "identifiers",
+    "not used",
+    "only gaps used",
+    "no column",
+]
 
-# The parameter of the estimators; that of TableSettings is called kinds.
-_KIND = "column_kinds={{{name!r}: {kind!r}}}"
-
-_Warned = set[tuple[Topic, str]]
+_Warned = set[tuple[str, str]]  # topics and columns
 _warned: ContextVar[_Warned | None] = ContextVar("warned", default=None)
 _warned_in_searches: WeakKeyDictionary[Any, _Warned] = WeakKeyDictionary()
 
@@ -84,27 +91,54 @@ def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
         warn_caller(message)
 
 
+def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
+    """Warn about something else than a column; within `warned_once`, once per topic."""
+    before = _warned.get()
+    if before is not None and (topic, "") in before:
+        return
+    if before is not None:
+        before.add((topic, ""))
+    warn_caller(message, category)
+
+
 def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[str]:
     numbers, dates = by_topic.get("read as numbers", []), by_topic.get("read as dates", [])
     if numbers or dates:
         said = [f"{what}: {_listed(own)}" for what, own in (("numbers", numbers), ("dates", dates)) if own]
-        first, kind = (numbers[0], "number") if numbers else (dates[0], "datetime")
+        kinds = dict.fromkeys((own.column for own in numbers), "number")
+        kinds |= dict.fromkeys((own.column for own in dates), "datetime")
         yield (
             f"columns of text are read as {'; as '.join(said)}. Convert them before fit or confirm with "
-            f"{_kind(first, kind)}; to keep a column as a category, use {_kind(first, 'category')}"
+            f"column_kinds={kinds!r}; to keep a column as a category, use the kind 'category'"
+        )
+    if own := by_topic.get("like numbers"):
+        first = repr(own[0].column)
+        yield (
+            f"columns of text look like numbers, but some cells cannot be read: {_listed(own)}. They are kept as "
+            f"categories. Remove units and signs before fit, for instance with X[{first}] = "
+            f"X[{first}].str.replace('kg', '').str.strip(), and use {_kinds(own, 'number')}; or set words to missing "
+            f"with X[{first}] = pandas.to_numeric(X[{first}], errors='coerce'); to keep the columns as they are, use "
+            f"{_kinds(own, 'category')}"
+        )
+    if own := by_topic.get("like dates"):
+        first = repr(own[0].column)
+        yield (
+            f"columns of text look like dates or times, but cannot be read: {_listed(own)}. They are kept as "
+            f"categories. Convert them before fit, for instance with X[{first}] = pandas.to_datetime(X[{first}], "
+            f"format=...); to keep the columns as they are, use {_kinds(own, 'category')}"
         )
     if own := by_topic.get("ambiguous"):
         yield (
             f"columns of text are kept as categories because their numbers or dates can be read in more than one way: "
             f"{_listed(own)}. Convert them before fit, for instance with the arguments thousands and decimal of "
-            f"pandas.read_csv, or with pandas.to_datetime; to keep a column as it is, use "
-            f"{_kind(own[0], 'category')}"
+            f"pandas.read_csv, or with pandas.to_datetime; to keep the columns as they are, use "
+            f"{_kinds(own, 'category')}"
         )
     if own := by_topic.get("identifiers"):
         yield (
             f"columns look like identifiers, as few rows share a level: {_listed(own)}. A model cannot learn "
-            f"from them what holds for new rows; drop them or use {_kind(own[0], 'ignore')}, or say that the text is "
-            f"numbers or dates, or keep them with {_kind(own[0], 'category')}"
+            f"from them what holds for new rows; drop them or use {_kinds(own, 'ignore')}, or say that the text is "
+            f"numbers or dates, or keep them with {_kinds(own, 'category')}"
         )
     unused: dict[Topic, str] = {"not used": "not used", "only gaps used": "only whether it is missing is used"}
     for topic, what in unused.items():
@@ -113,6 +147,11 @@ def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iter
                 f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}; "
                 "leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
             )
+    if "no column" in by_topic:
+        yield (
+            "no column can be used, so that all predictions are the same: each column is constant, missing, ignored or "
+            "without frequent levels; see the notes in columns_"
+        )
 
 
 def _listed(columns: list[Advice], longest: int = 20) -> str:
@@ -120,5 +159,6 @@ def _listed(columns: list[Advice], longest: int = 20) -> str:
     return shown if len(columns) <= longest else f"{shown}, ... ({len(columns)} in all)"
 
 
-def _kind(advice: Advice, kind: str) -> str:
-    return _KIND.format(name=advice.column, kind=kind)
+def _kinds(columns: list[Advice], kind: str) -> str:
+    """Return the parameter of the estimators, to copy; that of TableSettings is called kinds."""
+    return f"column_kinds={dict.fromkeys((own.column for own in columns), kind)!r}"

@@ -64,8 +64,9 @@ def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None 
         if issubclass(kind, _CONTAINERS):
             place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
             raise CellTypeError(
-                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}), but a cell "
-                "given as argument must be a string or a number; spread it over several columns or leave the column out"
+                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}). Each "
+                "cell of the argument must be a string or a number; spread it over several columns or leave the column "
+                "out"
             )
 
 

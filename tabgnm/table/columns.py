@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 from tabgnm.table.errors import printable
@@ -91,6 +91,13 @@ class ColumnTable(Sequence[ColumnInfo]):
 
     def __hash__(self) -> int:
         return hash(self._columns)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row per column, and the attributes of `ColumnInfo` as columns."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        names = [own.name for own in fields(ColumnInfo)]
+        return pd.DataFrame([vars(column) for column in self._columns], columns=names)
 
     def __repr__(self) -> str:
         rows = [_HEADINGS, *(column._cells() for column in self._columns)]

@@ -18,9 +18,10 @@ from tabgnm.table.text import (
     TextKind,
     TextReading,
     says_nothing,
+    tidy_number,
 )
 
-# A column may have a few texts that are no numbers, such as "unknown"; they are missing values then.
+# A column may have a few texts that are not numbers, such as "unknown"; they are missing values then.
 MOST_STRANGE_TEXTS = 3
 MOST_STRANGE_CELLS = 0.05
 # Whole numbers that are more likely codes.
@@ -77,7 +78,9 @@ class _Texts:
             if not says_nothing(text):
                 self.counts[text.strip()] += count
         self.other_kinds = {kind_of_type(kind) for kind in set(map(type, others))}
-        self.n_present = len(others) + sum(self.counts.values())
+        self.are_there = bool(written)
+        self.n_texts = sum(self.counts.values())
+        self.n_present = len(others) + self.n_texts
 
     def strange(self, known: TextFormat, most: int | None) -> list[str] | None:
         """Return the texts that say nothing in a format; None if there are more than `most` or it is not the format."""
@@ -92,14 +95,25 @@ class _Texts:
         return found
 
     def readings(self, kind: TextKind, most: int | None) -> list[tuple[TextFormat, list[str]]]:
-        """Return the formats with the fewest cells that they cannot read, and the texts of these cells."""
+        """Return the formats with the fewest cells that they cannot read, and the texts of these cells.
+
+        Where other cells are numbers or dates themselves, there may be no text in any format.
+        """
         possible = []
         for known in TEXT_FORMATS[kind]:
             strange = self.strange(known, most)
-            if strange is not None and len(strange) < len(self.counts):
-                possible.append((sum(self.counts[text] for text in strange), known, strange))
+            if strange is not None and (len(strange) < len(self.counts) or self.n_present > self.n_texts):
+                possible.append((self.n_cells(strange), known, strange))
         fewest = min((n_strange for n_strange, _, _ in possible), default=0)
         return [(known, strange) for n_strange, known, strange in possible if n_strange == fewest]
+
+    def n_cells(self, texts: Iterable[str]) -> int:
+        """Return the number of cells that have one of these texts."""
+        return sum(self.counts[text] for text in texts)
+
+    def are_few(self, strange: list[str]) -> bool:
+        """Whether texts that cannot be read are so few that they are taken for missing values."""
+        return len(strange) <= MOST_STRANGE_TEXTS and self.n_cells(strange) <= MOST_STRANGE_CELLS * self.n_present
 
     def agree(self, formats: Iterable[TextFormat]) -> bool:
         """Whether all texts say the same in these formats."""
@@ -111,15 +125,15 @@ def detected_reading(cells: Iterable[Any]) -> TextReading | Ambiguous | Codes | 
     """Return how to read a column of text as numbers or dates; None if it is neither."""
     texts = _Texts(cells)
     for kind in ("number", "datetime"):
-        if not texts.counts or not texts.other_kinds <= _OBJECT_KINDS[kind]:
+        if not texts.are_there or texts.n_present == 0 or not texts.other_kinds <= _OBJECT_KINDS[kind]:
             continue
         best = texts.readings(kind, MOST_STRANGE_TEXTS)
         if not best:
             continue
         formats, strange = [known for known, _ in best], best[0][1]
-        if sum(texts.counts[text] for text in strange) > MOST_STRANGE_CELLS * texts.n_present:
+        if not texts.are_few(strange):
             continue
-        numbers = [text for text in texts.counts if text not in strange]
+        numbers = [tidy_number(text) for text in texts.counts if text not in strange]
         if kind == "number" and _are_codes(numbers, among_numbers=bool(texts.other_kinds)):
             return Codes()
         if not texts.agree(formats):
@@ -141,7 +155,8 @@ def _are_codes(numbers: list[str], *, among_numbers: bool) -> bool:
 def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextReading:
     """Return how to read a column of text that the user has declared numbers or dates.
 
-    Cells that the format cannot read are refused when they are read, by row.
+    A few texts that the format cannot read are missing values, as in columns that were not declared. More of them are
+    refused when they are read, by row.
     """
     texts = _Texts(cells)
     best = texts.readings(kind, None)
@@ -154,4 +169,4 @@ def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextR
             f"the {what} of column {column!r} are text that can be read as "
             f"{Ambiguous(kind, tuple(known.name for known in formats))}; convert the column first, {how}"
         )
-    return TextReading(kind, formats[0].name)
+    return TextReading(kind, formats[0].name, tuple(sorted(strange)) if texts.are_few(strange) else ())

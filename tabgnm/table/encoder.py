@@ -127,6 +127,11 @@ class TableEncoder:
         return self._fitted_layout.n_encoded
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no column can be used."""
+        return self._fitted_layout.is_empty
+
+    @property
     def owners(self) -> list[int]:
         """For every encoded column, the position of the raw one it comes from."""
         return list(self._fitted_layout.owners)

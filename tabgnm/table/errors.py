@@ -23,10 +23,10 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def warn_caller(message: str) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, pointing at the line that called this package, whatever stands between."""
     level, frame = 1, sys._getframe()
     package = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

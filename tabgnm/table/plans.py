@@ -15,9 +15,10 @@ from tabgnm.table.cells import canonical_cells
 from tabgnm.table.detection import Ambiguous, Codes, declared_reading, detected_reading
 from tabgnm.table.errors import TableError
 from tabgnm.table.numbers import NumberMap, fit_bins, fit_scaling, is_constant, is_two_valued, untouched
+from tabgnm.table.resemblance import resemblance
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
-from tabgnm.table.text import USUAL_READING, TextReading
+from tabgnm.table.text import USUAL_READING, TextReading, says_nothing
 from tabgnm.table.values import DATE_PARTS, Floats, Values, as_booleans, as_moments, as_numbers, as_seconds, date_parts
 
 Kind = Literal["number", "boolean", "category", "datetime", "duration", "time", "ignore"]
@@ -106,22 +107,23 @@ def inferred_kind(values: Values) -> Kind:
     return values.kind
 
 
-def numbers_of(source: Source, column: int, plan: ColumnPlan, *, declared: bool) -> Floats:
+def numbers_of(source: Source, column: int, plan: ColumnPlan, *, declared: bool, strict: bool = False) -> Floats:
     """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
 
-    `declared` says whether the kind is the user's word, not what the type of the column told.
+    `declared` says whether the user has given the kind. A few texts that cannot be read are missing, with a warning,
+    unless `strict`.
     """
     name, kind = plan.name, plan.kind
     if kind == "category":
         return ranks(source.cells(column), plan.order or ())[None]
     values = source.values(column, name)
     if kind == "datetime":
-        return date_parts(as_moments(values, name, plan.reading or USUAL_READING["datetime"]))
+        return date_parts(as_moments(values, name, plan.reading or USUAL_READING["datetime"], strict=strict))
     if kind == "boolean":
         return as_booleans(values, name)[None]
     if kind == "number":
         reading = plan.reading or USUAL_READING["number"]
-        return as_numbers(values, name, declared=declared, reading=reading)[None]
+        return as_numbers(values, name, declared=declared, reading=reading, strict=strict)[None]
     return as_seconds(values, name, kind)[None]
 
 
@@ -147,12 +149,13 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
     kind: Any = override or inferred_kind(values)
     plan = ColumnPlan(name, kind)
     if values.kind == "text" and (kind == "number" or kind == "datetime"):
-        plan = replace(plan, reading=declared_reading(values.data, kind, name))
+        reading = declared_reading(values.data, kind, name)
+        plan = replace(plan, reading=reading, note=_missing_texts(reading))
     if values.kind == "text" and kind == "category":
         plan = _plan_text(source, column, values, name)
     if plan.kind == "category":
         return _with_rank(source, column, _merged(_plan_category(values.data, name, settings), plan), settings)
-    numbers = numbers_of(source, column, plan, declared=override is not None)
+    numbers = numbers_of(source, column, plan, declared=override is not None, strict=True)
     refuse_infinity(numbers[0], name, values.row)
     return _merged(_plan_numbers(numbers, name, plan.kind, settings), plan)
 
@@ -169,13 +172,28 @@ def _plan_text(source: Source, column: int, values: Values, name: str) -> Column
     if isinstance(reading, Codes):
         return ColumnPlan(name, "category", note="digits, taken as codes")
     if reading is None:
-        return ColumnPlan(name, "category")
+        return ColumnPlan(name, "category", advice=_resemblance(values.data, name))
     detail = [] if reading.format == USUAL_READING[reading.kind].format else [f"written like {reading.format}"]
     if reading.missing:
-        detail.append(f"{', '.join(map(repr, reading.missing))} {'is' if len(reading.missing) == 1 else 'are'} missing")
+        detail.append(_missing_texts(reading))
     topic: Topic = "read as numbers" if reading.kind == "number" else "read as dates"
+    if all(not isinstance(cell, str) or says_nothing(cell) for cell in values.data):
+        return ColumnPlan(name, reading.kind, reading=reading)  # already numbers or dates, and gaps written as text
     note = ", ".join([f"text {topic}", *detail])
     return ColumnPlan(name, reading.kind, note=note, reading=reading, advice=Advice(topic, name, ", ".join(detail)))
+
+
+def _resemblance(cells: Any, name: str) -> Advice | None:
+    found = resemblance(cells)
+    if found is None:
+        return None
+    kind, example = found
+    return Advice("like numbers" if kind == "number" else "like dates", name, f"such as {example!r:.40}")
+
+
+def _missing_texts(reading: TextReading) -> str:
+    texts = reading.missing
+    return f"{', '.join(map(repr, texts))} {'is' if len(texts) == 1 else 'are'} missing" if texts else ""
 
 
 def _merged(plan: ColumnPlan, text: ColumnPlan) -> ColumnPlan:

@@ -14,13 +14,19 @@ TextKind = Literal["number", "datetime"]
 MISSING_TEXTS = frozenset(
     {"", "-", "--", ".", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "missing"}
 )
+CURRENCIES = ("$", "€", "£", "¥")
 
 _POINT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _GROUPED_POINT = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d*)?", re.ASCII)
 _GROUPED_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?", re.ASCII)
+# A comma before a point, or two commas: no decimal comma.
+_CERTAIN_GROUPS = re.compile(r",.*[.,]")
+_SEPARATOR = re.compile("[ '\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}]")
+_GROUPED = re.compile(rf"[+-]?[1-9]\d{{0,2}}({_SEPARATOR.pattern}\d{{3}})+(?!\d)", re.ASCII)
 _TIME = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?"
 _ZONE = r"\s*(Z|[+-]\d{2}(?::?\d{2})?)?"
+_MINUS = ("-", "\N{MINUS SIGN}")
 _YEAR_FIRST = re.compile(
     r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d{2})(\d{2}))" + _TIME + _ZONE, re.ASCII | re.IGNORECASE
 )
@@ -41,15 +47,33 @@ def says_nothing(text: str) -> bool:
     return text.strip().casefold() in MISSING_TEXTS
 
 
+def tidy_number(text: str) -> str:
+    """Return a number as text with a minus of ASCII, and without spaces or apostrophes between groups of thousands.
+
+    Examples
+    --------
+    >>> tidy_number("\N{MINUS SIGN}1'234 567.5"), tidy_number("12 34")
+    ('-1234567.5', '12 34')
+    """
+    if text.isascii() and " " not in text and "'" not in text:  # as most are
+        return text
+    text = text.replace("\N{MINUS SIGN}", "-")
+    grouped = _GROUPED.match(text)
+    return text if grouped is None else _SEPARATOR.sub("", grouped[0]) + text[grouped.end() :]
+
+
 def _with_point(text: str) -> float | None:
+    text = tidy_number(text)
     return float(text) if _POINT.fullmatch(text) or _INFINITE.fullmatch(text) else None
 
 
 def _with_comma_groups(text: str) -> float | None:
+    text = tidy_number(text)
     return float(text.replace(",", "")) if _GROUPED_POINT.fullmatch(text) else None
 
 
 def _with_decimal_comma(text: str) -> float | None:
+    text = tidy_number(text)
     return float(text.replace(".", "").replace(",", ".")) if _GROUPED_COMMA.fullmatch(text) else None
 
 
@@ -59,6 +83,20 @@ def _percent(parse: Callable[[str], float | None]) -> Callable[[str], float | No
         return None if number is None else number / 100
 
     return parse_percent
+
+
+def _with_currency(sign: str, parse: Callable[[str], float | None]) -> Callable[[str], float | None]:
+    def parse_amount(text: str) -> float | None:
+        minus, text = ("-", text[1:].lstrip()) if text[:1] in _MINUS else ("", text)
+        if text.startswith(sign):
+            text = text[len(sign) :].lstrip()
+            if not minus and text[:1] in _MINUS:
+                minus, text = "-", text[1:]
+        elif text.endswith(sign):
+            text = text[: -len(sign)].rstrip()
+        return parse(minus + text) if text[:1] not in _MINUS else None
+
+    return parse_amount
 
 
 def _moment(
@@ -137,6 +175,16 @@ TEXT_FORMATS: dict[TextKind, tuple[TextFormat, ...]] = {
         TextFormat("12.5%", "number", _percent(_with_point), "%"),
         TextFormat("1,234.5%", "number", _percent(_with_comma_groups), ","),
         TextFormat("12,5%", "number", _percent(_with_decimal_comma), ","),
+        # One format for each currency, so that amounts in two of them are not mixed.
+        *(
+            TextFormat(f"{sign}{name}", "number", _with_currency(sign, parse), sign)
+            for sign in CURRENCIES
+            for name, parse in (
+                ("1234.5", _with_point),
+                ("1,234.5", _with_comma_groups),
+                ("1.234,5", _with_decimal_comma),
+            )
+        ),
     ),
     "datetime": (
         TextFormat("year-month-day", "datetime", _year_first),
@@ -174,11 +222,18 @@ class TextReading:
 
     def parse(self, text: str) -> Any:
         """Return the number or moment that a text says; None if it says none."""
-        stripped = text.strip()
-        return None if len(stripped) > LONGEST_TEXT else _FORMATS[self.format].parse(stripped)
+        text = text.strip()
+        if len(text) > LONGEST_TEXT:
+            return None
+        said = _FORMATS[self.format].parse(text)
+        if said is None and self.format in _GROUPED_FORMATS and _CERTAIN_GROUPS.search(text):
+            # The first number of a thousand or more may come after fit.
+            return _FORMATS[_GROUPED_FORMATS[self.format]].parse(text)
+        return said
 
 
 _FORMATS = {known.name: known for formats in TEXT_FORMATS.values() for known in formats}
+_GROUPED_FORMATS = {f"{sign}1234.5": f"{sign}1,234.5" for sign in ("", *CURRENCIES)}
 USUAL_READING: dict[TextKind, TextReading] = {
     kind: TextReading(kind, formats[0].name) for kind, formats in TEXT_FORMATS.items()
 }

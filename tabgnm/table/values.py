@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.table.cells import CellKind, canonical_cells, in_microseconds, is_missing, kind_of_cells, naive
-from tabgnm.table.errors import TableError
+from tabgnm.table.errors import TableError, warn_caller
 from tabgnm.table.rows import RowChoice, row_number
 from tabgnm.table.text import USUAL_READING, TextReading, says_nothing
 
@@ -22,9 +22,13 @@ DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
 _LAST_YEAR = 290_000  # numpy's microseconds end a little later
 
+# After fit, so many cells of a column that cannot be read, or half of those that are not missing, become missing; more
+# are an error, as the column is more likely another one, or in another format.
+MOST_UNREADABLE_CELLS = 3
+
 _REMEDY = "; convert the column to what it was in fit, or fit it as it is now"
 _READING_REMEDY = {
-    "number": "replace it by one, or by None where a value is missing, or fit the column as a category",
+    "number": "write it like {like}, or replace it by None where a value is missing",
     "datetime": "convert the column first, for instance with pandas.to_datetime, or replace the cell by None where a "
     "value is missing",
 }
@@ -169,8 +173,11 @@ def as_numbers(
     declared: bool = False,
     expected: str = "numbers",
     reading: TextReading = USUAL_READING["number"],
+    strict: bool = True,
 ) -> Floats:
     """Return a column as float64 numbers with NaN for missing cells; text is read as `reading` says.
+
+    A few texts that cannot be read are missing, with a warning, unless `strict`.
 
     Durations and times of day are seconds where the user has `declared` them numbers. Elsewhere they are refused: the
     numbers of fit may have been hours.
@@ -192,7 +199,7 @@ def as_numbers(
             f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "
             "dates"
         )
-    return np.array(_read_text(values, column, reading, _number_of, "number"), dtype=np.float64)
+    return np.array(_read_text(values, column, reading, _number_of, "number", strict=strict), dtype=np.float64)
 
 
 def as_booleans(values: Values, column: str) -> Floats:
@@ -233,8 +240,13 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
     return np.asarray(values.data, dtype=np.float64)
 
 
-def as_moments(values: Values, column: str, reading: TextReading = USUAL_READING["datetime"]) -> NDArray[np.datetime64]:
-    """Return a column of dates as datetime64[us]; text is read as `reading` says."""
+def as_moments(
+    values: Values, column: str, reading: TextReading = USUAL_READING["datetime"], *, strict: bool = True
+) -> NDArray[np.datetime64]:
+    """Return a column of dates as datetime64[us]; text is read as `reading` says.
+
+    A few texts that cannot be read are missing, with a warning, unless `strict`.
+    """
     if values.kind == "datetime":
         return values.data
     if _all_missing(values):
@@ -244,40 +256,58 @@ def as_moments(values: Values, column: str, reading: TextReading = USUAL_READING
             f"column {column!r} has {values.kind} values where dates are expected; convert it first, for instance with "
             "pandas.to_datetime, which can be told the unit"
         )
-    return np.array(_read_text(values, column, reading, _moment_of, "date"), dtype="datetime64[us]")
+    read = _read_text(values, column, reading, _moment_of, "date", strict=strict)
+    return np.array(read, dtype="datetime64[us]")
 
 
 def _read_text(
-    values: Values, column: str, reading: TextReading, of_object: Callable[[Any], Any], what: str
+    values: Values, column: str, reading: TextReading, of_object: Callable[[Any], Any], what: str, *, strict: bool
 ) -> list[Any]:
     """Return what each cell of a column of text says, None if it is missing; others than text by `of_object`."""
-    parse = reading.parse
     known: dict[str, Any] = {}
     result: list[Any] = []
-    try:
-        for cell in values.data:
-            if not isinstance(cell, str):
+    unreadable: list[int] = []
+    for place, cell in enumerate(values.data):
+        if not isinstance(cell, str):
+            try:
                 result.append(None if is_missing(cell) else of_object(cell))
-            elif cell in known:
-                result.append(known[cell])
-            else:
-                said = known[cell] = parse(cell)
-                if said is None and not reading.is_missing(cell):
-                    raise ValueError
-                result.append(said)
-    except (TypeError, ValueError, OverflowError):
-        place = len(result)
-        raise TableError(
-            f"column {column!r} has {values.data[place]!r:.60} in row {values.row(place)}, which is not a {what}"
-            f"{_expected_format(reading)}; {_READING_REMEDY[reading.kind]}"
-        ) from None
+            except (TypeError, ValueError, OverflowError):
+                raise _unreadable(values, place, column, reading, what) from None
+            continue
+        if cell not in known:
+            known[cell] = reading.parse(cell)
+        result.append(known[cell])
+        if known[cell] is None and not reading.is_missing(cell):
+            unreadable.append(place)
+    if unreadable:
+        n_read = sum(said is not None for said in result)
+        if strict or len(unreadable) > max(MOST_UNREADABLE_CELLS, n_read):
+            raise _unreadable(values, unreadable[0], column, reading, what)
+        n_cells = "1 cell" if len(unreadable) == 1 else f"{len(unreadable):,} cells"
+        place = unreadable[0]
+        warn_caller(
+            f"column {column!r} has {n_cells} that cannot be read as a {what}{_expected_format(reading)}, such as "
+            f"{values.data[place]!r:.60} in row {values.row(place)}; {'it is' if len(unreadable) == 1 else 'they are'} "
+            "taken as missing"
+        )
     return result
+
+
+def _unreadable(values: Values, place: int, column: str, reading: TextReading, what: str) -> TableError:
+    return TableError(
+        f"column {column!r} has {values.data[place]!r:.60} in row {values.row(place)}, which is not a {what}"
+        f"{_expected_format(reading)}; {_READING_REMEDY[reading.kind].format(like=_example(reading))}"
+    )
+
+
+def _example(reading: TextReading) -> str:
+    return "12.5" if reading.format == USUAL_READING["number"].format else reading.format
 
 
 def _expected_format(reading: TextReading) -> str:
     if reading.format == "year-month-day":
         return " in ISO format such as '2024-02-29 13:30'"
-    return "" if reading == USUAL_READING["number"] else f" written like {reading.format}"
+    return "" if reading.format == USUAL_READING["number"].format else f" written like {reading.format}"
 
 
 def _number_of(cell: Any) -> float:

@@ -83,7 +83,7 @@ class ProgressLine:
             left = min(max(0.0, self.deadline - time.monotonic()), math.inf if math.isnan(left) else left)
         best = ""
         if self.score_name and self._highest > -math.inf:
-            best = f"best {self.score_name} {self._highest:.4g}"
+            best = f"best network: {self.score_name} {self._highest:.4g}"
         elif self._lowest < math.inf:
             best = f"best {self._loss_name} {self._lowest:.4g}"
         return ProgressState(share, self._n_done, self._n_models, best, seconds, left)

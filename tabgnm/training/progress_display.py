@@ -47,6 +47,8 @@ class ProgressState:
 
     def __str__(self) -> str:
         left = "" if self.seconds_left != self.seconds_left else f"{clock(self.seconds_left)} left"
+        if self.share >= 1:
+            left = clock(self.seconds)
         counts = f"{self.n_done}/{self.n_models} networks"
         return ", ".join(part for part in (f"{self.share:4.0%}", counts, self.best, left) if part)
 

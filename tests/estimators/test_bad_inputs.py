@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.bad_inputs import ROWS, Error, Row
+from tests.estimators.examples import mlp, mlpr
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_a_bad_or_odd_input_has_the_documented_error_or_result(row: Row) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "no column can be used")
         if not isinstance(row.out, Error):
             row.out(row.do())
             return
@@ -27,3 +31,17 @@ def test_a_bad_or_odd_input_has_the_documented_error_or_result(row: Row) -> None
 def test_every_row_has_a_name_of_its_own() -> None:
     names = [row.name for row in ROWS]
     assert len(names) == len(set(names)) >= 80
+
+
+def test_errors_name_the_cause_and_a_remedy_that_works() -> None:
+    y = pd.Series(["1,234.5", "7.25"] * 20)
+    X = np.arange(40.0)[:, None]
+    with pytest.raises(ValueError, match=r"with y\.astype\(float\), after y\.str\.replace\(',', ''\)"):
+        mlpr().fit(X, y)
+    mlpr().fit(X, y.str.replace(",", "").astype(float))
+    with pytest.raises(ValueError, match=r"class_weight=\{'a': 2, 'b': 1\} does not fit the labels"):
+        mlp(class_weight={"a": 2, "b": 1}).fit(X, [0, 1] * 20)
+    with pytest.warns(UserWarning, match="no column can be used"):
+        single = mlpr().fit(X[:1], [1.0])
+    with pytest.raises(ValueError, match=r"after fit with n_folds>=1 and at least 2 rows"):
+        single.predict_interval(X)

@@ -117,3 +117,29 @@ def test_out_of_range_says_which_cells_training_did_not_have(tmp_path: Path) -> 
     np.testing.assert_array_equal(array, [[False, False], [True, False]])
     with pytest.raises(NotFittedError):
         mlp().out_of_range(X)
+
+
+def test_no_column_that_can_be_used_is_told_once() -> None:
+    frame = pd.DataFrame({"constant": 1.0, "missing": [None] * 40, "ignored": range(40)})
+    model = mlp(n_candidates=2, column_kinds={"ignored": "ignore"})
+    (message,) = messages(lambda: model.fit(frame, [0, 1] * 20))
+    assert message.startswith("no column can be used, so that all predictions are the same")
+    assert messages(lambda: mlp().fit(frame, [0, 1] * 20)) == []
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_cross_validation_works_where_a_column_of_numbers_has_a_stray_word(as_text: bool) -> None:
+    sizes = TEXT["size"] if as_text else TEXT["size"].astype(float).astype(object)
+    frame = pd.DataFrame({"size": sizes.where(TEXT.index != 7, "TBD"), "colour": TEXT["colour"]})
+    for kinds in (None, {"size": "number"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = cross_val_score(mlp(column_kinds=kinds), frame, Y, cv=3, error_score="raise")
+        assert np.isfinite(scores).all()
+
+
+def test_columns_are_a_frame_with_the_names_of_their_attributes() -> None:
+    model = mlp().fit(TEXT[["colour"]], Y)
+    frame = model.columns_.to_frame()
+    assert frame["kind"].tolist() == ["category"] and frame["n_levels"].tolist() == [3]
+    assert list(frame) == list(vars(model.columns_[0]))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from sklearn import datasets
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
-from tabgnm import GNMClassifier, GNMRegressor
+from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor
 from tests.estimators.examples import gnm, mlp, mlpr, numbers
 
 X, Y, T = numbers()
@@ -27,7 +28,7 @@ def said(fit: Callable[[], Any]) -> list[str]:
 
 def test_training_that_ended_while_the_loss_was_falling_is_a_warning_with_the_remedy() -> None:
     with pytest.warns(
-        ConvergenceWarning, match=r"ended at max_epochs=3 .* \d+% of the weight.* larger max_epochs"
+        ConvergenceWarning, match=r"ended at max_epochs=3 .* \d+% of the prediction.* larger max_epochs"
     ) as caught:
         mlp(patience="auto").fit(X, Y)
     assert [own.filename for own in caught] == [__file__]  # where fit was called
@@ -80,7 +81,7 @@ def test_the_defaults_give_no_warning_on_ordinary_tables(load: Callable[..., Any
 def test_networks_that_training_made_worse_are_a_warning_with_the_remedy() -> None:
     model = mlpr(max_epochs=20, learning_rate=0.01)
     with pytest.warns(
-        ConvergenceWarning, match=r"with 100% of the weight worse.*Use a smaller learning_rate than 0.01"
+        ConvergenceWarning, match=r"make up 100% of the prediction.*Use a smaller learning_rate than 0.01"
     ):
         model.fit(X, T, X_val=X, y_val=100 - T)  # the opposite of what it learns
     assert {own["best_epoch"] for own in model.history_} == {1}
@@ -92,3 +93,13 @@ def test_the_losers_of_the_race_do_not_count() -> None:
     X = random.normal(size=(2000, 3))
     assert said(lambda: model.fit(X, X[:, 0] + random.normal(size=2000) > 0)) == []
     assert model.pack_["stopped_by_race"].any()
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, FleetSearchCV])
+def test_a_search_warns_once_and_the_fleet_search_at_the_line_that_called(search: Any) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search(mlp(patience="auto"), {"dropout": [0.0, 0.1]}, cv=2).fit(X, Y)
+    own = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    assert len(own) == 1 and "max_epochs=3" in str(own[0].message)
+    assert search is GridSearchCV or own[0].filename == __file__

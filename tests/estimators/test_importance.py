@@ -169,6 +169,7 @@ def test_a_column_that_is_not_used_has_no_importance() -> None:
     assert (model.permutation_importance(X, numbers()[1]).importances[1] == 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 def test_where_nothing_can_be_used_nothing_is_important() -> None:
     model = mlp().fit(np.ones((20, 4)), [0, 1] * 10)
     np.testing.assert_array_equal(model.feature_importances_, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -125,3 +126,8 @@ def test_the_estimate_is_within_a_factor_of_two_of_the_measured_peak(setting: st
     code = MEASURED.replace("{setting}", setting)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0.5 < float(done.stdout) < 2.0
+
+
+def test_an_estimate_is_shown_in_units_people_read() -> None:
+    found = mlp().estimate_memory(X, Y)
+    assert repr(found) == str(found) and re.match(r"training: \d+ MB \(.*\)\nprediction: ", repr(found))

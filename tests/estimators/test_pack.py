@@ -6,6 +6,7 @@ import copy
 import os
 import signal
 import threading
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -490,3 +491,14 @@ def test_a_row_of_validation_counts_once_in_an_interval() -> None:
         model.predict_interval(X, 0.95)
     low, high = model.predict_interval(X, 0.05).T
     assert (low <= high).all()
+
+
+def test_rows_of_a_class_with_a_single_row_have_no_prediction_out_of_fold() -> None:
+    rare = np.where(np.arange(len(X)) == 5, 7, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = mlp(n_folds=2).fit(X, rare)
+    assert np.flatnonzero(np.isnan(model.oof_prediction_).any(axis=1)).tolist() == [5]
+    known = np.arange(len(X)) != 5
+    right = model.classes_[model.oof_prediction_[known].argmax(axis=1)] == rare[known]
+    assert model.oof_score_ == pytest.approx(right.mean())

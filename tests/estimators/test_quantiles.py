@@ -150,3 +150,9 @@ def test_continued_training_may_move_quantiles_but_not_add_any() -> None:
     for other in (0.5, [0.1, 0.9]):
         with pytest.raises(ValueError, match="cannot continue training with Quantiles"):
             model.set_params(quantile=other).fit(X, T)
+
+
+@pytest.mark.parametrize("quantile", [0.9, [0.1, 0.9]])
+def test_a_quantile_without_its_loss_is_refused(quantile: Any) -> None:
+    with pytest.raises(ValueError, match=r"quantile=.* was given with loss='huber'.*loss='quantile'"):
+        mlpr(loss="huber", quantile=quantile).fit(X, T)

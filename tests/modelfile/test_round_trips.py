@@ -88,6 +88,7 @@ def told(estimator: Any, X: Any) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 @pytest.mark.parametrize("case", CASES)
 def test_a_loaded_model_says_what_the_saved_one_said(case: str) -> None:
     model = fitted(case)
@@ -97,11 +98,13 @@ def test_a_loaded_model_says_what_the_saved_one_said(case: str) -> None:
     assert_identical(told(model, table_for(model)), told(loaded, table_for(model)))
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 @pytest.mark.parametrize("case", CASES)
 def test_a_loaded_model_is_saved_to_the_same_bytes(case: str) -> None:
     assert to_bytes(from_bytes(content(case))) == content(case)
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 @pytest.mark.parametrize("case", [case for case in CASES if case != "numpy parameters"])
 def test_a_loaded_model_has_the_parameters_of_the_saved_one(case: str) -> None:
     model, loaded = fitted(case), from_bytes(content(case))

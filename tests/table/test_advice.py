@@ -70,6 +70,36 @@ def test_each_fit_warns_and_fits_that_belong_together_once() -> None:
     assert [message.partition(".")[0][-3:] for message in said] == ["'a'", "'b'"]
 
 
+SIZES = RNG.integers(10, 500, 200)
+MOMENTS = pd.date_range("2020-01-01", periods=200, freq="37h")
+UNREAD = {
+    "units": ([f"{size / 10} kg" for size in SIZES], "numbers", "str.replace"),
+    "thousands": ([f"{size / 10}k" for size in SIZES], "numbers", "str.replace"),
+    "limits": ([f"<{size / 10}" if size % 3 else f"{size / 10}" for size in SIZES], "numbers", "str.replace"),
+    "negative ones in parentheses": ([f"({size}.50)" for size in SIZES], "numbers", "str.replace"),
+    "many words": ([*SIZES.tolist(), *["unknown"] * 20, *["never"] * 10], "numbers", "errors='coerce'"),
+    "names of months": ([f"{day:%d-%b-%Y}" for day in MOMENTS], "dates", "pandas.to_datetime(X['a'], format"),
+    "long names of months": ([f"{day:%B %d, %Y}" for day in MOMENTS], "dates", "pandas.to_datetime"),
+    "years of two digits": ([f"{day:%d/%m/%y}" for day in MOMENTS], "dates", "pandas.to_datetime"),
+    "times of day": ([f"{day:%I:%M %p}" for day in pd.date_range("2020", periods=99, freq="7min")], "dates", "to_date"),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_text_that_looks_like_numbers_or_dates_is_told_how_to_convert_it(case: str) -> None:
+    cells, what, remedy = UNREAD[case]
+    (message,) = messages(column(cells, object))
+    assert message.startswith(f"columns of text look like {what}") and "'a' (such as " in message
+    assert remedy in message and "identifiers" not in message
+    assert messages(column(cells * 3, object), kinds={"a": "category"}) == []
+
+
+def test_what_is_advised_for_units_works() -> None:
+    frame = column(UNREAD["units"][0])
+    frame["a"] = frame["a"].str.replace("kg", "").str.strip()
+    assert messages(frame, kinds={"a": "number"}) == []
+
+
 CONTAINERS = [[1], {"x": 1}, {1}, (1, 2), frozenset({1}), np.zeros(2), b"x", bytearray(b"x")]
 
 

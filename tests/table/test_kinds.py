@@ -237,7 +237,7 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
     )
     for encoder, cells, message in (
         (numbers, [MOMENT], "column 'a' has dates where numbers are expected; convert them to numbers, or fit"),
-        (numbers, ["two"], "column 'a' has 'two' in row 0, which is not a number; replace it by one, or by None"),
+        (numbers, ["two"] * 4, "column 'a' has 'two' in row 0, which is not a number; write it like 12.5, or replace"),
         (dates, [3], "column 'a' has number values where dates are expected; convert"),
         (durations, [3], "column 'a' has number values where duration values are expected; convert"),
         (fitted([[True], [False]]), ["yes"], "was boolean in fit, and now has 'yes' in row 0; convert"),

@@ -145,7 +145,7 @@ def test_a_model_file_keeps_integers_as_names() -> None:
 
 def test_warnings_point_at_the_line_that_called() -> None:
     model = MLPClassifier(hidden=(4,), n_candidates=1, n_folds=1, max_epochs=2, random_state=0)
-    model.fit(frame("a", "b"), [0, 1])
+    model.fit(frame("a", "b").assign(a=[0.0, 1.0]), [0, 1])
     calls = [model.predict, model.predict_proba, model.encode, lambda X: matched(X, frame("a", "b"))]
     for call in calls:
         with pytest.warns(UserWarning, match="does not have valid feature names") as caught:

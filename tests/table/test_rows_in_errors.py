@@ -28,9 +28,9 @@ def with_bad_cell(good: list[Any], bad: Any, row: int = BAD_ROW) -> list[Any]:
 DAY = datetime.datetime(2024, 1, 1)
 CELLS: dict[str, tuple[list[Any], Any, str | None]] = {
     "infinity": ([1.0, 2.0, 3.0], np.inf, None),
-    "no number": (["1", "2", "3"], "zz", "number"),
+    "no number": (["1", "2", "3"], DAY, "number"),
     "too large": ([1, 2, 3], 10**400, None),
-    "no date": (["2024-01-01", "2024-05-02"], "zz", "datetime"),
+    "no date": (["2024-01-01", "2024-05-02"], 3.5, "datetime"),
     "container": (["a", "b"], [1], None),
 }
 
@@ -47,10 +47,10 @@ def test_an_error_in_fit_names_the_row_of_the_table_not_of_the_training_rows(cas
 
 LATER: dict[str, tuple[Any, Any, list[Any], Any]] = {
     "infinity": ([[1.0], [2.0]], None, [1.0, 2.0], np.inf),
-    "no number": ([[1.0], [2.0]], object, ["1", "2"], "zz"),
+    "no number": ([[1.0], [2.0]], object, ["1", "2"], DAY),
     "no boolean": ([[True], [False]], None, [1.0, 0.0], 0.5),
     "no word for a boolean": ([[True], [False]], object, ["true", "false"], "zz"),
-    "no date": ([[DAY], [DAY.replace(year=2025)]], object, ["2024-01-01"], "zz"),
+    "no date": ([[DAY], [DAY.replace(year=2025)]], object, ["2024-01-01"], 3.5),
 }
 
 

@@ -90,8 +90,8 @@ def test_one_warning_names_all_columns_of_text_and_how_to_decide_otherwise() -> 
     _, messages = warned(frame)
     assert messages == [
         "columns of text are read as numbers: 'price', 'share' (written like 12.5%); as dates: 'day'. Convert them "
-        "before fit or confirm with column_kinds={'price': 'number'}; to keep a column as a category, use "
-        "column_kinds={'price': 'category'}"
+        "before fit or confirm with column_kinds={'price': 'number', 'share': 'number', 'day': 'datetime'}; to keep a "
+        "column as a category, use the kind 'category'"
     ]
     kinds = {"price": "number", "share": "category", "day": "datetime"}
     encoder, messages = warned(frame, kinds=kinds)
@@ -124,6 +124,12 @@ FORMATS: dict[str, tuple[list[str], list[float]]] = {
     "thousands": (["1,234.5", "12", "1,234,567"], [1234.5, 12, 1234567]),
     "decimal commas": (["12,5", "0,25", "-3"], [12.5, 0.25, -3]),
     "decimal commas and points": (["1.234,5", "1.234.567", "0,5"], [1234.5, 1234567, 0.5]),
+    "spaces for thousands": (["1 234.5", "12", "-1 234 567"], [1234.5, 12, -1234567]),
+    "narrow spaces and decimal commas": (["1\u202f234,5", "12\u00a0345", "0,5"], [1234.5, 12345, 0.5]),
+    "apostrophes": (["1'234.5", "12", "1\u2019234\u2019567"], [1234.5, 12, 1234567]),
+    "a minus that is none of ASCII": (["\u22121.5", "2.5", "3"], [-1.5, 2.5, 3]),
+    "dollars": (["$1,234.50", "-$5", "$ 7", "$-2", "3"], [1234.5, -5, 7, -2, 3]),
+    "euros": (["1.234,50 \u20ac", "\u20ac0,5", "\u22123 \u20ac"], [1234.5, 0.5, -3]),
     "percent": (["12.5%", "5 %", "-100%"], [0.125, 0.05, -1]),
     "percent with commas": (["12,5%", "5%", "-100%"], [0.125, 0.05, -1]),
 }
@@ -148,8 +154,17 @@ def test_commas_that_may_be_either_are_not_guessed(cells: list[str]) -> None:
     assert warned(column(cells * 5), kinds={"a": "category"})[1] == []
 
 
+def test_amounts_in_two_currencies_are_not_mixed() -> None:
+    cells = [f"{'$' if place % 2 else '€'}{abs(number):.2f}" for place, number in enumerate(NUMBERS)]
+    assert quietly(column(cells)).columns[0].kind == "category"
+    encoder = quietly(column(cells[1::2]))
+    assert encoder.columns[0].note == "text read as numbers, written like $1234.5"
+    with pytest.warns(UserWarning, match=r"cannot be read as a number written like \$1234.5, such as '€5'"):
+        encoder.encode(read_table(column(["€5"])))
+
+
 @pytest.mark.parametrize(
-    "cells", [["1_000.5", "2.5"], ["\u0661.\u0665", "2.5"], ["0x1F", "2.5"], ["1 234", "2.5"], ["$5.5", "2.5"]]
+    "cells", [["1_000.5", "2.5"], ["\u0661.\u0665", "2.5"], ["0x1F", "2.5"], ["12 34", "2.5"], ["5.5 kg", "2.5"]]
 )
 def test_what_only_python_takes_for_a_number_is_none(cells: list[str]) -> None:
     assert warned(column(cells * 5))[0].columns[0].kind == "category"
@@ -195,7 +210,7 @@ def test_a_column_of_codes_says_so() -> None:
     assert encoder.columns[0].note == "digits, taken as codes" and not messages
 
 
-def test_a_few_words_among_numbers_are_missing_and_stay_so_while_others_are_refused() -> None:
+def test_a_few_words_among_numbers_are_missing_and_stay_so() -> None:
     cells = [*map(str, NUMBERS), "unknown", "too long"]
     encoder, (message,) = warned(column(cells))
     assert "'a' ('too long', 'unknown' are missing)" in message
@@ -203,10 +218,76 @@ def test_a_few_words_among_numbers_are_missing_and_stay_so_while_others_are_refu
     again = TableEncoder.from_state(json.loads(json.dumps(encoder.state()[0])), encoder.state()[1])
     for one in (encoder, again):
         assert one.encode(read_table(column(["unknown ", "?", None])))[:, 1].tolist() == [1, 1, 1]
-        with pytest.raises(TableError, match="column 'a' has 'broken' in row 1, which is not a number"):
-            one.encode(read_table(column(["1.5", "broken"])))
-    with pytest.raises(TableError, match="column 'a' has 'unknown' in row 60, which is not a number"):
-        fitted(column(cells), kinds={"a": "number"})
+
+
+def test_what_a_warning_advises_is_accepted_and_says_nothing_more() -> None:
+    cells = [*map(str, NUMBERS), "TBD"]
+    (message,) = warned(column(cells))[1]
+    assert "column_kinds={'a': 'number'}" in message
+    encoder, messages = warned(column(cells), kinds={"a": "number"})
+    assert not messages and encoder.columns[0].note == "'TBD' is missing"
+    assert encoder.encode(read_table(column(["TBD"])))[0].tolist() == [0, 1]
+    with pytest.raises(TableError, match=r"column 'a' has 'TBD' in row 60, which is not a number; write it like 12\.5"):
+        fitted(column([*cells, *["TBD"] * 9]), kinds={"a": "number"})
+
+
+MIXTURES: dict[str, tuple[list[Any], str, str]] = {
+    "integers and an empty text": ([*range(60), ""], "number", ""),
+    "integers and a text for nothing": ([*range(60), " n/a", "?"], "number", ""),
+    "integers and a word": ([*range(60), "TBD"], "number", "text read as numbers, 'TBD' is missing"),
+    "floats and a frequent word": ([*NUMBERS.tolist(), *["unknown"] * 3], "number", "'unknown' is missing"),
+    "dates and an empty text": ([*DAYS, ""], "datetime", ""),
+    "dates and a word": ([*DAYS, "never"], "datetime", "text read as dates, 'never' is missing"),
+}
+
+
+@pytest.mark.parametrize("case", MIXTURES)
+def test_a_few_texts_among_real_numbers_or_dates_are_missing(case: str) -> None:
+    cells, kind, note = MIXTURES[case]
+    encoder, messages = warned(column(cells, object))
+    assert encoder.columns[0].kind == kind and encoder.columns[0].note.endswith(note)
+    assert encoder.columns[0].n_missing == sum(isinstance(cell, str) for cell in cells)
+    assert len(messages) == (1 if note else 0)  # gaps written as text need no warning
+    real = [None if isinstance(cell, str) else cell for cell in cells]
+    numbers = encoder.encode(read_table(column(cells, object)), dtype=np.float64)
+    np.testing.assert_array_equal(numbers, encoded(column(real, object)))
+
+
+def test_many_words_among_real_numbers_are_levels() -> None:
+    assert quietly(column([*range(60), *["unknown"] * 10], object)).columns[0].kind == "category"
+    assert quietly(column([1, 2, 3, "a", "b"] * 9, object)).columns[0].kind == "category"
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("cells", [list(map(str, NUMBERS)), list(NUMBERS)], ids=["text", "numbers"])
+def test_a_cell_that_cannot_be_read_after_fit_is_missing_with_a_warning(cells: list[Any], declared: bool) -> None:
+    encoder = quietly(column([*cells, None], object), kinds={"a": "number"} if declared else None)
+    with pytest.warns(UserWarning, match="cannot be read") as caught:
+        numbers = encoder.encode(read_table(column(["1.5", "TBD", "2.5", "TBD"])))
+    assert [str(warning.message) for warning in caught] == [
+        "column 'a' has 2 cells that cannot be read as a number, such as 'TBD' in row 1; they are taken as missing"
+    ]
+    expected = encoder.encode(read_table(column([1.5, None, 2.5, None])))
+    np.testing.assert_array_equal(numbers, expected)
+    with pytest.raises(TableError, match="column 'a' has 'Bern' in row 0, which is not a number"):
+        encoder.encode(read_table(column(["Bern", "Chur"] * 5)))  # another column
+
+
+def test_dates_that_cannot_be_read_after_fit_are_missing_with_a_warning() -> None:
+    encoder = quietly(column([f"{day:%d.%m.%Y}" for day in DAYS]))
+    later = column(["31.12.2024", "soon"])
+    with pytest.warns(UserWarning, match=r"1 cell that cannot be read as a date written like day/month/year, such as"):
+        numbers = encoder.encode(read_table(later))
+    expected = encoder.encode(read_table(column(["31.12.2024", None])))
+    np.testing.assert_array_equal(numbers, expected)
+
+
+def test_groups_of_thousands_are_read_after_fit_where_they_are_certain() -> None:
+    encoder = quietly(column([f"{number % 1000:.2f}" for number in NUMBERS]), scaling="none")
+    later = encoder.encode(read_table(column(["1,234.50", "1,234,567", "999.5"])))
+    assert later[:, 0].tolist() == [1234.5, 1234567, 999.5]
+    with pytest.warns(UserWarning, match="cannot be read as a number, such as '1,234' in row 0"):
+        encoder.encode(read_table(column(["1,234"])))
 
 
 def test_what_the_text_is_comes_from_the_training_rows_alone() -> None:
@@ -225,7 +306,7 @@ def test_numbers_of_a_text_column_may_come_as_numbers_later() -> None:
     with pytest.raises(
         TableError, match=r"column 'a' has '1\.5e3' in row 0, which is not a number written like 1\.234,5"
     ):
-        encoder.encode(read_table(column(["1.5e3"])))
+        encoder.encode(read_table(column(["1.5e3"] * 4)))
 
 
 def test_infinity_as_text_is_refused_as_infinity_is() -> None:

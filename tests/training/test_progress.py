@@ -65,7 +65,7 @@ def test_a_terminal_shows_one_line() -> None:
     train(BASE, different_members(3), settings_for(max_epochs=4), callbacks=[ProgressBar(console)])
     shown = frames(text.getvalue())
     assert shown and all(re.search(r"\d+%, \d/3 networks", frame) for frame in shown), shown
-    assert "100%, 3/3 networks" in shown[-1] and re.search(r"\d:\d\d left", shown[-1])
+    assert "100%, 3/3 networks" in shown[-1] and re.search(r", \d:\d\d$", shown[-1].rstrip())
 
 
 def test_the_line_shows_the_lowest_validation_loss() -> None:
@@ -145,7 +145,7 @@ def test_the_line_of_an_estimator_shows_its_best_score(caplog: pytest.LogCapture
     with caplog.at_level(logging.INFO, "tabgnm"):
         model = gnmr(n_nodes=48, verbose=1).fit(*racing()[1:])
     best = max(value for own in model.history_ for value in own["val_r2"])
-    assert [own.getMessage() for own in caplog.records if f"; best r2 {best:.4g}" in own.getMessage()]
+    assert [own.getMessage() for own in caplog.records if f"; best network: r2 {best:.4g}" in own.getMessage()]
 
 
 def test_off_a_terminal_there_are_lines_of_a_log_but_not_one_per_epoch(
@@ -219,5 +219,5 @@ def test_a_notebook_shows_one_bar_and_leaves_it_complete() -> None:
     assert silent == quiet == [] and widgets[0].data["text/plain"] == "False"
     (output,) = shown
     assert output.output_type == "display_data"
-    assert re.match(r"100%, (\d+)/\1 networks, best r2 0\.\d+, 0:00 left", output.data["text/plain"])
+    assert re.match(r"100%, (\d+)/\1 networks, best network: r2 0\.\d+, \d+:\d\d$", output.data["text/plain"])
     assert output.data["text/html"].startswith('<progress max="1" value="1.000"')
