@@ -68,7 +68,7 @@ def _machines(table: LabelledTable, train: Any, test: Any, quick: bool) -> Itera
     }
     for kind in ("labels", "distilled"):
         began = time.perf_counter()
-        small = teacher.sparsify(x, y, random_state=0) if kind == "labels" else teacher.distill(x, y, random_state=0)
+        small = teacher.fit_sparse(x, y, random_state=0) if kind == "labels" else teacher.distill(x, y, random_state=0)
         seconds = time.perf_counter() - began
         for size in SIZES:
             yield _record(table, test, f"{kind} {size}", small.resized(size), seconds)

@@ -44,7 +44,7 @@ class MachineMethods:
         Raises
         ------
         NoSingleMachine
-            For packs and for networks with learned embeddings; use `distill` or `sparsify` first.
+            For packs and for networks with learned embeddings; use `distill` or `fit_sparse` first.
         """
         check_is_fitted(self, "fitted_")
         if self.fitted_.n_networks > 1 or self.fitted_.groups[0].shape.embedding is not None:
@@ -53,7 +53,7 @@ class MachineMethods:
                 what = f"{self.fitted_.n_networks} networks"
             raise NoSingleMachine(
                 f"this {type(self).__name__} has {what}, so there is no single machine to read or export; call "
-                "distill(X) for a small machine that is taught by it, or sparsify(X, y) for one that learns from labels"
+                "distill(X) for a small machine that it teaches, or fit_sparse(X, y) for one that learns from labels"
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
@@ -62,7 +62,7 @@ class MachineMethods:
 
     @property
     def sparsity_path_(self) -> Any:
-        """The path that `distill` or `sparsify` chose this machine from, by falling number of edges.
+        """The path that `distill` or `fit_sparse` chose this machine from, by falling number of edges.
 
         For each size: edges, columns that are used, hidden units, loss on held-out rows with its standard error, score
         (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas DataFrame, or a
@@ -70,7 +70,7 @@ class MachineMethods:
         """
         if not hasattr(self, "_path"):
             raise AttributeError(
-                f"this {type(self).__name__} was not made by distill or sparsify, so there is no path of sizes"
+                f"this {type(self).__name__} was not made by distill or fit_sparse, so there is no path of sizes"
             )
         return as_frame(self._path)
 
@@ -91,7 +91,7 @@ class MachineMethods:
         n_edges = check_integer("n_edges", n_edges)
         if not hasattr(self, "_path_fitted"):
             raise AttributeError(
-                f"this {type(self).__name__} has no path of sizes: it was not made by distill or sparsify, or it was "
+                f"this {type(self).__name__} has no path of sizes: it was not made by distill or fit_sparse, or it was "
                 "loaded from a file, which has the machine alone"
             )
         place = small_machines.choose(self._path, n_edges, None)
@@ -165,7 +165,7 @@ class MachineMethods:
         """Set small weights to 0, as in section 6.5 of the paper, and return a new estimator.
 
         This is done in all networks, with weights of edges and biases whose absolute value is smaller than the
-        threshold. Learned embeddings of columns stay as they are. Nothing is trained; `sparsify` and `distill` learn
+        threshold. Learned embeddings of columns stay as they are. Nothing is trained; `fit_sparse` and `distill` learn
         machines that are much smaller for the same accuracy.
 
         Parameters
@@ -238,7 +238,7 @@ class MachineMethods:
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
 
-    def sparsify(
+    def fit_sparse(
         self,
         X: Any,
         y: Any,
@@ -255,7 +255,8 @@ class MachineMethods:
     ) -> Self:
         """Learn one small machine from labels, and return it as an estimator of its own.
 
-        As `distill`, without a teacher; this estimator need not be fitted.
+        As `distill`, without a teacher; this estimator need not be fitted. (It is not called `sparsify`, as that is a
+        method of linear models in scikit-learn which takes no rows.)
 
         Parameters
         ----------
@@ -298,7 +299,7 @@ class MachineMethods:
         NotFittedError
             If the estimator is not fitted.
         ExportError
-            If the estimator cannot be written in this format (packs to ".c" and ".sql": use `distill` or `sparsify`
+            If the estimator cannot be written in this format (packs to ".c" and ".sql": use `distill` or `fit_sparse`
             first), or the file cannot be written.
         """
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
@@ -320,7 +321,7 @@ class MachineMethods:
         if not isinstance(self, GNMParameters):
             wanted = type(self).__name__.replace("MLP", "GNM")
             raise TypeError(
-                f"{type(self).__name__} has fixed layers, and no graph to learn; use {wanted}().sparsify(X, y), or "
+                f"{type(self).__name__} has fixed layers, and no graph to learn; use {wanted}().fit_sparse(X, y), or "
                 f"{wanted}(...).fit(X, y).distill(X)"
             )
         if n_edges is not None and tolerance is not None:

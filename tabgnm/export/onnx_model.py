@@ -33,7 +33,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     Parameters
     ----------
     estimator : TabularEstimator
-        A whole pack, or the result of `distill` or `sparsify`, whose graph is small.
+        A whole pack, or the result of `distill` or `fit_sparse`, whose graph is small.
     matrix : bool or None, default=None
         Whether there is a single input "X" of shape (rows, columns), with the columns of `fit` in their order, instead
         of an input for each column. For tables of numbers only. None: if the estimator was fitted on an array of

@@ -35,7 +35,7 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
     Parameters
     ----------
     estimator : TabularEstimator
-        A whole pack, or the result of `distill` or `sparsify`, which becomes readable code; that needs no NumPy for
+        A whole pack, or the result of `distill` or `fit_sparse`, which becomes readable code; that needs no NumPy for
         single rows.
     max_megabytes : float, default=50
         Raise an error if the file would be larger.

@@ -53,7 +53,7 @@ class Stages:
         if max(map(len, stages)) > _MOST_COLUMNS:
             raise ExportError(
                 f"the machine needs {max(map(len, stages))} columns at a time, more than databases allow; make it "
-                "smaller, for instance with sparsify(X, y, n_edges=500)"
+                "smaller, for instance with fit_sparse(X, y, n_edges=500)"
             )
         tables, previous = [], self._source
         for number, columns in enumerate(stages):

@@ -49,7 +49,7 @@ def plot_graph(
     Parameters
     ----------
     model : fitted estimator or Machine
-        Of an estimator with a single machine, such as `distill` and `sparsify` return, the whole machine is drawn; of
+        Of an estimator with a single machine, such as `distill` and `fit_sparse` return, the whole machine is drawn; of
         any other estimator the network with the largest weight, behind its learned embeddings.
     ax : matplotlib Axes or None, default=None
         None: axes of a new figure.

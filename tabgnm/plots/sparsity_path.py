@@ -23,7 +23,7 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     Parameters
     ----------
     estimator : estimator
-        That `distill` or `sparsify` has returned.
+        That `distill` or `fit_sparse` has returned.
     ax : matplotlib Axes or None, default=None
         None: axes of a new figure.
 
@@ -34,7 +34,7 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     path = getattr(estimator, "sparsity_path_", None)
     if path is None:
         raise ValueError(
-            f"this {type(estimator).__name__} has no sparsity_path_; expected an estimator that distill or sparsify "
+            f"this {type(estimator).__name__} has no sparsity_path_; expected an estimator that distill or fit_sparse "
             "has returned (model files do not store the path)"
         )
     path = path.sort_values("edges", kind="stable")

@@ -40,7 +40,7 @@ def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_machine_learned_from_labels_uses_the_columns_that_matter() -> None:
-    small = GNMRegressor().sparsify(FRAME, NUMBERS, n_edges=12, **QUICK)
+    small = GNMRegressor().fit_sparse(FRAME, NUMBERS, n_edges=12, **QUICK)
     assert small.machine_.n_edges <= 12
     used = {small.fitted_.groups[0].encoder.owners[place] for place in small.machine_.used_inputs}
     assert {0, 1} <= used
@@ -48,7 +48,7 @@ def test_a_machine_learned_from_labels_uses_the_columns_that_matter() -> None:
 
 
 def test_the_path_has_a_row_for_each_size_and_says_what_was_chosen() -> None:
-    small = GNMRegressor().sparsify(FRAME, NUMBERS, **QUICK)
+    small = GNMRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)
     path = small.sparsity_path_
     assert list(path["edges"]) == sorted(path["edges"], reverse=True)
     assert path["chosen"].sum() == 1
@@ -59,7 +59,7 @@ def test_the_path_has_a_row_for_each_size_and_says_what_was_chosen() -> None:
 
 
 def test_another_size_of_the_path_needs_no_training() -> None:
-    small = GNMRegressor().sparsify(FRAME, NUMBERS, **QUICK)
+    small = GNMRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)
     for most in (30, 8):
         other = small.resized(most)
         assert other.machine_.n_edges <= most
@@ -71,13 +71,13 @@ def test_another_size_of_the_path_needs_no_training() -> None:
 
 
 def test_a_tolerance_allows_for_more_loss() -> None:
-    close, far = (GNMRegressor().sparsify(FRAME, NUMBERS, tolerance=own, **QUICK) for own in (1e-6, 10.0))
+    close, far = (GNMRegressor().fit_sparse(FRAME, NUMBERS, tolerance=own, **QUICK) for own in (1e-6, 10.0))
     assert far.machine_.n_edges < close.machine_.n_edges
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_every_penalty_gives_machines_of_the_size_that_was_asked_for(penalty: str) -> None:
-    small = GNMClassifier().sparsify(FRAME, LABELS, n_edges=15, penalty=penalty, **QUICK)
+    small = GNMClassifier().fit_sparse(FRAME, LABELS, n_edges=15, penalty=penalty, **QUICK)
     assert 1 <= small.machine_.n_edges <= 15
     assert set(small.predict(FRAME)) <= {"yes", "no"}
 
@@ -108,26 +108,26 @@ def test_all_kinds_of_class_targets_are_taught(kind: str) -> None:
 
 def test_several_numbers_and_counts_are_learned() -> None:
     several = np.column_stack([NUMBERS, -NUMBERS])
-    assert GNMRegressor().sparsify(FRAME, several, n_edges=40, **QUICK).predict(FRAME).shape == several.shape
+    assert GNMRegressor().fit_sparse(FRAME, several, n_edges=40, **QUICK).predict(FRAME).shape == several.shape
     counts = np.round(np.exp(NUMBERS / 2))
-    small = GNMRegressor(loss="poisson").sparsify(FRAME, counts, n_edges=40, **QUICK)
+    small = GNMRegressor(loss="poisson").fit_sparse(FRAME, counts, n_edges=40, **QUICK)
     assert (small.predict(FRAME) > 0).all()
 
 
 def test_rows_with_more_weight_count_more() -> None:
     weights = np.where(FRAME["a"].fillna(0) > 0, 1.0, 1e-6)
     target = np.where(FRAME["a"].fillna(0) > 0, 5.0, -5.0) + FRAME["b"]
-    small = GNMRegressor().sparsify(FRAME, target, weights, n_edges=5, **QUICK)
+    small = GNMRegressor().fit_sparse(FRAME, target, weights, n_edges=5, **QUICK)
     assert abs(small.predict(FRAME).mean() - 5) < 2
 
 
 def test_the_same_seed_gives_the_same_machine() -> None:
-    one, two = (GNMRegressor().sparsify(FRAME, NUMBERS, n_edges=20, **QUICK) for _ in range(2))
+    one, two = (GNMRegressor().fit_sparse(FRAME, NUMBERS, n_edges=20, **QUICK) for _ in range(2))
     assert one.machine_ == two.machine_
 
 
 def test_a_saved_machine_is_the_same() -> None:
-    small = GNMClassifier().sparsify(FRAME, LABELS, n_edges=20, **QUICK)
+    small = GNMClassifier().fit_sparse(FRAME, LABELS, n_edges=20, **QUICK)
     stored = io.BytesIO()
     small.save(stored)
     loaded = tabgnm.load(io.BytesIO(stored.getvalue()))
@@ -137,7 +137,7 @@ def test_a_saved_machine_is_the_same() -> None:
 
 def test_a_category_of_many_levels_has_inputs_for_the_frequent_ones() -> None:
     frame = FRAME.assign(city=[f"town {place % 40}" for place in range(len(FRAME))])
-    small = GNMRegressor().sparsify(frame, NUMBERS, n_edges=30, **QUICK)
+    small = GNMRegressor().fit_sparse(frame, NUMBERS, n_edges=30, **QUICK)
     names = [name for name in small.machine_.input_names if name.startswith("city")]
     assert len(names) == 12
     assert small.fitted_.groups[0].shape.embedding is None
@@ -149,7 +149,7 @@ def test_packs_say_how_to_get_a_machine() -> None:
     for ask in (lambda: pack.machine_, pack.describe):
         with pytest.raises(NoSingleMachine, match=r"has 2 networks.*call distill\(X\)"):
             ask()
-    with pytest.raises(AttributeError, match="not made by distill or sparsify"):
+    with pytest.raises(AttributeError, match="not made by distill or fit_sparse"):
         _ = pack.sparsity_path_
 
 
@@ -167,9 +167,9 @@ def test_packs_say_how_to_get_a_machine() -> None:
 )
 def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        GNMRegressor().sparsify(FRAME, NUMBERS, **(QUICK | wrong))
+        GNMRegressor().fit_sparse(FRAME, NUMBERS, **(QUICK | wrong))
 
 
 def test_multilayer_perceptrons_have_no_graph_to_learn() -> None:
     with pytest.raises(TypeError, match="GNMRegressor"):
-        MLPRegressor().sparsify(FRAME, NUMBERS, **QUICK)
+        MLPRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)

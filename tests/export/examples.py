@@ -1,4 +1,4 @@
-"""Estimators with one sparse network, as `sparsify` returns them, without its time."""
+"""Estimators with one sparse network, as `fit_sparse` returns them, without its time."""
 
 from __future__ import annotations
 

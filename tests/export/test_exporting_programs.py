@@ -72,7 +72,7 @@ def test_a_pack_is_not_exported_and_the_error_names_distill(suffix: str, tmp_pat
     options: dict[str, Any] = SQL if suffix == ".sql" else {}
     path = tmp_path / f"model{suffix}"
     path.write_text("old")
-    with pytest.raises(ExportError, match=r"2 networks.*distill\(X\).*sparsify\(X, y\)"):
+    with pytest.raises(ExportError, match=r"2 networks.*distill\(X\).*fit_sparse\(X, y\)"):
         pack.export(path, **options)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

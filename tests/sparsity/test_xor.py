@@ -20,7 +20,7 @@ from tests.export.reading_equations import Reader
 def test_a_machine_learns_xor_is_recognized_as_an_mlp_and_is_written_as_equations(seed: int) -> None:
     points, y = make_xor(random_state=seed)
     X = pd.DataFrame(points, columns=["a", "b"])
-    small = GNMClassifier().sparsify(X, y, n_layers=2, n_edges=20, n_folds=2, random_state=0)
+    small = GNMClassifier().fit_sparse(X, y, n_layers=2, n_edges=20, n_folds=2, random_state=0)
     fresh, labels = make_xor(5000, random_state=1000)
     fresh = pd.DataFrame(fresh, columns=["a", "b"])
     assert small.score(fresh, labels) > xor_bayes_accuracy() - 0.02

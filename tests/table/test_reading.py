@@ -258,7 +258,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"numeric_dim": 0}, ValueError, "numeric_dim=0 is too small"),
     ({"max_one_hot": -1}, ValueError, "max_one_hot=-1 is too small; expected an integer >= 0"),
     ({"max_one_hot": True}, TypeError, "max_one_hot=True has type bool"),
-    ({"level_dim": 0}, ValueError, "level_dim=0"),
+    ({"level_dim": -1}, ValueError, "level_dim=-1"),
     ({"min_level_count": 0}, ValueError, "min_level_count=0"),
     ({"max_levels": 0}, ValueError, "max_levels=0"),
     ({"frequency_scale": 0}, ValueError, "frequency_scale=0 is out of range; expected a finite number > 0"),
