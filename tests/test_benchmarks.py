@@ -156,7 +156,7 @@ def test_the_default_networks_are_those_of_the_estimators(table: str) -> None:
     n_numeric, levels = default_networks.TABLES[table]
     data = default_networks.rows(table, quick=True)
     frame = {f"number {i}": data.x[:, i].numpy() for i in range(n_numeric)}
-    frame |= {f"category {i}": [f"{code:g}" for code in data.x[:, n_numeric + i]] for i in range(len(levels))}
+    frame |= {f"category {i}": [f"level {code:g}" for code in data.x[:, n_numeric + i]] for i in range(len(levels))}
     size = {"n_nodes": 256, "activation": "relu"}  # as of the third candidate on a GPU
     model = GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, random_state=0, **size)
     model.fit(pd.DataFrame(frame), data.y.numpy())

@@ -166,6 +166,8 @@ def _plan_text(source: Source, column: int, values: Values, name: str) -> Column
     if levels is not None:
         texts = dict.fromkeys(text for text in canonical_cells(levels) if text is not None)  # 1 and "1" are one level
         return ColumnPlan(name, "category", order=tuple(texts))
+    if source.is_category(column):  # the user's word
+        return ColumnPlan(name, "category")
     reading = detected_reading(values.data)
     if isinstance(reading, Ambiguous):
         return ColumnPlan(name, "category", note=f"{reading}?", advice=Advice("ambiguous", name, str(reading)))

@@ -38,6 +38,9 @@ class Source(Protocol):
     def order(self, column: int) -> tuple[Any, ...] | None:
         """Return all levels of an ordered category in their order; None for any other column."""
 
+    def is_category(self, column: int) -> bool:
+        """Whether the type of a column says that it is a category."""
+
     def block(self, columns: Sequence[int]) -> Floats | None:
         """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
 
@@ -72,6 +75,10 @@ class ArraySource:
     def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
         """Return None: numbers are no categories."""
         return
+
+    def is_category(self, column: int) -> bool:  # noqa: ARG002 - the other sources need it
+        """Return False: numbers are no categories."""
+        return False
 
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new array."""
@@ -120,6 +127,10 @@ class SparseSource:
     def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
         """Return None: numbers are no categories."""
         return
+
+    def is_category(self, column: int) -> bool:  # noqa: ARG002 - the other sources need it
+        """Return False: numbers are no categories."""
+        return False
 
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new dense array."""
@@ -177,6 +188,10 @@ class Column:
         if is_arrow and native.type.ordered and native.num_chunks:
             return tuple(native.unify_dictionaries().chunk(0).dictionary.to_pylist())
         return None
+
+    def is_category(self) -> bool:
+        """Whether the type says that these are levels of a category."""
+        return isinstance(self._data, nw.Series) and self._data.dtype in (nw.Categorical, nw.Enum)
 
     def _all_cells(self) -> NDArray[Any]:
         if self._cells is None:
@@ -244,6 +259,10 @@ class ColumnsSource:
     def order(self, column: int) -> tuple[Any, ...] | None:
         """Return all levels of an ordered category in their order; None for any other column."""
         return self._columns[column].order()
+
+    def is_category(self, column: int) -> bool:
+        """Whether the type of a column says that it is a category."""
+        return self._columns[column].is_category()
 
     def block(self, columns: Sequence[int]) -> None:  # noqa: ARG002 - the other sources need it
         """Return None: columns are read one by one."""

@@ -47,15 +47,27 @@ def read(cells: Any, **settings: Any) -> Any:
 TYPES: dict[str, Callable[[list[Any]], Any]] = {
     "objects": lambda cells: column(cells, object),
     "pandas strings": lambda cells: column(cells, "string"),
-    "pandas category": lambda cells: column(cells, "category"),
     "pandas arrow": lambda cells: column(cells, "string[pyarrow]"),
     "polars": lambda cells: pl.DataFrame({"a": cells}),
-    "polars Categorical": lambda cells: pl.DataFrame({"a": pl.Series(cells, dtype=pl.Categorical)}),
     "pyarrow": lambda cells: pa.table({"a": cells}),
-    "pyarrow dictionary": lambda cells: pa.table({"a": pa.array(cells).dictionary_encode()}),
     "list of rows": lambda cells: [[cell] for cell in cells],
     "numpy objects": lambda cells: np.array(cells, dtype=object)[:, None],
 }
+
+
+CATEGORIES: dict[str, Callable[[list[Any]], Any]] = {
+    "pandas": lambda cells: column(cells, "category"),
+    "polars": lambda cells: pl.DataFrame({"a": pl.Series(cells, dtype=pl.Categorical)}),
+    "pyarrow": lambda cells: pa.table({"a": pa.array(cells).dictionary_encode()}),
+}
+
+
+@pytest.mark.parametrize("form", CATEGORIES)
+def test_a_type_that_says_category_is_believed_whatever_its_text_looks_like(form: str) -> None:
+    for cells in ([str(number) for number in NUMBERS], [f"{day:%Y-%m-%d}" for day in DAYS]):
+        encoder, messages = warned(CATEGORIES[form](cells))
+        assert encoder.columns[0].kind == "category"
+        assert not any("read as" in message for message in messages)
 
 
 @pytest.mark.parametrize("form", TYPES)
