@@ -54,6 +54,7 @@ def assert_same(estimator: Any, table: Any, outputs: dict[str, Any], tolerance: 
         np.testing.assert_array_equal(labels, wanted.astype(str) if labels.dtype == object else wanted)
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 @pytest.mark.parametrize("case", CASES)
 def test_a_pack_gives_the_same_predictions_in_onnxruntime(case: str) -> None:
     estimator = fitted(case)

@@ -50,6 +50,7 @@ def assert_same(estimator: Any, table: Any, module: Any, tolerance: float = 1e-6
             np.testing.assert_allclose(own, probabilities, rtol=0, atol=tolerance)
 
 
+@pytest.mark.filterwarnings("ignore:no column can be used")
 @pytest.mark.parametrize("case", CASES)
 def test_a_pack_gives_the_same_predictions(case: str) -> None:
     estimator = fitted(case)
