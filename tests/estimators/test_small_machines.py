@@ -66,8 +66,13 @@ def test_another_size_of_the_path_needs_no_training() -> None:
         assert other.sparsity_path_["chosen"].sum() == 1
         assert other.machine_.n_edges == other.sparsity_path_["edges"][other.sparsity_path_["chosen"]].item()
         assert np.isfinite(other.predict(FRAME)).all()
-    with pytest.raises(ValueError, match="the smallest machine of the path has"):
-        small.resized(1)
+
+
+def test_a_size_below_the_path_is_refused() -> None:
+    path = [{"edges": 50, "loss": 0.1, "loss_se": 0.01}, {"edges": 5, "loss": 0.3, "loss_se": 0.01}]
+    assert [small_machines.choose(path, most, None) for most in (100, 49, 5)] == [0, 1, 1]
+    with pytest.raises(ValueError, match="n_edges=4 is too small: the smallest machine of the path has 5 edges"):
+        small_machines.choose(path, 4, None)
 
 
 def test_a_tolerance_allows_for_more_loss() -> None:
