@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -157,6 +158,7 @@ class Column:
         # table of some rows is judged by these rows alone.
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
+        self._said: dict[str, dict[str, Any]] = {}
 
     def values(self, rows: RowChoice | None, name: str) -> Values:
         """Return the cells in these rows (all of them for None), typed."""
@@ -165,9 +167,9 @@ class Column:
         known = self._values
         if isinstance(known, Values):
             if known.kind == "text":
-                return Values("text", self.cells(rows), rows)
+                return Values("text", self.cells(rows), rows, self._said)
             return known if rows is None else Values(known.kind, known.data[rows], rows)
-        return values_of_array(known if rows is None else known[rows], name, rows)
+        return replace(values_of_array(known if rows is None else known[rows], name, rows), said=self._said)
 
     def cells(self, rows: RowChoice | None) -> NDArray[Any]:
         """Return the cells in these rows as Python objects, exactly as they are; containers are refused."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,14 @@ class Values:
     data : 1-D array
     rows : RowChoice or None
         Which rows of the table these are, for messages; None for all.
+    said : dict
+        By format, what texts say that were read before: encoders of a model read the same columns.
     """
 
     kind: CellKind
     data: NDArray[Any]
     rows: RowChoice | None = None
+    said: dict[str, dict[str, Any]] = field(default_factory=dict, compare=False)
 
     def row(self, position: int) -> int:
         """Row of the table in which a cell stands."""
@@ -264,7 +267,7 @@ def _read_text(
     values: Values, column: str, reading: TextReading, of_object: Callable[[Any], Any], what: str, *, strict: bool
 ) -> list[Any]:
     """Return what each cell of a column of text says, None if it is missing; others than text by `of_object`."""
-    known: dict[str, Any] = {}
+    known = values.said.setdefault(reading.format, {})
     result: list[Any] = []
     unreadable: list[int] = []
     for place, cell in enumerate(values.data):

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
+from tabgnm.table.text import TextReading
 from tests.table.examples import NAN, column, encoded, fitted
 
 N = 60
@@ -393,3 +394,22 @@ def test_any_moment_in_iso_format_is_read_again(moments: list[datetime.datetime]
     texts = pl.DataFrame({"a": [moment.isoformat() for moment in moments]})
     expected = encoded(frame, scaling="none")
     np.testing.assert_array_equal(encoded(texts, scaling="none", kinds={"a": "datetime"}), expected)
+
+
+def test_a_text_is_read_once_for_all_encoders_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoders = [TableEncoder(TableSettings(scaling=scaling)).fit(raw) for scaling in ("standard", "quantile")]
+    fresh = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    read: list[str] = []
+    parse = TextReading.parse
+
+    def recorded(self: TextReading, text: str) -> Any:
+        read.append(text)
+        return parse(self, text)
+
+    monkeypatch.setattr(TextReading, "parse", recorded)
+    for encoder in encoders:
+        encoder.encode(fresh)
+    assert sorted(read) == sorted(f"{day:%Y-%m-%d}" for day in DAYS)
