@@ -32,6 +32,7 @@ class NoSingleMachine(ValueError, AttributeError):
 class MachineMethods:
     """Methods of estimators about the graph that they have learned."""
 
+    # `self` is always a TabularEstimator, which this is mixed into; mypy does not know it, hence the ignores below.
     fitted_: FittedPack
     _path: list[dict[str, Any]]  # sizes and scores of the path that a small machine was chosen from
     _path_fitted: list[FittedPack]
