@@ -14,6 +14,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 from hypothesis import settings
 
+from tests.browser import browser, page  # noqa: F401 - fixtures
+
 # No deadline: the first call of a torch kernel is slow on any machine. On CI the same examples every time.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
