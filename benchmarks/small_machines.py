@@ -34,6 +34,8 @@ from tabgnm import GNMClassifier, GNMRegressor
 SIZES = (30, 50, 100, 200)
 MOST_ROWS = 10_000  # of training; the first ones of a shuffled fold
 PARAMETERS_PER_LEAF = 3  # a split has a column and a threshold, a leaf a value
+N_SEEDS = 10
+STABILITY_EDGES = 50
 PEERS = {"ebm": "interpret", "figs": "imodels"}
 Record = dict[str, Any]
 
@@ -137,7 +139,19 @@ def _with_text(x: pd.DataFrame) -> pd.DataFrame:
     return x.astype(dict.fromkeys(categories, object)).fillna(dict.fromkeys(categories, ""))
 
 
-KINDS = {"machines": _machines, "peers": _peers}
+def _stability(table: LabelledTable, train: Any, test: Any, quick: bool) -> Iterator[Record]:
+    """Distill the same teacher with other seeds: how often is the same column used?"""
+    x, y = table.x.iloc[train], table.y[train]
+    make = GNMClassifier if table.task == "classification" else GNMRegressor
+    budget = {"max_epochs": 2, "n_candidates": 1} if quick else {}
+    teacher = make(effort="fast", random_state=0, **budget).fit(x, y)
+    for seed in range(2 if quick else N_SEEDS):
+        began = time.perf_counter()
+        small = teacher.distill(x, y, n_edges=STABILITY_EDGES, random_state=seed)
+        yield _record(table, test, f"seed {seed}", small, time.perf_counter() - began)
+
+
+KINDS = {"machines": _machines, "peers": _peers, "stability": _stability}
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -182,7 +196,11 @@ def main(arguments: Sequence[str]) -> None:
     add("--sets", type=lambda text: text.split(","), default=[], metavar="A,B", help="data sets (default: all)")
     add("--folds", type=int, default=1, metavar="N", help="how many of the 10 folds (default: 1)")
     add(
-        "--kinds", type=lambda text: text.split(","), default=list(KINDS), metavar="A,B", help="machines, peers or both"
+        "--kinds",
+        type=lambda text: text.split(","),
+        default=["machines", "peers"],
+        metavar="A,B",
+        help=", ".join(KINDS),
     )
     add("--output", type=Path, default=Path("small.jsonl"), metavar="FILE", help="to continue or create")
     add("--quick", action="store_true", help="only check that everything runs")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from tabgnm.nn.conversions import live_edges
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import GNMShape
-from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
+from tabgnm.training import Fleet, FleetSettings, Member, Table
 
 PENALTIES = ("l1", "group", "elastic", "l0")
 # Proximal Adam moves a weight by about its learning rate per step, so this is the range from "hardly any" to "all".
@@ -26,6 +26,7 @@ BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
 _LARGEST_BATCH = 128
 N_STEPS = 3000
+_SHARE_FROM_LARGER = 0.5  # of these steps, where a network starts from a trained one that is a little larger
 
 Parameters = dict[str, Tensor]
 
@@ -55,7 +56,7 @@ class PathSettings:
     penalty: str = "l1"
     budgets: tuple[int, ...] = BUDGETS
     n_steps: int | None = None
-    learning_rate: float = 0.005
+    learning_rate: float = 0.01
     device: str = "cpu"
     n_threads: int | None = None
 
@@ -126,9 +127,10 @@ def learn_path(
     )
     n_rows = max(map(len, row_sets))
     batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
+    n_steps = settings.n_steps or N_STEPS
     fleet = FleetSettings(
         loss=loss,
-        max_epochs=max(1, (settings.n_steps or N_STEPS) * batch_size // n_rows),
+        max_epochs=max(1, n_steps * batch_size // n_rows),
         batch_size=batch_size,
         optimizer="proximal_adam",
         schedule="cosine",
@@ -151,30 +153,56 @@ def learn_path(
     else:
         trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table).models
     n = len(_STRENGTHS)
-    paths = [trained[number * n : (number + 1) * n] for number in range(len(row_sets))]
+    paths = [[model.parameters for model in trained[number * n : (number + 1) * n]] for number in range(len(row_sets))]
     points = [PathPoint(None, [_network(shape, model.parameters) for model in trained[len(with_penalty) :]])]
 
     most = shape.n_effective_parameters()
     budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
-    starts = [
-        _pruned(shape, path, budget, table, rows)
-        for budget in budgets
-        for path, rows in zip(paths, row_sets, strict=True)
-    ]
-    tuned = Fleet(
-        shape,
-        [
-            Member(train=rows, seed=seed + 1000 + number, start=start, l1_factors=_fixed_zeros(start), **common)
-            for (number, rows), start in zip(
-                [(number, rows) for _ in budgets for number, rows in enumerate(row_sets)], starts, strict=True
+
+    def tuned(starts: Sequence[Parameters], numbers: Sequence[int], share: float = 1.0) -> list[GNM]:
+        """Train what is left after cutting, on the sets of rows with these numbers; zeros stay zeros."""
+        members = [
+            Member(
+                train=row_sets[number],
+                seed=seed + 1000 + number,
+                start=start,
+                l1_factors=_fixed_zeros(start),
+                **common,
             )
-        ],
-        fleet,
-    ).fit(table)
-    networks = [_network(shape, model.parameters) for model in tuned.models]
+            for number, start in zip(numbers, starts, strict=True)
+        ]
+        shorter = replace(fleet, max_epochs=max(1, round(share * fleet.max_epochs)))
+        return [_network(shape, model.parameters) for model in Fleet(shape, members, shorter).fit(table).models]
+
+    numbers = range(len(row_sets))
+    # Two ways to each budget, and the better one counts: from the sparsest network of the penalties that has enough
+    # edges, and from the network of the next larger budget.
+    at_once = tuned(
+        [_pruned(shape, paths[number], budget, table, row_sets[number]) for budget in budgets for number in numbers],
+        list(numbers) * len(budgets),
+    )
+    larger: list[GNM] | None = None
     for place, budget in enumerate(budgets):
-        points.append(PathPoint(budget, networks[place * len(row_sets) : (place + 1) * len(row_sets)]))
+        networks = at_once[place * len(row_sets) : (place + 1) * len(row_sets)]
+        if larger is not None:
+            starts = [
+                _pruned(shape, [larger[number].state_dict()], budget, table, row_sets[number]) for number in numbers
+            ]
+            networks = [
+                min(pair, key=lambda network: _training_loss(network, loss, table, row_sets[number], sample_weight))
+                for number, pair in enumerate(zip(networks, tuned(starts, numbers, _SHARE_FROM_LARGER), strict=True))
+            ]
+        points.append(PathPoint(budget, networks))
+        larger = networks
     return points
+
+
+def _training_loss(network: GNM, loss: Loss, table: Table, rows: Tensor, sample_weight: Tensor | None) -> float:
+    """Return the mean loss over the rows that the network was trained on."""
+    with torch.inference_mode():
+        losses = loss.per_row(network(table.x[rows]), table.y[rows])
+        weights = torch.ones_like(losses) if sample_weight is None else sample_weight[rows].to(losses)
+        return float((losses * weights).sum() / weights.sum())
 
 
 def _penalties(penalty: str, strength: float) -> dict[str, Any]:
@@ -195,7 +223,7 @@ def _fixed_zeros(parameters: Parameters) -> Parameters:
     return {name: torch.where(value == 0, torch.inf, 0.0) for name, value in parameters.items()}
 
 
-def _network(shape: GNMShape, parameters: Parameters) -> GNM:
+def _network(shape: GNMShape, parameters: Mapping[str, Tensor]) -> GNM:
     network = GNM(**shape.settings(), dtype=next(iter(parameters.values())).dtype)
     with torch.no_grad():
         for name, value in parameters.items():
@@ -207,13 +235,15 @@ def _n_live(network: GNM) -> int:
     return int(live_edges(network, network.adjacency()).sum())
 
 
-def _pruned(shape: GNMShape, path: Sequence[TrainedModel], budget: int, table: Table, rows: Tensor) -> Parameters:
+def _pruned(
+    shape: GNMShape, path: Sequence[Mapping[str, Tensor]], budget: int, table: Table, rows: Tensor
+) -> Parameters:
     """Cut the sparsest network of a path that has enough edges down to the budget."""
-    networks = [_network(shape, model.parameters) for model in path]
+    networks = [_network(shape, parameters) for parameters in path]
     counts = [_n_live(network) for network in networks]
     enough = [i for i, count in enumerate(counts) if count >= budget]
     chosen = min(enough, key=lambda i: (counts[i], -i)) if enough else max(range(len(counts)), key=counts.__getitem__)
-    parameters = path[chosen].parameters
+    parameters = dict(path[chosen])
     if counts[chosen] <= budget:
         return parameters
     importance = _importance(shape, parameters, table.x[rows[:_ROWS_FOR_IMPORTANCE]])
