@@ -26,6 +26,7 @@ BENCHMARKS = {
     "search": "benchmarks.search_speed",
     "paper-grid": "benchmarks.paper_grid",
     "export-speed": "benchmarks.export_speed",
+    "compiled": "benchmarks.compiled_machine",
 }
 # Commands with options of their own, which are not part of a run of all benchmarks.
 COMMANDS = {
