@@ -32,6 +32,7 @@ BENCHMARKS = {
 COMMANDS = {
     "accuracy": "benchmarks.accuracy",
     "small": "benchmarks.small_machines",
+    "small-picture": "benchmarks.small_picture",
     "standings": "benchmarks.standings",
 }
 GROUPS = {"fleet": ("fleet-paper", "fleet-default")}

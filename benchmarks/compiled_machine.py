@@ -52,7 +52,7 @@ def run(options: Options) -> dict[str, Any]:
 def pruned_network(share: float, generator: torch.Generator) -> GNM:
     """Return a network with this share of its edges.
 
-    They are among some of the nodes only, as a penalty leaves them; of edges anywhere, hardly any would reach an output.
+    They are among some of the nodes only, as a penalty leaves them; few of edges anywhere would reach an output.
     """
     network = GNM(N_INPUTS, 1, n_nodes=N_NODES, n_layers=N_LAYERS, init="kaiming", generator=generator)
     used = min(1.0, 3 * share**0.5)
