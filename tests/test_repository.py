@@ -88,3 +88,7 @@ def test_contributing_gives_a_reason_for_every_core_dependency(project: dict[str
     section = read("CONTRIBUTING.md").partition("## Dependencies")[2].partition("\n## ")[0]
     explained = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     assert explained == [Requirement(text).name for text in project["dependencies"]]
+
+
+def test_ci_builds_and_tests_the_wheel() -> None:
+    assert "make test-wheel" in read(".ci/run").splitlines()
