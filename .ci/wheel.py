@@ -1,7 +1,7 @@
 """Build the wheel, install it into an empty folder, and use the package from there: ``make test-wheel``.
 
-Dependencies come from the environment that runs this script; tabgnm itself comes from the wheel alone. So what is missing
-from the wheel is missing here, too, which tests on a checkout cannot notice.
+Dependencies come from the environment that runs this script; tabgnm itself comes from the wheel alone. So what
+the wheel lacks is missing here, which tests on a checkout cannot notice.
 
     python .ci/wheel.py
 """

@@ -1,6 +1,6 @@
 """Divide a fit and a search among the workers of a Dask cluster.
 
-    python examples/dask_cluster.py
+Run it with ``python examples/dask_cluster.py``.
 """
 
 import joblib

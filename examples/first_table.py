@@ -1,6 +1,6 @@
 """Fit a table with missing values and categories, look at the model, save it.
 
-    python examples/first_table.py
+Run it with ``python examples/first_table.py``.
 """
 
 import tempfile

@@ -1,6 +1,6 @@
 """Turn a fitted model into a small one, read it as equations, and export it as C.
 
-    python examples/pack_to_c.py
+Run it with ``python examples/pack_to_c.py``.
 """
 
 import shutil

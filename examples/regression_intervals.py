@@ -1,6 +1,6 @@
 """Predict a number, how uncertain it is, and its quantiles.
 
-    python examples/regression_intervals.py
+Run it with ``python examples/regression_intervals.py``.
 """
 
 import numpy as np

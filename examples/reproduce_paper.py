@@ -1,6 +1,6 @@
 """Repeat two experiments of the paper on a small scale: one row of table 1, and the sparse machine for XOR.
 
-    python examples/reproduce_paper.py
+Run it with ``python examples/reproduce_paper.py``.
 """
 
 import tempfile
@@ -30,6 +30,6 @@ xor = GNMClassifier().fit_sparse(points, label, n_layers=2, n_edges=20, n_folds=
 print(xor.describe())
 print(xor.equations(digits=3))
 
-# The four Gaussians overlap, so no classifier can be right on all points. New points show how far from the best this is.
+# The four Gaussians overlap, so no classifier can be right on all points. New points show how close to the best it is.
 new_points, truth = make_xor(5000, random_state=1)
 print(f"accuracy on new points: {xor.score(new_points, truth):.3f}; the best possible is {xor_bayes_accuracy():.3f}")

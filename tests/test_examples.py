@@ -36,7 +36,7 @@ def test_an_example_runs_without_a_warning(example: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_the_text_of_one_tutorial(example: Path) -> None:
-    included = f'```py\n--8<-- "examples/{example.name}"\n```'
+    included = f'``` {{.python}}\n--8<-- "examples/{example.name}"\n```'
     [page] = [page for page, text in TUTORIALS.items() if included in text]
     assert f"[examples/{example.name}](../../examples/{example.name})" in TUTORIALS[page]
 

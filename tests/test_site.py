@@ -109,7 +109,9 @@ def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Parsed]) 
 @pytest.mark.parametrize("name", [name for name in SUBPACKAGES if name != "estimators"])
 def test_the_reference_has_every_public_name_of_a_subpackage(name: str, site: Path, pages: dict[Path, Parsed]) -> None:
     path = site / "api" / f"{name}.html"
-    assert path.exists(), f"add docs/api/{name}.md, like docs/api/nn.md, and list it in mkdocs.yml and docs/api/index.md"
+    assert path.exists(), (
+        f"add docs/api/{name}.md, like docs/api/nn.md, and list it in mkdocs.yml and docs/api/index.md"
+    )
     # A function that has the name of its module is taken for the module, so its page names both.
     twice = {own: f"tabgnm.{name}.{own}.{own}" for own in getattr(tabgnm, name).__all__}
     missing = {own for own in twice if not {f"tabgnm.{name}.{own}", twice[own]} & pages[path].ids}
@@ -127,7 +129,9 @@ def test_the_reference_has_the_estimators_and_the_same_names_under_their_subpack
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_reference_describes_every_parameter_of_an_estimator(name: str, site: Path) -> None:
     path = site / "api" / f"{re.sub('(?<=[a-z])(?=[A-Z])|(?<=GNM|MLP)(?=[CR])', '-', name).lower()}.html"
-    described = set(re.findall(r"<b><code>(\w+)</code></b>|<code>(\w+)</code>|title=\"[\w.]*\((\w+)\)", path.read_text()))
+    described = set(
+        re.findall(r"<b><code>(\w+)</code></b>|<code>(\w+)</code>|title=\"[\w.]*\((\w+)\)", path.read_text())
+    )
     names = {part for match in described for part in match if part}
     parameters = set(getattr(tabgnm, name)._get_param_names())
     assert parameters
