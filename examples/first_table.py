@@ -31,7 +31,8 @@ left = np.where(risk + rng.normal(0, 0.7, n) > 0, "left", "stayed")
 customers.loc[rng.random(n) < 0.1, "age"] = np.nan
 customers.loc[rng.random(n) < 0.1, "city"] = None
 
-# The table goes in as it is: no scaling, no one-hot encoding, no imputation. Labels may be strings.
+# The table goes in as it is: no scaling, no one-hot encoding, no imputation. Labels may be
+# strings.
 X_train, X_test, y_train, y_test = train_test_split(customers, left, random_state=0)
 clf = GNMClassifier(effort="fast", random_state=0).fit(X_train, y_train)
 print(f"accuracy on new rows: {clf.score(X_test, y_test):.3f}")
@@ -39,8 +40,8 @@ print(f"accuracy on new rows: {clf.score(X_test, y_test):.3f}")
 # How each column was understood. column_kinds={"calls": "category"} would change one of them.
 print(clf.columns_)
 
-# Every training row is also predicted by networks that did not see it, so a first estimate of the accuracy needs no
-# test set.
+# Every training row is also predicted by networks that did not see it, so a first estimate of
+# the accuracy needs no test set.
 print(f"accuracy on left-out training rows: {clf.oof_score_:.3f}")
 
 # Which columns matter: the loss of accuracy when the values of one column are shuffled.

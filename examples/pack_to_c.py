@@ -20,8 +20,9 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 pack = GNMRegressor(effort="fast", random_state=0).fit(X_train, y_train)
 print(f"the pack: {len(pack.members_)} networks, R² {pack.score(X_test, y_test):.2f}")
 
-# Then a single network with at most 15 edges that learns from the predictions of the pack. Small values of n_hidden,
-# n_folds and n_augmented keep this example short; leave them out for your own data.
+# Then a single network with at most 15 edges that learns from the predictions of the pack.
+# Small values of n_hidden, n_folds and n_augmented keep this example short; leave them out for
+# your own data.
 small = pack.distill(X_train, n_edges=15, n_hidden=8, n_folds=2, n_augmented=200, random_state=0)
 print(f"the small machine: R² {small.score(X_test, y_test):.2f}")
 print(small.describe())
@@ -46,7 +47,8 @@ with tempfile.TemporaryDirectory() as folder:
     if compiler is None:
         print("no C compiler is installed; the file has been written, but cannot be run here")
     else:
-        # The struct has a member for each column that the machine uses; other columns are not needed.
+        # The struct has a member for each column that the machine uses; other columns are not
+        # needed.
         used = [name for name in X.columns if f" {name};" in (Path(folder) / "progression.c").read_text()]
         row = X_test.iloc[0]
         (Path(folder) / "main.c").write_text(MAIN % ", ".join(f".{name} = {row[name]}" for name in used))
