@@ -12,7 +12,7 @@ INSTALLED_BENCH := $(VENV)/.installed-bench
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu bench lock clean
+.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu test-wheel docs bench lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ test-slow: $(INSTALLED)  ## the tests that take longer
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	$(VENV_PYTHON) -m pytest -m gpu
 
+test-wheel: $(INSTALLED)  ## build the wheel, install it alone, and use the package from there
+	$(VENV_PYTHON) .ci/wheel.py
+
+docs: $(INSTALLED)  ## build the documentation site into site/, warnings being errors
+	NO_MKDOCS_2_WARNING=1 $(VENV_PYTHON) -m mkdocs build --strict
+
 bench: $(INSTALLED_BENCH)  ## run the benchmarks
 	$(VENV_PYTHON) -m benchmarks
 
@@ -54,7 +60,7 @@ lock: $(VENV)/bin/python  ## renew requirements.lock and requirements-bench.lock
 	$(VENV)/bin/python .ci/lock.py
 
 clean:  ## remove caches and build output, but not .venv
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo.png
+	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo.png
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -259,7 +259,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         ready = [fit for fit in fits if fit.prepared is not None]
         out: dict[int, dict[str, Any]] = {}
         score = partial(self._scored, X=X, y=y, scorers=scorers, score_params=routed.scorer.score)
-        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        # Also within the configuration of a cluster, to which fitted estimators would have to be sent.
+        parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib is only overhead
         for group, trained in self._trained_fleets(ready):
             for fit, own in zip(group, trained, strict=True):

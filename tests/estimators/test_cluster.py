@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 
+from tabgnm import FleetSearchCV
 from tabgnm.training import Fleet
 from tests.estimators.examples import gnm, numbers
 
@@ -41,6 +42,19 @@ def test_a_fit_survives_the_loss_of_a_dask_worker(monkeypatch: pytest.MonkeyPatc
         killer.join()
     assert [record["weight"] for record in model.fitted_.candidates] == pytest.approx(weights)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)
+
+
+def test_a_search_scores_its_fits_in_this_process_whatever_backend_is_configured() -> None:
+    X, y, _ = numbers(60)
+    processes = set()
+
+    def score(model: object, X: object, y: object) -> float:  # noqa: ARG001 - the signature of a scorer
+        processes.add(os.getpid())
+        return 0.0
+
+    with joblib.parallel_config("loky", n_jobs=2):
+        FleetSearchCV(gnm(), {"dropout": [0.0, 0.1]}, cv=2, scoring=score, refit=False).fit(X, y)
+    assert processes == {os.getpid()}
 
 
 def test_backends_of_this_machine_are_no_cluster() -> None:
