@@ -1,0 +1,155 @@
+// The plane: what the machine predicts everywhere, the line where its prediction changes, and the points; or what one
+// node computes.
+
+import { animation, approach, colors, css, decoded, isCalm, number, paintClasses, paintValues, sharp, traceLevel } from "./drawing.js";
+
+const SPEED = 0.3;
+const LEVELS = [-0.8, -0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8];
+
+export class Plane {
+  constructor(canvas, grid) {
+    this.canvas = canvas;
+    this.grid = grid;
+    this.points = null;
+    this.fields = null; // probability of each class in each cell
+    this.wanted = null;
+    this.values = null; // of the node that is shown
+    this.node = null;
+    this.view = { blend: 0 }; // 0: predictions, 1: the node
+    this.classImage = document.createElement("canvas");
+    this.nodeImage = document.createElement("canvas");
+    this.request = animation(() => this.draw());
+    new ResizeObserver(this.request).observe(canvas);
+  }
+
+  setPoints(points) {
+    this.points = points;
+    this.fields = null;
+    this.request();
+  }
+
+  setFrame(frame) {
+    const given = frame.probabilities.map((own) => Float32Array.from(decoded(own, Uint8Array), (value) => value / 255));
+    this.wanted = given.length === 1 ? [given[0].map((value) => 1 - value), given[0]] : given;
+    this.request();
+  }
+
+  show(node) {
+    this.node = node;
+    if (node) this.values = Float32Array.from(decoded(node.map, Int8Array), (value) => value / 127);
+    this.request();
+  }
+
+  draw() {
+    if (!this.wanted || !this.points) return false;
+    let moving = this.approachFields();
+    moving = approach(this.view, "blend", this.node ? 1 : 0, SPEED) || moving;
+    const { context, width } = sharp(this.canvas);
+    context.imageSmoothingQuality = "high";
+    paintClasses(this.classImage, this.fields, this.grid);
+    context.drawImage(this.classImage, 0, 0, width, width);
+    context.globalAlpha = 1 - this.view.blend;
+    this.drawBoundary(context, width);
+    if (this.values && this.view.blend > 0) {
+      context.globalAlpha = this.view.blend;
+      paintValues(this.nodeImage, this.values, this.grid);
+      context.drawImage(this.nodeImage, 0, 0, width, width);
+      this.drawLevels(context, width);
+    }
+    context.globalAlpha = 1 - 0.55 * this.view.blend;
+    this.drawPoints(context, width);
+    context.globalAlpha = 1;
+    this.drawAxes(context, width);
+    return moving;
+  }
+
+  approachFields() {
+    if (!this.fields || this.fields.length !== this.wanted.length || isCalm()) {
+      this.fields = this.wanted.map((own) => own.slice());
+      return false;
+    }
+    let far = 0;
+    this.fields.forEach((field, k) => {
+      const wanted = this.wanted[k];
+      for (let i = 0; i < field.length; i++) {
+        const rest = wanted[i] - field[i];
+        field[i] += SPEED * rest;
+        far = Math.max(far, Math.abs(rest));
+      }
+    });
+    return far > 0.004;
+  }
+
+  // For each class the line on which it is as likely as the most likely other one.
+  drawBoundary(context, size) {
+    context.beginPath();
+    const n = this.fields.length;
+    for (let k = n === 2 ? 1 : 0; k < n; k++) {
+      const lead = (i) => {
+        let other = 0;
+        for (let j = 0; j < n; j++) if (j !== k) other = Math.max(other, this.fields[j][i]);
+        return this.fields[k][i] - other;
+      };
+      traceLevel(context, lead, this.grid, size);
+    }
+    context.lineCap = "round";
+    context.lineWidth = 2.2;
+    context.strokeStyle = css(colors.contour, 0.85);
+    context.stroke();
+  }
+
+  drawLevels(context, size) {
+    context.lineWidth = 1;
+    context.strokeStyle = css(colors.contour, 0.22);
+    context.beginPath();
+    for (const level of LEVELS) traceLevel(context, (i) => this.values[i], this.grid, size, level);
+    context.stroke();
+    context.lineWidth = 1.8;
+    context.strokeStyle = css(colors.contour, 0.7);
+    context.beginPath();
+    traceLevel(context, (i) => this.values[i], this.grid, size, 0.008); // where it begins to be positive
+    context.stroke();
+  }
+
+  drawPoints(context, size) {
+    const radius = Math.max(2.4, size / 120);
+    this.points.places.forEach(([x, y], i) => {
+      const color = colors.classes[this.points.labels[i]];
+      const heldOut = i >= this.points.n_train;
+      context.beginPath();
+      context.arc((x / 1000) * size, (1 - y / 1000) * size, radius, 0, 2 * Math.PI);
+      context.fillStyle = heldOut ? css(colors.paper, 0.85) : css(color);
+      context.fill();
+      context.lineWidth = heldOut ? 1.7 : 1;
+      context.strokeStyle = heldOut ? css(color) : css(colors.paper, 0.9);
+      context.stroke();
+    });
+  }
+
+  drawAxes(context, size) {
+    const { names, window } = this.points;
+    context.font = "11px system-ui, sans-serif";
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.strokeStyle = css(colors.paper, 0.75);
+    context.fillStyle = css(colors.ink, 0.8);
+    const write = (text, x, y, align) => {
+      context.textAlign = align;
+      context.strokeText(text, x, y);
+      context.fillText(text, x, y);
+    };
+    const axis = ([low, high], name) => {
+      write(number(low), 6, size - 6, "left");
+      write(`${name} →`, size / 2, size - 6, "center");
+      write(number(high), size - 6, size - 6, "right");
+    };
+    axis(window[0], names[0]);
+    context.save();
+    context.translate(0, size); // the other axis: turned, so that it runs along the left side
+    context.rotate(-Math.PI / 2);
+    context.translate(0, 18 - size);
+    write(`${names[1]} →`, size / 2, size - 6, "center");
+    write(number(window[1][1]), size - 6, size - 6, "right");
+    context.restore();
+  }
+}
