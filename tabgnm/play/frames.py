@@ -18,6 +18,7 @@ from tabgnm.sparsity import Machine
 Array = NDArray[Any]
 
 GRID = 50  # cells of a side of the plane
+SCALE = 10_000  # 1 in a map; with 127, lines between cells would be visibly uneven
 _LONGEST_HISTORY = 240
 _DIGITS = 4
 
@@ -63,6 +64,7 @@ def welcome(has_own_data: bool) -> bytes:
             "datasets": names,
             "bounds": {name: [own.low, own.high] for name, own in BOUNDS.items()},
             "grid": GRID,
+            "scale": SCALE,
         },
     )
 
@@ -114,7 +116,7 @@ def frame_event(
             "n_edges": machine.n_edges,
             "n_possible_edges": learner.n_possible_edges,
             "n_layers": learner.network.shape.n_layers,
-            "probabilities": [_bytes(np.rint(255 * own), np.uint8) for own in _probabilities(outputs)],
+            "probabilities": [_bytes(np.rint(SCALE * own)) for own in _probabilities(outputs)],
             "nodes": _nodes(machine, values),
             "outputs": machine.outputs,
             "edges": [
@@ -135,26 +137,34 @@ def _probabilities(outputs: Array) -> Array:
 
 
 def _nodes(machine: Machine, values: Array) -> list[dict[str, Any]]:
+    """Return what the page draws as nodes; a map is the argument of a node's function.
+
+    The page applies the function. It gets the argument because a line where a ReLU begins can be drawn exactly between
+    cells of both signs, but not between zeros and other values.
+    """
     used = set(machine.used_inputs)
-    nodes = []
-    for value in range(machine.n_values):
-        peak = float(np.abs(values[value]).max())
-        shown = values[value] / peak if peak else np.zeros_like(values[value])
-        own = {"map": _bytes(np.rint(127 * shown), np.int8), "peak": _short(peak)}
-        if value < machine.n_inputs:
-            name = machine.input_names[value]
-            own |= {"node": name, "layer": 0, "kind": "input", "used": value in used, "bias": 0, "function": ""}
-        else:
-            unit = machine.unit(value)
-            kind = "output" if value in machine.outputs else "hidden"
-            own |= {"node": unit.node, "layer": unit.layer, "kind": kind, "used": True}
-            own |= {"bias": _short(unit.bias), "function": unit.function}
-        nodes.append(own)
+    nodes: list[dict[str, Any]] = [
+        {"node": name, "layer": 0, "kind": "input", "used": i in used, "bias": 0, "function": "identity"}
+        | {"map": _map(values[i], "identity")}
+        for i, name in enumerate(machine.input_names)
+    ]
+    for value, unit in enumerate(machine.units, start=machine.n_inputs):
+        kind = "output" if value in machine.outputs else "hidden"
+        argument = unit.bias + np.array(unit.weights) @ values[list(unit.sources)]
+        own = {"node": unit.node, "layer": unit.layer, "kind": kind, "used": True, "bias": _short(unit.bias)}
+        nodes.append(own | {"function": unit.function, "map": _map(argument, unit.function)})
     return nodes
 
 
-def _bytes(values: Array, dtype: Any) -> str:
-    return base64.b64encode(values.astype(dtype).tobytes()).decode("ascii")
+def _map(argument: Array, function: str) -> str:
+    """Return values as shares of the largest one that the function leaves; a ReLU leaves only positive ones."""
+    peak = float((argument if function == "relu" else np.abs(argument)).max())
+    shares = argument / peak if peak > 0 else np.zeros_like(argument)
+    return _bytes(np.rint(SCALE * np.clip(shares, -1, 1)))
+
+
+def _bytes(values: Array) -> str:
+    return base64.b64encode(values.astype("<i2").tobytes()).decode("ascii")
 
 
 def _short(value: float) -> float:

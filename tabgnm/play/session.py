@@ -11,6 +11,7 @@ from tabgnm.play.frames import Array, History, frame_event, grid_rows, points_ev
 from tabgnm.play.learner import Diverged, Learner
 from tabgnm.play.points import Points, points_of
 from tabgnm.play.settings import Settings
+from tabgnm.training.threads import single_threaded_math
 
 MOST_LISTENERS = 4
 EPOCHS_PER_SECOND = 30.0
@@ -66,7 +67,7 @@ class Session:
         self._listeners: set[Listener] = set()
         self._last_watched = time.monotonic()
         self._points_event = self._frame_event = b""
-        self._thread = threading.Thread(target=self._work, name="tabgnm-play", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tabgnm-play", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -149,6 +150,11 @@ class Session:
 
     def _has_orders(self) -> bool:
         return self._closing or self._new_frame or self._n_steps > 0
+
+    def _run(self) -> None:
+        # Products this small are ten times slower with several threads, which wait for each other.
+        with single_threaded_math():
+            self._work()
 
     def _work(self) -> None:
         next_frame = 0.0

@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { Controls } from "./controls.js";
-import { number, onTheme } from "./drawing.js";
+import { number, onTheme, setScale } from "./drawing.js";
 import { Machine } from "./machine.js";
 import { Names } from "./names.js";
 import { Plane } from "./plane.js";
@@ -25,6 +25,7 @@ function send(path, message) {
 }
 
 function welcome(message) {
+  setScale(message.scale);
   controls.build(message);
   controls.draw();
   plane ??= new Plane(at("plane"), message.grid);
@@ -60,6 +61,7 @@ function showFrame(message) {
   at("test-loss").textContent = number(frame.loss[1]);
   at("play").setAttribute("aria-pressed", frame.running);
   at("play").setAttribute("aria-label", frame.running ? "Pause" : "Play");
+  at("play").classList.toggle("fresh", frame.epoch === 0 && !frame.running);
   notify(frame.notice);
   showNode(machine.shown);
 }

@@ -37,18 +37,27 @@ export function sharp(canvas) {
   return { context, width, height };
 }
 
-export function decoded(base64, Type) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new Type(bytes.buffer);
+// Fields over the plane, as the server sends them: 16-bit integers in cells of a grid.
+let scale = 1;
+
+export function setScale(value) {
+  scale = value;
 }
 
-// Values from -1 to 1 as orange, paper, blue.
-export function paintValues(canvas, values, grid) {
+export function decoded(base64) {
+  const text = atob(base64);
+  const bytes = new DataView(new ArrayBuffer(text.length));
+  for (let i = 0; i < text.length; i++) bytes.setUint8(i, text.charCodeAt(i));
+  return Float32Array.from({ length: text.length / 2 }, (_, i) => bytes.getInt16(2 * i, true) / scale);
+}
+
+// What a node computes; the server sends the argument of its function. Negative values orange and positive ones blue.
+export function paintNode(canvas, node, argument, grid) {
+  const isRelu = node.function === "relu";
   paint(canvas, grid, (i, pixel) => {
-    const strength = Math.min(1, Math.abs(values[i])) ** 0.8 * 0.9;
-    const end = values[i] < 0 ? colors.negative : colors.positive;
+    const value = isRelu ? Math.max(0, argument[i]) : argument[i];
+    const strength = Math.abs(value) ** 0.8 * 0.9;
+    const end = value < 0 ? colors.negative : colors.positive;
     for (let c = 0; c < 3; c++) pixel[c] = colors.paper[c] + (end[c] - colors.paper[c]) * strength;
   });
 }
@@ -59,7 +68,7 @@ export function paintClasses(canvas, fields, grid) {
   paint(canvas, grid, (i, pixel) => {
     let most = 0;
     for (const field of fields) most = Math.max(most, field[i]);
-    const strength = 0.12 + 0.62 * Math.max(0, (most - 1 / n) / (1 - 1 / n)) ** 0.8;
+    const strength = 0.1 + 0.55 * Math.max(0, (most - 1 / n) / (1 - 1 / n)) ** 0.8;
     for (let c = 0; c < 3; c++) {
       let mixed = 0;
       for (let k = 0; k < n; k++) mixed += fields[k][i] * colors.classes[k][c];
@@ -84,8 +93,12 @@ function paint(canvas, grid, color) {
 
 // Adds the line on which a field has a level to the path of a context, by marching squares between centers of cells.
 export function traceLevel(context, value, grid, size, level = 0) {
-  const clamp = (i) => Math.max(0, Math.min(grid - 1, i));
-  const at = (row, column) => value(clamp(row) * grid + clamp(column)) - level;
+  // Half a cell beyond the outermost centers, the field continues as it is there.
+  const beyond = (i, read) => {
+    if (i < 0) return 1.5 * read(0) - 0.5 * read(1);
+    return i < grid ? read(i) : 1.5 * read(grid - 1) - 0.5 * read(grid - 2);
+  };
+  const at = (row, column) => beyond(row, (r) => beyond(column, (c) => value(r * grid + c))) - level;
   const place = (i) => (Math.max(0, Math.min(grid, i + 0.5)) / grid) * size;
   for (let row = -1; row < grid; row++) {
     for (let column = -1; column < grid; column++) {
@@ -125,6 +138,15 @@ export function animation(draw) {
   const run = () => { requested = false; if (draw()) request(); };
   const request = () => { if (!requested) { requested = true; requestAnimationFrame(run); } };
   return request;
+}
+
+// Text with a halo, that can be read on anything.
+export function write(context, text, x, y) {
+  context.lineJoin = "round";
+  context.lineWidth = 3.5;
+  context.strokeStyle = css(colors.paper, 0.85);
+  context.strokeText(text, x, y);
+  context.fillText(text, x, y);
 }
 
 const DIGITS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });

@@ -1,12 +1,13 @@
 // The machine: nodes with pictures of what they compute, inputs left and outputs right, and weights as lines between
 // them. Nodes and lines move, fade and vanish smoothly from one frame to the next.
 
-import { animation, approach, colors, css, decoded, number, paintValues, sharp } from "./drawing.js";
+import { animation, approach, colors, css, decoded, number, paintNode, sharp, write } from "./drawing.js";
 
 const NODE = 64; // size of a node's element, which is scaled
-const [SMALLEST, LARGEST] = [20, 72];
+const [SMALLEST, LARGEST] = [20, 92];
 const SPEED = 0.18;
 const GONE = 0.02;
+const MOST_WEIGHTS = 6; // that are written next to their lines
 const FOOT = 26; // room for the names of the layers
 
 const idOf = (node) => `${node.layer}:${node.node}`;
@@ -53,7 +54,7 @@ export class Machine {
     own.node = node;
     own.button.className = `node ${node.kind}${id === this.shown ? " shown" : ""}`;
     own.button.setAttribute("aria-label", `Node ${this.names.of(node)}: show what it computes`);
-    paintValues(own.picture, scaled(node.map), this.grid);
+    paintNode(own.picture, node, decoded(node.map), this.grid);
     const radius = node.bias ? 3 + 5 * (1 - Math.exp(-Math.abs(node.bias))) : 0;
     own.bias.style.width = own.bias.style.height = `${2 * radius}px`;
     own.bias.style.background = css(node.bias < 0 ? colors.negative : colors.positive);
@@ -136,7 +137,8 @@ export class Machine {
     const { context, width, height } = sharp(this.canvas);
     const edges = [...this.edges.values()].sort((a, b) => Math.abs(a.weight) - Math.abs(b.weight));
     for (const edge of edges) this.drawEdge(context, edge);
-    if (this.shown) for (const edge of edges) if (edge.to === this.shown) this.drawWeight(context, edge);
+    const incoming = edges.filter((edge) => edge.to === this.shown);
+    for (const edge of incoming.slice(-MOST_WEIGHTS)) this.drawWeight(context, edge);
     this.drawNames(context, width, height);
     return moving;
   }
@@ -168,12 +170,8 @@ export class Machine {
     const [x, y] = [(from.x + to.x) / 2, (from.y + to.y) / 2];
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "center";
-    context.lineWidth = 4;
-    context.lineJoin = "round";
-    context.strokeStyle = css(colors.paper, 0.9);
     context.fillStyle = css(colors.ink);
-    context.strokeText(number(edge.weight), x, y + 4);
-    context.fillText(number(edge.weight), x, y + 4);
+    write(context, number(edge.weight), x, y + 4);
   }
 
   drawNames(context, width, height) {
@@ -193,11 +191,7 @@ export class Machine {
       if (!own.alive || own.node.kind === "hidden") continue;
       const text = this.names.of(own.node);
       const half = context.measureText(text).width / 2 + 4;
-      context.fillText(text, Math.max(half, Math.min(width - half, own.x)), own.y + own.size / 2 + 16);
+      write(context, text, Math.max(half, Math.min(width - half, own.x)), own.y + own.size / 2 + 16);
     }
   }
-}
-
-function scaled(map) {
-  return Float32Array.from(decoded(map, Int8Array), (value) => value / 127);
 }

@@ -2,6 +2,7 @@
 
 import { number } from "./drawing.js";
 
+const MOST_TERMS = 6;
 const SUPERSCRIPTS = "⁰¹²³⁴";
 
 export class Names {
@@ -28,9 +29,9 @@ export class Names {
       title.textContent = this.of(node);
       return [title, node.used ? ": an input of the machine, a column of the data." : ": an input that the machine no longer uses."];
     }
-    const sum = [...terms]
-      .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]))
-      .map(([weight, source]) => [weight, `${number(Math.abs(weight))}·${this.of(source)}`]);
+    const strongest = [...terms].sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
+    const sum = strongest.slice(0, MOST_TERMS).map(([weight, source]) => [weight, `${number(Math.abs(weight))}·${this.of(source)}`]);
+    if (terms.length > MOST_TERMS) sum.push([1, `${terms.length - MOST_TERMS} more terms`]);
     if (node.bias || !sum.length) sum.push([node.bias, number(Math.abs(node.bias))]);
     const text = sum.map(([weight, term], i) => (weight < 0 ? (i ? " − " : "−") : i ? " + " : "") + term).join("");
     title.textContent = node.kind === "output" ? `${this.nOutputs === 1 ? "log-odds" : "score"} of ${this.of(node)}` : this.of(node);

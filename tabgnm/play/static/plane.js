@@ -1,7 +1,7 @@
 // The plane: what the machine predicts everywhere, the line where its prediction changes, and the points; or what one
 // node computes.
 
-import { animation, approach, colors, css, decoded, isCalm, number, paintClasses, paintValues, sharp, traceLevel } from "./drawing.js";
+import { animation, approach, colors, css, decoded, isCalm, number, paintClasses, paintNode, sharp, traceLevel, write } from "./drawing.js";
 
 const SPEED = 0.3;
 const LEVELS = [-0.8, -0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8];
@@ -13,8 +13,9 @@ export class Plane {
     this.points = null;
     this.fields = null; // probability of each class in each cell
     this.wanted = null;
-    this.values = null; // of the node that is shown
-    this.node = null;
+    this.node = null; // the one that is shown
+    this.lastNode = null; // the one that is shown or fades away
+    this.values = null; // its argument
     this.view = { blend: 0 }; // 0: predictions, 1: the node
     this.classImage = document.createElement("canvas");
     this.nodeImage = document.createElement("canvas");
@@ -29,14 +30,17 @@ export class Plane {
   }
 
   setFrame(frame) {
-    const given = frame.probabilities.map((own) => Float32Array.from(decoded(own, Uint8Array), (value) => value / 255));
+    const given = frame.probabilities.map(decoded);
     this.wanted = given.length === 1 ? [given[0].map((value) => 1 - value), given[0]] : given;
     this.request();
   }
 
   show(node) {
     this.node = node;
-    if (node) this.values = Float32Array.from(decoded(node.map, Int8Array), (value) => value / 127);
+    if (node) {
+      this.lastNode = node;
+      this.values = decoded(node.map);
+    }
     this.request();
   }
 
@@ -50,9 +54,9 @@ export class Plane {
     context.drawImage(this.classImage, 0, 0, width, width);
     context.globalAlpha = 1 - this.view.blend;
     this.drawBoundary(context, width);
-    if (this.values && this.view.blend > 0) {
+    if (this.lastNode && this.view.blend > 0) {
       context.globalAlpha = this.view.blend;
-      paintValues(this.nodeImage, this.values, this.grid);
+      paintNode(this.nodeImage, this.lastNode, this.values, this.grid);
       context.drawImage(this.nodeImage, 0, 0, width, width);
       this.drawLevels(context, width);
     }
@@ -102,12 +106,13 @@ export class Plane {
     context.lineWidth = 1;
     context.strokeStyle = css(colors.contour, 0.22);
     context.beginPath();
-    for (const level of LEVELS) traceLevel(context, (i) => this.values[i], this.grid, size, level);
+    const isRelu = this.lastNode.function === "relu";
+    for (const level of LEVELS) if (level > 0 || !isRelu) traceLevel(context, (i) => this.values[i], this.grid, size, level);
     context.stroke();
     context.lineWidth = 1.8;
     context.strokeStyle = css(colors.contour, 0.7);
     context.beginPath();
-    traceLevel(context, (i) => this.values[i], this.grid, size, 0.008); // where it begins to be positive
+    traceLevel(context, (i) => this.values[i], this.grid, size); // where a ReLU begins
     context.stroke();
   }
 
@@ -129,27 +134,19 @@ export class Plane {
   drawAxes(context, size) {
     const { names, window } = this.points;
     context.font = "11px system-ui, sans-serif";
-    context.lineWidth = 3;
-    context.lineJoin = "round";
-    context.strokeStyle = css(colors.paper, 0.75);
     context.fillStyle = css(colors.ink, 0.8);
-    const write = (text, x, y, align) => {
-      context.textAlign = align;
-      context.strokeText(text, x, y);
-      context.fillText(text, x, y);
+    const axis = (name, [low, high], y) => {
+      for (const [text, align, x] of [[low, "left", 22], [name, "center", size / 2], [high, "right", size - 8]]) {
+        context.textAlign = align;
+        write(context, text, x, y);
+      }
     };
-    const axis = ([low, high], name) => {
-      write(number(low), 6, size - 6, "left");
-      write(`${name} →`, size / 2, size - 6, "center");
-      write(number(high), size - 6, size - 6, "right");
-    };
-    axis(window[0], names[0]);
+    const range = (values) => values.map(number);
+    axis(`${names[0]} →`, range(window[0]), size - 7);
     context.save();
-    context.translate(0, size); // the other axis: turned, so that it runs along the left side
+    context.translate(0, size); // turned, so that it runs along the left side
     context.rotate(-Math.PI / 2);
-    context.translate(0, 18 - size);
-    write(`${names[1]} →`, size / 2, size - 6, "center");
-    write(number(window[1][1]), size - 6, size - 6, "right");
+    axis(`${names[1]} →`, range(window[1]), 14);
     context.restore();
   }
 }
