@@ -32,13 +32,13 @@ class _EventStream(StreamingResponse):
 
     def __init__(self, session: Session, listener: Listener) -> None:
         super().__init__(session.events(listener), media_type="text/event-stream")
-        self._leave = lambda: session.leave(listener)
+        self._session, self._listener = session, listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._leave()
+            self._session.leave(self._listener)
 
 
 def application(session: Session, token: str, port: int) -> Starlette:

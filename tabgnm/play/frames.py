@@ -41,9 +41,8 @@ class History:
         self.test.append(_short(scores.test_loss))
         if len(self.epochs) > _LONGEST_HISTORY:
             self._every *= 2
-            kept = [i for i, own in enumerate(self.epochs) if own % self._every == 0]
-            for values in (self.epochs, self.train, self.test):
-                values[:] = [values[i] for i in kept]  # type: ignore[call-overload] # lists of int and of float
+            # Epochs from 0 on, each as far from the next as all others: every second one is kept.
+            del self.epochs[1::2], self.train[1::2], self.test[1::2]
 
     def message(self) -> dict[str, list[Any]]:
         """Return the part of a frame that shows them."""
@@ -128,12 +127,12 @@ def frame_event(
     )
 
 
-def _probabilities(outputs: Array) -> Array:
-    """Return the probability of each class, (classes, cells); of two classes only that of the second."""
+def _probabilities(outputs: Array) -> list[Array]:
+    """Return the probability of each class in each cell; of two classes only that of the second."""
     logits = np.vstack([np.zeros_like(outputs), outputs]) if len(outputs) == 1 else outputs
     shares = np.exp(logits - logits.max(axis=0))
     shares /= shares.sum(axis=0)
-    return shares[1:] if len(outputs) == 1 else shares
+    return list(shares[1:] if len(outputs) == 1 else shares)
 
 
 def _nodes(machine: Machine, values: Array) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ SECURITY_HEADERS = {
 class Guard:
     """ASGI middleware that answers 403 to all that do not come from the page, and adds headers to all answers.
 
-    Files of the page are at `/TOKEN/...`, so that the token is in the address that the user opens and relative addresses
-    keep it. Requests to `/api/...` have it in a header, which other pages cannot send without asking first.
+    Files of the page are at `/TOKEN/...`, so that the token is in the address that the user opens, and in those of its
+    scripts. Requests to `/api/...` have it in a header, which other pages cannot send without asking first.
 
     Parameters
     ----------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from tabgnm.nn import GNM, BinaryCrossEntropy, CrossEntropy
 from tabgnm.play.points import Points
@@ -31,15 +30,15 @@ class Scores:
 class Learner:
     """A GNM on the points of the plane, trained by Adam with soft thresholds.
 
-    The rule is that of `optimizer="proximal_adam"` of `tabgnm.training`: a step of Adam, then all weights move towards 0
-    by learning rate times penalty and stop there, so that weights are exactly 0. A fleet runs to its end with the rates
-    it began with; here both change at any step, hence a loop of its own.
+    The rule is that of `optimizer="proximal_adam"` of `tabgnm.training`: a step of Adam, then all weights move towards
+    0 by learning rate times penalty, and stop there. A fleet runs to its end with the rates it began with; here both
+    change at any time, hence a loop of its own.
 
     Parameters
     ----------
     points : Points
     n_nodes, n_layers : int
-        As in `tabgnm.nn.GNM`.
+        As in `tabgnm.nn.GNM`. There is always a hidden node, even if `n_nodes` is too small for the outputs.
     seed : int
         Of the first weights and of the order of the points.
     """
@@ -51,7 +50,9 @@ class Learner:
         self.epoch = 0
         self._generator = torch.Generator().manual_seed(seed)
         # "paper" draws weights so small that the first hundred epochs of a deep machine show nothing.
-        self.network = GNM(2, n_outputs, max(n_nodes, n_outputs + 4), n_layers, init="kaiming", generator=self._generator)
+        self.network = GNM(
+            2, n_outputs, max(n_nodes, n_outputs + 4), n_layers, init="kaiming", generator=self._generator
+        )
         self._optimizer = torch.optim.Adam(self.network.parameters())
         self._loss = BinaryCrossEntropy() if n_outputs == 1 else CrossEntropy()
         self._rows = torch.as_tensor(points.rows)
@@ -68,9 +69,10 @@ class Learner:
         self._optimizer.param_groups[0]["lr"] = learning_rate
         threshold = learning_rate * penalty
         order = torch.randperm(self.points.n_train, generator=self._generator)
-        for batch in order.split(_BATCH):
+        for batch in torch.split(order, _BATCH):
             self._optimizer.zero_grad()
-            self._mean_loss(self.network(self._rows[batch]), self._targets[batch]).backward()  # type: ignore[no-untyped-call]
+            loss = self._loss.per_row(self.network(self._rows[batch]), self._targets[batch]).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             if threshold:
                 with torch.no_grad():
@@ -80,17 +82,15 @@ class Learner:
             raise Diverged
         self.epoch += 1
 
-    def _mean_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self._loss.per_row(outputs, targets).mean()
-
     def scores(self) -> Scores:
         """Return loss and accuracy of the current weights."""
         n = self.points.n_train
         with torch.no_grad():
             outputs = self.network(self._rows)
             is_right = self._loss.metric_per_row(outputs, self._targets)
-            losses = [float(self._mean_loss(outputs[part], self._targets[part])) for part in (slice(n), slice(n, None))]
-        return Scores(*losses, float(is_right[:n].mean()), float(is_right[n:].mean()))
+            losses = self._loss.per_row(outputs, self._targets)
+        means = [float(part.mean()) for part in (losses[:n], losses[n:], is_right[:n], is_right[n:])]
+        return Scores(means[0], means[1], means[2], means[3])
 
     def machine(self) -> Machine:
         """Return the machine as it is drawn and counted: without edges of weight 0 and without what is not needed.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,11 +92,11 @@ def _spiral(noise: float) -> tuple[Array, Array]:
 
 
 def from_table(data: Any, columns: Sequence[str] | None, target: str | None) -> Points:
-    """Return the points of two numeric columns of a pandas frame and the classes of a third one.
+    """Return the points of two numeric columns of a table and the classes of a third one.
 
     Parameters
     ----------
-    data : pandas.DataFrame
+    data : DataFrame of pandas, polars or pyarrow
     columns : sequence of two str or None
         None for the first two numeric columns.
     target : str or None
@@ -106,29 +107,25 @@ def from_table(data: Any, columns: Sequence[str] | None, target: str | None) -> 
     ValueError
         If columns are unknown or not numeric, or there are too few rows, or too few or too many classes.
     """
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
     if target is None:
         raise ValueError("target=None: name the column with the classes to learn")
-    if target not in data.columns:
-        raise ValueError(f"target={target!r} is not a column of the table; its columns are {_listed(data.columns)}")
-    numeric = [
-        name
-        for name in data.columns
-        if name != target and is_numeric_dtype(data[name]) and not is_bool_dtype(data[name])
-    ]
+    frame = nw.from_native(data, eager_only=True)
+    if target not in frame.columns:
+        raise ValueError(f"target={target!r} is not a column of the table; its columns are {_listed(frame.columns)}")
+    numeric = [name for name, kind in frame.schema.items() if name != target and kind.is_numeric()]
     chosen = list(numeric[:2] if columns is None else columns)
     if len(chosen) != 2 or chosen[0] == chosen[1]:
         raise ValueError(f"columns={chosen!r}; expected two different numeric columns, such as {_listed(numeric)}")
     for name in chosen:
         if name not in numeric:
             raise ValueError(
-                f"columns={chosen!r}: {name!r} is not a numeric column besides the target; use two of {_listed(numeric)}"
+                f"columns={chosen!r}: {name!r} is not a numeric column besides the target; "
+                f"use two of {_listed(numeric)}"
             )
-    rows = data[[*chosen, target]].dropna()
-    values = rows[chosen].to_numpy(dtype=float)
+    complete = frame.select([*chosen, target]).drop_nulls()
+    values = np.column_stack([complete[name].to_numpy().astype(float) for name in chosen])
     is_finite = np.isfinite(values).all(axis=1)
-    values, labels = values[is_finite], rows[target].to_numpy()[is_finite]
+    values, labels = values[is_finite], complete[target].to_numpy()[is_finite]
     if len(values) < FEWEST_ROWS:
         raise ValueError(f"{len(values)} rows have values in all three columns; expected at least {FEWEST_ROWS}")
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
@@ -142,7 +139,7 @@ def from_table(data: Any, columns: Sequence[str] | None, target: str | None) -> 
     )
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Sequence[str]) -> str:
     shown = [repr(str(name)) for name in names[:8]]
     return ", ".join(shown) + (", ..." if len(names) > len(shown) else "") if shown else "(none)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -38,6 +39,7 @@ class Playground:
     ----------
     url : str
         The address of the page, with the token without which the server answers nothing.
+    session : Session
     """
 
     def __init__(self, own: Points | None = None, port: int = 0, settings: Settings | None = None) -> None:
@@ -51,9 +53,9 @@ class Playground:
         number = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
         self.url = f"http://{HOST}:{number}/{token}/"
-        self._session = Session(own, settings or (Settings(dataset=OWN_DATA) if own else Settings()))
+        self.session = Session(own, settings or (Settings(dataset=OWN_DATA) if own else Settings()))
         config = uvicorn.Config(
-            application(self._session, token, number),
+            application(self.session, token, number),
             access_log=False,  # it would show the token
             http="h11",
             lifespan="off",
@@ -64,27 +66,34 @@ class Playground:
             ws="none",
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="tabgnm-play-server", daemon=True
-        )
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tabgnm-play-server", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._server.run([self._socket])
+        finally:
+            self._ended.set()
 
     def __enter__(self) -> Playground:
-        self._session.start()
+        self.session.start()
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._session.close()  # first: the server waits for streams to end
+        self.session.close()  # first: the server waits for streams to end
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
 
     def wait(self) -> None:
         """Return when the server has ended."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)  # with a limit: on Windows, Ctrl-C does not interrupt a join without one
+        # Not Thread.join, which some versions of Python cannot call again once Ctrl-C has interrupted it; and with a
+        # limit, without which Ctrl-C does not interrupt it on Windows.
+        while not self._ended.wait(0.5):
+            pass
 
 
 def _bound(port: int) -> socket.socket:
@@ -100,7 +109,8 @@ def _bound(port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise OSError(
-            error.errno, f"port {port} of {HOST} cannot be used ({error.strerror}); use another port, or 0 for a free one"
+            error.errno,
+            f"port {port} of {HOST} cannot be used ({error.strerror}); use another port, or 0 for a free one",
         ) from None
     return bound
 
@@ -118,7 +128,7 @@ def serve(
 
     Parameters
     ----------
-    data : pandas.DataFrame or None, default=None
+    data : DataFrame or None, default=None
         A table to learn from, besides the generated data sets. At most 1,000 of its rows are used.
     columns : sequence of two str or None, default=None
         Two numeric columns of `data`; None for the first two.
@@ -153,7 +163,5 @@ def serve(
         if open_browser:
             # In a thread: where there is no window system, a browser in the terminal would not return.
             threading.Thread(target=webbrowser.open, args=(playground.url,), daemon=True).start()
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             playground.wait()
-        except KeyboardInterrupt:
-            pass

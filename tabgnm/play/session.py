@@ -91,8 +91,7 @@ class Session:
             self._settings = after
             self._new_points |= _differ(before, after, _CHANGES_POINTS)
             self._new_network |= _differ(before, after, _CHANGES_NETWORK)
-            self._new_frame = True
-            self._changed.notify_all()
+            self._order()
 
     def act(self, action: str) -> None:
         """Do what a button of the page says."""
@@ -104,8 +103,19 @@ class Session:
                 self._new_network = True
             else:
                 self._running = action == "play"
-            self._new_frame = True
-            self._changed.notify_all()
+            self._order()
+
+    def _order(self) -> None:
+        """Wake the thread; whatever it was that the user was told, it has been read."""
+        self._notice = ""
+        self._new_frame = True
+        self._changed.notify_all()
+
+    @property
+    def n_listeners(self) -> int:
+        """Pages that are open."""
+        with self._changed:
+            return len(self._listeners)
 
     def listen(self) -> Listener:
         """Return a listener for a new page; raise `TooManyPages` if there are enough of them."""
@@ -130,7 +140,7 @@ class Session:
         while True:
             try:
                 await asyncio.wait_for(listener.changed.wait(), HEARTBEAT_SECONDS)
-            except (TimeoutError, asyncio.TimeoutError):  # noqa: UP041 - two classes in Python 3.10
+            except (TimeoutError, asyncio.TimeoutError):  # two classes in Python 3.10
                 yield b": still here\n\n"
             listener.changed.clear()
             with self._changed:
@@ -200,7 +210,6 @@ class Session:
     ) -> None:
         with self._changed:
             running, notice = self._running, self._notice
-            self._notice = "" if running else notice
         frame = frame_event(learner, grid, history, settings, running, notice)
         with self._changed:
             self._points_event = points or self._points_event

@@ -35,11 +35,11 @@ function welcome(message) {
 function points(message) {
   names = new Names(message);
   plane.setPoints(message);
-  at("classes").replaceChildren(...message.classes.flatMap((name, i) => {
-    const swatch = document.createElement("span");
-    swatch.className = "swatch";
+  at("classes").replaceChildren(...message.classes.map((name, i) => {
+    const [own, swatch] = [document.createElement("span"), document.createElement("i")];
     swatch.style.background = `var(--class-${i})`;
-    return [swatch, name];
+    own.append(swatch, name);
+    return own;
   }));
 }
 
@@ -52,10 +52,8 @@ function showFrame(message) {
   chart.setFrame(frame);
   at("epoch").textContent = frame.epoch;
   at("accuracy").textContent = `${(100 * frame.accuracy[1]).toFixed(1)} %`;
-  at("edges").innerHTML = "";
-  const total = document.createElement("small");
-  total.textContent = ` of ${frame.n_possible_edges}`;
-  at("edges").append(frame.n_edges, total);
+  at("edges").textContent = frame.n_edges;
+  at("possible-edges").textContent = ` of ${frame.n_possible_edges}`;
   at("meter").style.transform = `scaleX(${frame.n_edges / frame.n_possible_edges})`;
   at("train-loss").textContent = number(frame.loss[0]);
   at("test-loss").textContent = number(frame.loss[1]);
