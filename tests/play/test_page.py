@@ -15,7 +15,7 @@ from tabgnm.play.serving import Playground
 from tabgnm.play.settings import Settings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 SECONDS = 20.0
 
@@ -130,6 +130,18 @@ def test_the_page_fits_its_window_and_explains_every_control(page: Page, playgro
         )
     for button in page.locator("main button").all():
         assert button.get_attribute("title") or button.get_attribute("aria-label")
+
+
+def test_the_page_does_not_grow_on_a_screen_with_many_pixels(browser: Browser, playground: Playground) -> None:
+    heights = []
+    for ratio in (1, 3):
+        context = browser.new_context(device_scale_factor=ratio, viewport={"width": 1400, "height": 900})
+        page = context.new_page()
+        open_page(page, playground)
+        page.wait_for_timeout(200)
+        heights.append(page.evaluate("document.documentElement.scrollHeight"))
+        context.close()
+    assert heights[0] == heights[1] <= 910
 
 
 def test_the_invitation_to_play_does_not_move_for_those_who_prefer_less_motion(

@@ -55,7 +55,8 @@ export class Machine {
     own.button.className = `node ${node.kind}${id === this.shown ? " shown" : ""}`;
     own.button.setAttribute("aria-label", `Node ${this.names.of(node)}: show what it computes`);
     paintNode(own.picture, node, decoded(node.map), this.grid);
-    const radius = node.bias ? 3 + 5 * (1 - Math.exp(-Math.abs(node.bias))) : 0;
+    const radius = 3 + 5 * (1 - Math.exp(-Math.abs(node.bias)));
+    own.bias.hidden = node.bias === 0;
     own.bias.style.width = own.bias.style.height = `${2 * radius}px`;
     own.bias.style.background = css(node.bias < 0 ? colors.negative : colors.positive);
   }
