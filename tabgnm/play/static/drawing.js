@@ -122,20 +122,28 @@ export function traceLevel(context, value, grid, size, level = 0) {
   }
 }
 
-// A number on its way to a target; `step` says whether it still moves.
-export function approach(object, name, target, speed) {
+// Moves a number a share of the way to its target; returns whether it still moves.
+export function approach(object, name, target, share) {
   const rest = target - object[name];
   const arrived = calm.matches || Math.abs(rest) < 0.002;
-  object[name] = arrived ? target : object[name] + rest * speed;
+  object[name] = arrived ? target : object[name] + rest * share;
   return !arrived;
 }
 
 export const isCalm = () => calm.matches;
 
-// Calls `draw` once per frame of the screen, only as long as it returns true or is requested.
-export function animation(draw) {
+// Calls `draw(share)` once per frame of the screen, only as long as it returns true or is requested. `share` is how much
+// of the way to its target a thing moves in this frame: as fast on a slow screen as on a fast one.
+export function animation(draw, milliseconds) {
   let requested = false;
-  const run = () => { requested = false; if (draw()) request(); };
+  let before = null; // when the last frame was, if things were moving then
+  const run = (now) => {
+    requested = false;
+    const elapsed = before === null ? 16 : Math.min(200, now - before);
+    const moving = draw(1 - Math.exp(-elapsed / milliseconds));
+    before = moving ? now : null;
+    if (moving) request();
+  };
   const request = () => { if (!requested) { requested = true; requestAnimationFrame(run); } };
   return request;
 }

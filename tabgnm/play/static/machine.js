@@ -5,7 +5,7 @@ import { animation, approach, colors, css, decoded, number, paintNode, sharp, wr
 
 const NODE = 64; // size of a node's element, which is scaled
 const [SMALLEST, LARGEST] = [20, 92];
-const SPEED = 0.18;
+const MILLISECONDS = 90;
 const GONE = 0.02;
 const MOST_WEIGHTS = 6; // that are written next to their lines
 const FOOT = 26; // room for the names of the layers
@@ -23,7 +23,7 @@ export class Machine {
     this.edges = new Map(); // by "id>id"
     this.shown = null;
     this.frame = null;
-    this.request = animation(() => this.draw());
+    this.request = animation((share) => this.draw(share), MILLISECONDS);
     new ResizeObserver(() => { if (this.frame) this.place(); this.request(); }).observe(container);
   }
 
@@ -116,14 +116,14 @@ export class Machine {
     });
   }
 
-  draw() {
+  draw(share) {
     if (!this.frame) return false;
     let moving = false;
     for (const own of this.nodes.values()) {
-      moving = approach(own, "x", own.toX, SPEED) || moving;
-      moving = approach(own, "y", own.toY, SPEED) || moving;
-      moving = approach(own, "size", own.alive ? own.toSize : own.toSize * 0.4, SPEED) || moving;
-      moving = approach(own, "opacity", own.alive ? 1 : 0, SPEED) || moving;
+      moving = approach(own, "x", own.toX, share) || moving;
+      moving = approach(own, "y", own.toY, share) || moving;
+      moving = approach(own, "size", own.alive ? own.toSize : own.toSize * 0.4, share) || moving;
+      moving = approach(own, "opacity", own.alive ? 1 : 0, share) || moving;
       if (!own.alive && own.opacity < GONE) this.remove(own);
       else {
         own.button.style.transform = `translate(${own.x}px, ${own.y}px) scale(${own.size / NODE})`;
@@ -131,7 +131,7 @@ export class Machine {
       }
     }
     for (const [id, edge] of this.edges) {
-      moving = approach(edge, "weight", edge.target, SPEED) || moving;
+      moving = approach(edge, "weight", edge.target, share) || moving;
       const gone = edge.target === 0 && Math.abs(edge.weight) < GONE;
       if (gone || !this.nodes.has(edge.from) || !this.nodes.has(edge.to)) this.edges.delete(id);
     }

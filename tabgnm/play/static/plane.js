@@ -3,7 +3,7 @@
 
 import { animation, approach, colors, css, decoded, isCalm, number, paintClasses, paintNode, sharp, traceLevel, write } from "./drawing.js";
 
-const SPEED = 0.3;
+const MILLISECONDS = 50;
 const LEVELS = [-0.8, -0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8];
 
 export class Plane {
@@ -19,7 +19,7 @@ export class Plane {
     this.view = { blend: 0 }; // 0: predictions, 1: the node
     this.classImage = document.createElement("canvas");
     this.nodeImage = document.createElement("canvas");
-    this.request = animation(() => this.draw());
+    this.request = animation((share) => this.draw(share), MILLISECONDS);
     new ResizeObserver(this.request).observe(canvas);
   }
 
@@ -44,10 +44,10 @@ export class Plane {
     this.request();
   }
 
-  draw() {
+  draw(share) {
     if (!this.wanted || !this.points) return false;
-    let moving = this.approachFields();
-    moving = approach(this.view, "blend", this.node ? 1 : 0, SPEED) || moving;
+    let moving = this.approachFields(share);
+    moving = approach(this.view, "blend", this.node ? 1 : 0, share) || moving;
     const { context, width } = sharp(this.canvas);
     context.imageSmoothingQuality = "high";
     paintClasses(this.classImage, this.fields, this.grid);
@@ -67,7 +67,7 @@ export class Plane {
     return moving;
   }
 
-  approachFields() {
+  approachFields(share) {
     if (!this.fields || this.fields.length !== this.wanted.length || isCalm()) {
       this.fields = this.wanted.map((own) => own.slice());
       return false;
@@ -77,7 +77,7 @@ export class Plane {
       const wanted = this.wanted[k];
       for (let i = 0; i < field.length; i++) {
         const rest = wanted[i] - field[i];
-        field[i] += SPEED * rest;
+        field[i] += share * rest;
         far = Math.max(far, Math.abs(rest));
       }
     });
