@@ -32,7 +32,7 @@ class Client:
     def send(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, raw: bool = False
     ) -> Answer:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
         try:
             content = body if raw or body is None else json.dumps(body).encode()
             connection.request(method, path, content, {"X-Tabgnm-Token": self.token} | (headers or {}))
@@ -47,7 +47,7 @@ class Client:
     @contextmanager
     def events(self) -> Iterator[Iterator[tuple[str, Any]]]:
         """The stream of events, as pairs of name and content."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
         connection.request("GET", "/api/events", headers={"X-Tabgnm-Token": self.token})
         answer = connection.getresponse()
         assert answer.status == 200

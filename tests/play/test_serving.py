@@ -43,16 +43,16 @@ def test_the_command_prints_its_address_opens_it_and_ends_at_ctrl_c_even_while_a
         address = re.fullmatch(r"Playground: (http://127\.0\.0\.1:(\d+)/([\w-]{32})/)\n", line)
         assert address is not None, line
         assert process.stdout.readline() == "Ctrl-C ends it.\n"
-        with urllib.request.urlopen(address[1], timeout=10) as page:
+        with urllib.request.urlopen(address[1], timeout=30) as page:
             assert b"tabgnm playground" in page.read()
         wait_for(opened.exists)
         assert opened.read_text() == address[1]
         request = urllib.request.Request(address[1].replace(f"{address[3]}/", "api/events"))
         request.add_header("X-Tabgnm-Token", address[3])
-        with urllib.request.urlopen(request, timeout=10) as events:
+        with urllib.request.urlopen(request, timeout=30) as events:
             assert events.readline() == b"event: welcome\n"
             process.send_signal(signal.SIGINT)
-            rest, errors = process.communicate(timeout=20)
+            rest, errors = process.communicate(timeout=60)
         assert (process.returncode, rest, errors) == (0, "", "")
     finally:
         process.kill()
@@ -60,7 +60,7 @@ def test_the_command_prints_its_address_opens_it_and_ends_at_ctrl_c_even_while_a
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -111,15 +111,19 @@ def test_training_stops_when_nobody_watches_and_goes_on_when_somebody_does(monke
         with client.events() as events:
             client.act("play")
             assert next(content for name, content in events if name == "frame" and content["epoch"] >= 2)
-        wait_for(lambda: playground.session.n_listeners == 0)
-        time.sleep(0.3)
-        stopped = client.frame()["epoch"]
-        wait_for(lambda: playground.session.n_listeners == 0)
-        time.sleep(0.5)  # fifteen epochs, if it went on
+
+        def is_still() -> bool:
+            before = playground.session._frame_event
+            time.sleep(0.4)  # six frames, if it went on
+            return playground.session._frame_event is before
+
+        wait_for(is_still)
+        assert playground.session.n_listeners == 0
         with client.events() as events:
-            epochs = [content["epoch"] for name, content in (next(events) for _ in range(8)) if name == "frame"]
-        assert epochs[0] <= stopped + 8  # those of the time until it noticed
-        assert epochs[-1] > epochs[0]
+            frames = (content for name, content in events if name == "frame")
+            stopped = next(frames)
+            assert stopped["running"] is True  # suspended, not paused
+            assert next(frame for frame in frames if frame["epoch"] > stopped["epoch"])
 
 
 def test_pages_share_one_session() -> None:
