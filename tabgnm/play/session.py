@@ -112,6 +112,12 @@ class Session:
         self._changed.notify_all()
 
     @property
+    def settings(self) -> Settings:
+        """What is chosen now."""
+        with self._changed:
+            return self._settings
+
+    @property
     def n_listeners(self) -> int:
         """Pages that are open."""
         with self._changed:

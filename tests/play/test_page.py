@@ -54,8 +54,10 @@ def test_a_machine_learns_xor_and_loses_the_edges_that_it_does_not_need(page: Pa
     open_page(page, playground)
     all_edges = number(page, "edges")
     assert all_edges == 45
-    move(page, "penalty", 8)
     page.locator("#play").click()
+    move(page, "penalty", 8)  # while frames with earlier values arrive
+    wait_until(page, lambda: playground.session.settings.penalty == 0.5)
+    assert page.locator("label[for=penalty] output").inner_text() == "0.5"
     wait_until(page, lambda: number(page, "accuracy") >= 90 and number(page, "edges") <= 30)
     n_drawn = page.locator(".node.hidden").count
     wait_until(

@@ -20,8 +20,11 @@ function notify(text) {
   at("notice").textContent = text;
 }
 
+// One after the other: of two values of a slider, the later one has to arrive last.
+let lastSent = Promise.resolve();
+
 function send(path, message) {
-  post(path, message).catch((error) => notify(error.message));
+  lastSent = lastSent.then(() => post(path, message)).catch((error) => notify(error.message));
 }
 
 function welcome(message) {

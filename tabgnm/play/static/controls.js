@@ -10,6 +10,7 @@ const DATASETS = {
   yours: { name: "Yours", help: "Two columns of your table." },
 };
 
+const PATIENCE = 2000; // milliseconds until a value that the server does not confirm is replaced by what it says
 const percent = (value) => `${Math.round(100 * value)} %`;
 const SLIDERS = [
   { setting: "noise", name: "Noise", help: "How far the points stray: with more noise, no machine can get all of them right.", format: percent, levels: steps(0, 1, 0.05) },
@@ -64,13 +65,16 @@ export class Controls {
       output.textContent = format(value);
       input.setAttribute("aria-valuetext", output.textContent);
     };
+    let sent = { value: null, until: 0 }; // frames that were on their way then still have the old value
     input.addEventListener("input", () => {
       const value = values[input.value];
+      sent = { value, until: performance.now() + PATIENCE };
       show(value);
       this.send({ [setting]: value });
     });
     this.shown.set(setting, (value) => {
-      if (document.activeElement === input && input.matches(":active")) return; // the user is moving it
+      if (value === sent.value) sent.until = 0;
+      if (performance.now() < sent.until || input.matches(":active")) return;
       const distance = values.map((own) => Math.abs(own - value));
       input.value = distance.indexOf(Math.min(...distance));
       show(value);
