@@ -35,6 +35,7 @@ _LAZY = {
     "modelfile": "tabgnm.modelfile",
     "nn": "tabgnm.nn",
     "paper": "tabgnm.paper",
+    "play": "tabgnm.play",
     "plots": "tabgnm.plots",
     "sparsity": "tabgnm.sparsity",
     "table": "tabgnm.table",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tabgnm import modelfile as modelfile
     from tabgnm import nn as nn
     from tabgnm import paper as paper
+    from tabgnm import play as play
     from tabgnm import plots as plots
     from tabgnm import sparsity as sparsity
     from tabgnm import table as table
