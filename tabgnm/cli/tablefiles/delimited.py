@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -49,14 +49,14 @@ class DelimitedTable:
             for start in range(0, len(table), chunk_rows):
                 yield table.slice(start, chunk_rows).to_pandas()
 
-    def frame(self) -> Any:
-        """Return all rows; columns of nothing but numbers or booleans have such a type."""
+    def frame(self, text: Collection[str]) -> Any:
+        """Return all rows; columns of nothing but numbers or booleans have such a type, unless they are to stay text."""
         pa = import_extra("pyarrow", "cli", "reading tables")
         tables = list(self._tables())
-        columns = [
-            typed(pa.chunked_array([table.column(place).chunk(0) for table in tables]))
-            for place in range(len(self.columns))
-        ]
+        columns = []
+        for place, name in enumerate(self.columns):
+            column = pa.chunked_array([table.column(place).chunk(0) for table in tables])
+            columns.append(column if name in text else typed(column))
         return pa.table(columns, names=self.columns).to_pandas()
 
     def _tables(self) -> Iterator[Any]:

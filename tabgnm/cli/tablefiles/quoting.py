@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tabgnm.cli.tablefiles.text_lines import Piece, end_of_lines, n_lines
 
@@ -59,16 +61,42 @@ def end_of_rows(text: bytes, delimiter: bytes) -> int:
     end = end_of_lines(text)
     if b'"' not in text:
         return end
-    starts, ends = [], []
-    for found in _quoted_cells(delimiter).finditer(text):
-        starts.append(found.start())
-        ends.append(found.end() if found[1] else len(text) + 1)
+    starts, ends = _quoted_spans(text, delimiter)
     while end:
-        before = bisect_right(starts, end - 1) - 1
+        before = int(np.searchsorted(starts, end, "left")) - 1
         if before < 0 or ends[before] < end:
             return end
         end = end_of_lines(text[: starts[before]])
     return 0
+
+
+def _quoted_spans(text: bytes, delimiter: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where quoted cells begin and end; one that is not closed ends after the text."""
+    paired = _pairs(text, delimiter)
+    if paired is not None:
+        starts, ends = paired[::2], paired[1::2] + 1
+        return starts, ends if len(ends) == len(starts) else np.append(ends, len(text) + 1)
+    found = [(own.start(), own.end() if own[1] else len(text) + 1) for own in _quoted_cells(delimiter).finditer(text)]
+    spans = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return spans[:, 0], spans[:, 1]
+
+
+def _pairs(text: bytes, delimiter: bytes) -> NDArray[np.int64] | None:
+    """Return where all quotes are if every second one closes what the one before opened, as is usual; else None.
+
+    A quote that is written twice within a cell closes it and opens it again.
+    """
+    content = np.frombuffer(text, dtype=np.uint8)
+    quotes = np.flatnonzero(content == ord('"'))
+    opening, closing = quotes[::2], quotes[1::2]
+    is_end = np.zeros(256, dtype=np.bool_)
+    is_end[[delimiter[0], ord("\n"), ord("\r")]] = True
+    again = closing[: len(opening) - 1] + 1 == opening[1:]
+    opened = is_end[content[np.maximum(opening - 1, 0)]] | (opening == 0)
+    opened[1:] |= again
+    closed = is_end[content[np.minimum(closing + 1, len(content) - 1)]] | (closing == len(content) - 1)
+    closed[: len(again)] |= again
+    return quotes if opened.all() and closed.all() else None
 
 
 def rows_of(piece: Piece, delimiter: bytes) -> Iterator[Row]:
@@ -103,6 +131,9 @@ def _is_open(text: bytes, place: int) -> bool:
 def quote_problem(piece: Piece, delimiter: bytes) -> QuoteProblem | None:
     """Return the first quoted cell of a piece that is not closed, or goes on after its closing quote."""
     if b'"' not in piece.text:
+        return None
+    paired = _pairs(piece.text, delimiter)
+    if paired is not None and len(paired) % 2 == 0:
         return None
     ends = (b"", delimiter, b"\n", b"\r")
     for found in _quoted_cells(delimiter).finditer(piece.text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tabgnm._extras import import_extra
@@ -59,9 +59,9 @@ class TableReader:
             self._frames = self._table.frames(self._chunk_rows)
         return self._frames
 
-    def whole(self) -> pd.DataFrame:
+    def whole(self, text: Collection[str] = ()) -> pd.DataFrame:
         """Return all rows as one frame; see `read_table`."""
-        return self._table.frame()
+        return self._table.frame(text) if isinstance(self._table, DelimitedTable) else self._table.frame()
 
     def close(self) -> None:
         """Close the file."""
@@ -139,6 +139,7 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool = True,
+    text: Collection[str] = (),
 ) -> pd.DataFrame:
     """Read a whole table, for instance to fit a model to it.
 
@@ -150,6 +151,9 @@ def read_table(
     ----------
     source, format, table, delimiter, encoding, header
         See `open_table`.
+    text : collection of str, default=()
+        Columns of CSV files whose cells stay text, as in the frames of `open_table`. For columns that a fitted model is
+        to read: it took their types from the rows of its own table, and other rows could suggest others.
 
     Returns
     -------
@@ -163,7 +167,7 @@ def read_table(
     with open_table(
         source, format=format, table=table, delimiter=delimiter, encoding=encoding, header=header
     ) as reader:
-        return reader.whole()
+        return reader.whole(text)
 
 
 def _opened(source: InputBytes, file_format: FileFormat, options: dict[str, Any]) -> _Table:
