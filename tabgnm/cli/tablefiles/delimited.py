@@ -49,8 +49,8 @@ class DelimitedTable:
             for start in range(0, len(table), chunk_rows):
                 yield table.slice(start, chunk_rows).to_pandas()
 
-    def frame(self, text: Collection[str]) -> Any:
-        """Return all rows; columns of nothing but numbers or booleans have such a type, unless they are to stay text."""
+    def frame(self, text: Collection[str] = ()) -> Any:
+        """Return all rows; columns of nothing but numbers or booleans have such a type, unless in `text`."""
         pa = import_extra("pyarrow", "cli", "reading tables")
         tables = list(self._tables())
         columns = []

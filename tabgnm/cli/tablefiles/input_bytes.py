@@ -17,7 +17,7 @@ from tabgnm.cli.tablefiles.errors import TableFileError, quoted, suggestion
 from tabgnm.cli.tablefiles.formats import LABELS, STANDARD_STREAM, FileFormat
 from tabgnm.cli.tablefiles.signatures import recognised
 
-_HEAD = 64
+_HEAD = 128
 _GZIP = b"\x1f\x8b"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from tabgnm.cli.tablefiles.dialect import refuse_bad_names
@@ -35,30 +36,29 @@ class JsonLinesTable:
             raise TableFileError(
                 f"{self._name} is a JSON array; expected one object per line: jq -c '.[]' in.json > out.jsonl"
             )
+        self._first_line = 1
         self._rows = self._parsed(lines)
-        self._first = next(self._rows, None)
-        if self._first is None:
+        first = next(self._rows, None)
+        if first is None:
             raise TableFileError(f"{self._name} has only blank lines; expected one object per line")
-        self.columns = list(self._first)
-        refuse_bad_names(self.columns, f"{self._name}, line 1")
-        self._known = set(self.columns)
+        self._first = first
+        self.columns = list(first)
+        where = f"{self._name}, line {self._first_line:,}"
         if not self.columns:
-            raise TableFileError(f"{self._name}: the first object has no keys; expected the columns of a table")
+            raise TableFileError(f"{where}: the object has no keys; expected the columns of a table")
+        refuse_bad_names(self.columns, where)
 
     def frames(self, chunk_rows: int | None) -> Iterator[Any]:
         """Yield frames of at most so many rows; None: one frame of all."""
         cells: list[list[Any]] = [[] for _ in self.columns]
         n_rows = 0
-        assert self._first is not None
-        rows = iter([self._first])
-        for source in (rows, self._rows):
-            for row in source:
-                for name, column in zip(self.columns, cells, strict=True):
-                    column.append(row.get(name))
-                n_rows += 1
-                if n_rows == chunk_rows:
-                    yield frame_of(self.columns, cells)
-                    cells, n_rows = [[] for _ in self.columns], 0
+        for row in chain([self._first], self._rows):
+            for name, column in zip(self.columns, cells, strict=True):
+                column.append(row.get(name))
+            n_rows += 1
+            if n_rows == chunk_rows:
+                yield frame_of(self.columns, cells)
+                cells, n_rows = [[] for _ in self.columns], 0
         if n_rows:
             yield frame_of(self.columns, cells)
 
@@ -73,7 +73,8 @@ class JsonLinesTable:
                 if not line.strip():
                     continue
                 row = self._object(line, number)
-                known = frozenset(row) if known is None else known
+                if known is None:
+                    known, self._first_line = frozenset(row), number
                 self._check(row, known, number)
                 yield row
 

@@ -33,6 +33,8 @@ class SqliteTable:
     def __init__(self, source: InputBytes, table: str | None) -> None:
         self._name = source.name
         path = Path(source.as_path()).resolve()
+        if _is_truncated(source.head, path.stat().st_size):
+            raise TableFileError(f"{self._name} is a truncated SQLite database: pages are missing; copy it again")
         with self._readable_errors():
             self._database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         try:
@@ -114,6 +116,13 @@ class SqliteTable:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+
+def _is_truncated(head: bytes, size: int) -> bool:
+    """Whether a database is smaller than its header says; SQLite takes what is missing for zeros."""
+    page_size, n_pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
+    said_by_this_version = head[24:28] == head[92:96]
+    return said_by_this_version and size < (65536 if page_size == 1 else page_size) * n_pages
 
 
 def quoted_name(name: str) -> str:

@@ -145,39 +145,29 @@ class TextLines:
         )
 
     def _decoded(self) -> Iterator[bytes]:
-        encoding = self._encoding or "utf-8"
-        try:
-            decoder = codecs.getincrementaldecoder(encoding)()
-        except LookupError:
-            raise TableFileError(
-                f"unknown encoding {quoted(encoding)}; expected a name that Python knows, such as utf-8, latin-1, "
-                "cp1252 or utf-16"
-            ) from None
-        first = self._source.read(PIECE_BYTES)
-        marked = next(((mark, own) for mark, own in _BYTE_ORDER_MARKS if first.startswith(mark)), None)
-        if marked is not None and self._encoding is None:
-            decoder = codecs.getincrementaldecoder(marked[1])()
-        plain = codecs.lookup(encoding).name == "utf-8" and (marked is None or marked[1] == "utf-8")
-        if plain and marked is not None:
-            first = first[len(codecs.BOM_UTF8) :]
-        line = 1
-        block = first
-        while block:
-            if not plain:
-                try:
-                    text = decoder.decode(block)
-                except UnicodeError as error:
-                    raise self._undecodable(encoding, line, error) from None
-                line += text.count("\n")
-                yield text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").encode("utf-8", "surrogatepass")
-            else:
+        """Yield the text in UTF-8, which is not checked where the file is said to be in UTF-8 itself."""
+        block = self._source.read(PIECE_BYTES)
+        marked = next((own for mark, own in _BYTE_ORDER_MARKS if block.startswith(mark)), "utf-8")
+        encoding = _known(self._encoding or marked)
+        if encoding == "utf-8":
+            block = block.removeprefix(codecs.BOM_UTF8)
+            while block:
                 yield block
-            block = self._source.read(PIECE_BYTES)
-        if not plain:
+                block = self._source.read(PIECE_BYTES)
+            return
+        decoder = codecs.getincrementaldecoder(encoding)()
+        line = 1
+        while True:
             try:
-                decoder.decode(b"", True)
+                text = decoder.decode(block, final=not block)
             except UnicodeError as error:
                 raise self._undecodable(encoding, line, error) from None
+            if text:
+                line += text.count("\n")
+                yield text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").encode("utf-8", "surrogatepass")
+            if not block:
+                return
+            block = self._source.read(PIECE_BYTES)
 
     def _undecodable(self, encoding: str, line: int, error: UnicodeError) -> TableFileError:
         where = f"line {line:,}"
@@ -185,3 +175,15 @@ class TextLines:
             before = error.object[: error.start].decode(encoding, "replace")
             where = f"byte 0x{error.object[error.start]:02x} in line {line + before.count(chr(10)):,}"
         return TableFileError(f"{self.name} is not encoded as {quoted(encoding)}: {where}; give another --encoding")
+
+
+def _known(encoding: str) -> str:
+    """Return the name that Python has for an encoding of text."""
+    try:
+        b"    ".decode(encoding, "replace")  # raises for those that are not of text, such as base64
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        raise TableFileError(
+            f"unknown encoding {quoted(encoding)}; expected a name that Python knows, such as utf-8, latin-1, cp1252 "
+            "or utf-16"
+        ) from None
