@@ -89,7 +89,7 @@ TEXTS = st.one_of(
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.integers(1, 9),
 )
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_cells_are_those_that_were_written(rows: list[list[str]], delimiter: str, quoting: Any, size: int) -> None:
     names = [f"column {place}" for place in range(len(rows[0]))]
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ NUMBERS = st.one_of(
 )
 LEVELS = st.sampled_from(["1", "1.0", "3.0", "3", "true", "007", "red", "", "none", "2024-01-31"])
 WORDS = st.sampled_from(["true", "false", "", "True"])
-ROWS = st.lists(st.tuples(NUMBERS, LEVELS, WORDS, LEVELS), min_size=2, max_size=30)
+ROWS = st.lists(st.tuples(NUMBERS, LEVELS, WORDS, LEVELS), min_size=2, max_size=12)
 COLUMNS = ["number", "level", "word", "other"]
 
 
@@ -118,7 +118,7 @@ def encoded(encoder: TableEncoder, frames: Any) -> Any:
 
 
 @given(ROWS, ROWS, st.integers(1, 7))
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_rows_are_the_same_to_a_model_whole_in_chunks_and_alone(known: Any, rows: Any, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -20,6 +20,8 @@ _BLANK[:33] = True
 _BLANK[128:] = True  # perhaps: a space beyond ASCII
 _DIGIT = np.zeros(256, dtype=np.bool_)
 _DIGIT[ord("0") : ord("9") + 1] = True
+_AFTER_ZERO = _DIGIT.copy()
+_AFTER_ZERO[[ord("x"), ord("X")]] = True
 _SIGN = np.zeros(256, dtype=np.bool_)
 _SIGN[[ord("+"), ord("-")]] = True
 _MISSING_START = _BLANK.copy()
@@ -86,13 +88,13 @@ def typed(column: Any) -> Any:
 
 
 def _are_codes(column: Any) -> bool:
-    """Whether a cell has a leading zero, as 007, -01 and 00.5 have."""
+    """Whether a cell has a leading zero, as 007, -01, 00.5 and 0x10 have."""
     for chunk in column.chunks:
         cells = _CellBytes(chunk)
         first, second = cells.at(0), cells.at(1)
         signed = _SIGN[first]
         zero, after = np.where(signed, second, first) == ord("0"), np.where(signed, cells.at(2), second)
-        if (zero & _DIGIT[after]).any():
+        if (zero & _AFTER_ZERO[after]).any():
             return True
     return False
 

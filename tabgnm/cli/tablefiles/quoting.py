@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tabgnm.cli.tablefiles.text_lines import Piece, end_of_lines, n_lines
 
+_LINE_WITHOUT_QUOTES = re.compile(rb'([^"\r\n]*)(\r\n|\n|\r|\Z)')
 _QUOTED = rb'"[^"]*(?:""[^"]*)*'  # without the closing quote
 
 
@@ -105,6 +106,14 @@ def rows_of(piece: Piece, delimiter: bytes) -> Iterator[Row]:
     line, place, cells = piece.line, 0, list[bytes]()
     first_line = line
     while place < len(text):
+        plain = None if cells else _LINE_WITHOUT_QUOTES.match(text, place)
+        if plain is not None:
+            place = plain.end()
+            if plain[1]:
+                yield Row(line, plain[1].split(delimiter), place)
+            line += plain[2] != b""
+            first_line = line
+            continue
         found = pattern.match(text, place)
         if found is None or (found[2] or b"").startswith(b'"'):
             raise QuoteProblem(line, is_open=_is_open(text, place))
