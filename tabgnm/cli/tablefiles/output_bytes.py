@@ -6,8 +6,8 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from tabgnm._files.streams import write_all
 from tabgnm.cli.tablefiles.errors import OutputClosedError, TableFileError
 from tabgnm.cli.tablefiles.formats import LABELS, STANDARD_STREAM, FileFormat
 from tabgnm.cli.tablefiles.input_bytes import shown_name
-
-_BUFFER = 2**20
 
 
 class OutputBytes(io.RawIOBase):
@@ -33,23 +31,22 @@ class OutputBytes(io.RawIOBase):
 
     Attributes
     ----------
-    name : str
-        For messages, quoted; `self.target` is the path.
+    shown : str
+        The name of the target for messages.
     """
 
     def __init__(self, target: str, file_format: FileFormat) -> None:
         super().__init__()
         self.shown = shown_name(target, "standard output")
         self._stack = ExitStack()
+        self._discarded = False
         self._n_bytes = 0
         with self._readable_errors():
             if target == STANDARD_STREAM:
-                self._file: Any = _standard_output(file_format)
+                self._file = _standard_output(file_format, self._stack)
             else:
                 self._file = self._stack.enter_context(replacing(Path(target)))
-        self._raw = self._file
-        if file_format.gzipped:
-            self._file = gzip.GzipFile(fileobj=_Writing(self._raw), mode="wb", mtime=0, filename="")
+        self._gzip = gzip.GzipFile("", "wb", fileobj=_Packed(self._put), mtime=0) if file_format.gzipped else None
 
     def writable(self) -> bool:
         """Return True."""
@@ -60,24 +57,35 @@ class OutputBytes(io.RawIOBase):
         return self._n_bytes
 
     def write(self, content: Any) -> int:
-        """Write all of these bytes."""
-        size = memoryview(content).nbytes
+        """Write all of these bytes; nowhere after `discard`, as writers of formats may still have some to write."""
+        content = bytes(content)
         with self._readable_errors():
-            write_all(self._file, [bytes(content)])
-        self._n_bytes += size
-        return size
+            if self._gzip is None:
+                self._put(content)
+            else:
+                self._gzip.write(content)
+        self._n_bytes += len(content)
+        return len(content)
+
+    def _put(self, content: bytes) -> None:
+        if not self._discarded:
+            write_all(self._file, [content])
 
     def finish(self) -> None:
         """Write what is still to be written, and put the file in its place."""
         with self._readable_errors():
-            if self._file is not self._raw:
-                self._file.close()
-            self._raw.flush()
+            if self._gzip is not None:
+                self._gzip.close()
+            self._file.flush()
             self._stack.close()
 
     def discard(self, error: BaseException) -> None:
-        """Delete the file."""
-        self._stack.__exit__(type(error), error, error.__traceback__)
+        """Delete the file because of an error."""
+        self._discarded = True
+        if self._gzip is not None:
+            self._gzip.close()
+        with suppress(Exception):  # what fails now has failed before, and is told then
+            self._stack.__exit__(type(error), error, error.__traceback__)
 
     @contextmanager
     def _readable_errors(self) -> Iterator[None]:
@@ -93,19 +101,19 @@ class OutputBytes(io.RawIOBase):
             raise TableFileError(f"{self.shown} cannot be written: {reason(error)}") from None
 
 
-class _Writing(io.RawIOBase):
-    """Lets gzip write all bytes to a file that may take fewer at a time."""
+class _Packed(io.RawIOBase):
+    """Takes what gzip has packed."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, put: Callable[[bytes], None]) -> None:
         super().__init__()
-        self._file = file
+        self._put = put
 
     def write(self, content: Any) -> int:
-        write_all(self._file, [bytes(content)])
+        self._put(bytes(content))
         return len(content)
 
 
-def _standard_output(file_format: FileFormat) -> Any:
+def _standard_output(file_format: FileFormat, stack: ExitStack) -> Any:
     if sys.stdout is None or sys.stdout.closed:
         raise TableFileError("standard output is closed; give the name of a file")
     if (file_format.gzipped or not file_format.is_text) and sys.stdout.isatty():
@@ -113,7 +121,8 @@ def _standard_output(file_format: FileFormat) -> Any:
         raise TableFileError(f"standard output is a terminal, which cannot show {label} data; redirect it to a file")
     sys.stdout.flush()
     try:
-        # Without the buffer of Python, which would be written once more, and fail once more, when the program ends.
-        return io.FileIO(os.dup(sys.stdout.fileno()), "wb")
+        copy = os.dup(sys.stdout.fileno())
     except (OSError, ValueError):  # not a file of the operating system, as in tests of commands
         return sys.stdout.buffer
+    # Without the buffer of Python, which would be written once more, and fail once more, when the program ends.
+    return stack.enter_context(io.FileIO(copy, "wb"))

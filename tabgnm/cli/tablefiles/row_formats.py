@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ class FrameWriter(Protocol):
         """Write what comes after all rows."""
 
     def discard(self) -> None:
-        """Give up what is not part of the output."""
+        """Give up; the output takes no more bytes."""
 
 
 def frame_writer(kind: Kind, file: Any, columns: Sequence[str], name: str) -> FrameWriter:
@@ -133,7 +134,9 @@ class _Arrow:
         self._writer.close()
 
     def discard(self) -> None:
-        pass
+        if self._writer is not None:
+            with suppress(self._pa.ArrowException, OSError, ValueError):
+                self._writer.close()
 
 
 class _Sqlite:

@@ -65,8 +65,8 @@ class TableWriter:
             self._discard(error)
 
     def _discard(self, error: BaseException) -> None:
-        self._rows.discard()
         self._bytes.discard(error)
+        self._rows.discard()
 
 
 def open_writer(
