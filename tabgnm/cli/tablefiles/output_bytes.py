@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from tabgnm._files.streams import write_all
 from tabgnm.cli.tablefiles.errors import OutputClosedError, TableFileError
 from tabgnm.cli.tablefiles.formats import LABELS, STANDARD_STREAM, FileFormat
 from tabgnm.cli.tablefiles.input_bytes import shown_name
+
+_GZIP = 31  # what zlib calls the format of gzip files
 
 
 class OutputBytes(io.RawIOBase):
@@ -46,7 +48,7 @@ class OutputBytes(io.RawIOBase):
                 self._file = _standard_output(file_format, self._stack)
             else:
                 self._file = self._stack.enter_context(replacing(Path(target)))
-        self._gzip = gzip.GzipFile("", "wb", fileobj=_Packed(self._put), mtime=0) if file_format.gzipped else None
+        self._packer = zlib.compressobj(wbits=_GZIP) if file_format.gzipped else None
 
     def writable(self) -> bool:
         """Return True."""
@@ -60,10 +62,7 @@ class OutputBytes(io.RawIOBase):
         """Write all of these bytes; nowhere after `discard`, as writers of formats may still have some to write."""
         content = bytes(content)
         with self._readable_errors():
-            if self._gzip is None:
-                self._put(content)
-            else:
-                self._gzip.write(content)
+            self._put(content if self._packer is None else self._packer.compress(content))
         self._n_bytes += len(content)
         return len(content)
 
@@ -74,16 +73,14 @@ class OutputBytes(io.RawIOBase):
     def finish(self) -> None:
         """Write what is still to be written, and put the file in its place."""
         with self._readable_errors():
-            if self._gzip is not None:
-                self._gzip.close()
+            if self._packer is not None:
+                self._put(self._packer.flush())
             self._file.flush()
             self._stack.close()
 
     def discard(self, error: BaseException) -> None:
         """Delete the file because of an error."""
         self._discarded = True
-        if self._gzip is not None:
-            self._gzip.close()
         with suppress(Exception):  # what fails now has failed before, and is told then
             self._stack.__exit__(type(error), error, error.__traceback__)
 
@@ -99,18 +96,6 @@ class OutputBytes(io.RawIOBase):
             raise TableFileError(str(error)) from None
         except (OSError, ValueError, RuntimeError) as error:
             raise TableFileError(f"{self.shown} cannot be written: {reason(error)}") from None
-
-
-class _Packed(io.RawIOBase):
-    """Takes what gzip has packed."""
-
-    def __init__(self, put: Callable[[bytes], None]) -> None:
-        super().__init__()
-        self._put = put
-
-    def write(self, content: Any) -> int:
-        self._put(bytes(content))
-        return len(content)
 
 
 def _standard_output(file_format: FileFormat, stack: ExitStack) -> Any:
