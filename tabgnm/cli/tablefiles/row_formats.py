@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -19,6 +20,7 @@ from tabgnm.cli.tablefiles.formats import Kind
 from tabgnm.cli.tablefiles.sqlite_tables import quoted_name
 
 SQLITE_TABLE = "predictions"
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class FrameWriter(Protocol):
@@ -70,12 +72,10 @@ class _JsonLines:
         self._file = file
 
     def write(self, frame: Any) -> None:
-        names = [json.dumps(str(name), ensure_ascii=False) for name in frame.columns]
-        columns = [_plain_values(frame[name]) for name in frame.columns]
-        lines = []
-        for cells in zip(*columns, strict=True):
-            pairs = (f"{name}: {_json(cell)}" for name, cell in zip(names, cells, strict=True))
-            lines.append("{" + ", ".join(pairs) + "}\n")
+        names = list(map(str, frame.columns))
+        columns = [[_finite(cell) for cell in _plain_values(frame[name])] for name in frame.columns]
+        rows = zip(*columns, strict=True)
+        lines = [f"{_encode(dict(zip(names, cells, strict=True)))}\n" for cells in rows]
         self._file.write("".join(lines).encode("utf-8", "surrogateescape"))
 
     def finish(self) -> None:
@@ -187,7 +187,6 @@ def _plain(cell: Any) -> Any:
     return str(cell)
 
 
-def _json(cell: Any) -> str:
-    if isinstance(cell, float) and not np.isfinite(cell):
-        return "null" if np.isnan(cell) else json.dumps(str(cell))
-    return json.dumps(cell, ensure_ascii=False)
+def _finite(cell: Any) -> Any:
+    """Return a cell for JSON, which has no infinity."""
+    return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
