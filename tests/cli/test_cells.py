@@ -237,6 +237,13 @@ def test_a_table_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
     assert frame.to_dict("list") == {"x0": [5.1, 4.9], "x1": ["setosa", "virginica"]}
 
 
+def test_a_last_column_of_missing_cells_is_a_column(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "5.1,\n" * 60 + "4.9,7\n")
+    assert read_table(path, header=False)["x1"].notna().sum() == 1
+    path = written(tmp_path / "b.csv", "a,b\n" + "5.1,\n" * 60)
+    assert read_table(path)["b"].isna().all()
+
+
 def test_decimal_commas_do_not_hide_the_semicolons(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "price;size\n1,5;2,5\n3,5;4,5\n")
     assert list(read_table(path).columns) == ["price", "size"]

@@ -93,18 +93,18 @@ class DelimitedTable:
             )
         except pa.ArrowInvalid as error:
             raise self._diagnosed(piece, len(names), str(error)) from None
-        if self._dialect.trailing:
-            self._refuse_cells_after_last(piece)
+        if self._dialect.trailing and any(cell.strip() for cell in table.column(_AFTER_LAST).unique().to_pylist()):
+            raise self._unnamed_cell(piece)
         columns = [without_missing(table.column(place).combine_chunks()) for place in range(len(self.columns))]
         return pa.table(columns, names=self.columns)
 
-    def _refuse_cells_after_last(self, piece: Piece) -> None:
-        for row in rows_of(piece, self._dialect.delimiter):
-            if row.cells[-1].strip():
-                raise TableFileError(
-                    f"{self._name}, line {row.line:,}: the last column has {quoted(row.cells[-1].decode())}, but no "
-                    "name in the header; name it"
-                )
+    def _unnamed_cell(self, piece: Piece) -> TableFileError:
+        """Return the error of the first row with a cell after the last name of the header."""
+        row = next(row for row in rows_of(piece, self._dialect.delimiter) if row.cells[-1].strip())
+        cell = quoted(row.cells[-1].decode())
+        return TableFileError(
+            f"{self._name}, line {row.line:,}: the last column has {cell}, but no name in the header; name it"
+        )
 
     def _diagnosed(self, piece: Piece, n_columns: int, cause: str) -> TableFileError:
         """Return the error of the first row that does not have a cell for each column."""

@@ -61,7 +61,7 @@ def dialect_of(piece: Piece, name: str, delimiter: str | None, preferred: str | 
         raise TableFileError(f"{name} has only blank lines; expected a table")
     if delimiter is not None:
         _refuse_wrong_delimiter(sample, name, chosen)
-    trailing = len(sample[0].cells) > 1 and all(not row.cells[-1].strip() for row in sample)
+    trailing = header and len(sample[0].cells) > 1 and all(not row.cells[-1].strip() for row in sample)
     names = [cell.decode().strip() for cell in sample[0].cells[: -1 if trailing else None]]
     if header:
         where = f"{name}, line {sample[0].line}"
