@@ -30,7 +30,7 @@ def written(path: Path, text: str) -> Path:
 
 def as_csv(rows: list[list[str]], delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting).writerows(rows)
+    csv.writer(buffer, delimiter=delimiter, quoting=quoting).writerows(rows)  # ends lines with \r\n, and quotes both
     return buffer.getvalue()
 
 

@@ -27,7 +27,7 @@ FRAME = pd.DataFrame(
     {
         "rooms": [1, 2, 3, 4, 5],
         "price": [1.5, None, 1e-300, -0.1, 123456789.25],
-        "town": ["Bern", None, 'a "quoted", text', "line\nend;tab\t|", "Zürich 東京"],
+        "town": ["old\rMac", None, 'a "quoted", text', "line\nend;tab\t|", "Zürich 東京"],
         "zip": ["01234", "00001", "90210", "1", "7"],
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import shutil
@@ -57,7 +58,14 @@ class _Delimited:
         self._write(frame, header=False)
 
     def _write(self, frame: Any, *, header: bool) -> None:
-        text = frame.to_csv(index=False, header=header, sep=self._delimiter, lineterminator="\n")
+        def written(quoting: Any) -> str:
+            return str(
+                frame.to_csv(index=False, header=header, sep=self._delimiter, lineterminator="\n", quoting=quoting)
+            )
+
+        text = written(csv.QUOTE_MINIMAL)
+        if "\r" in text:  # older versions of Python do not take it for a line end, and do not quote it
+            text = written(csv.QUOTE_NONNUMERIC)
         self._file.write(text.encode("utf-8", "surrogateescape"))
 
     def finish(self) -> None:
