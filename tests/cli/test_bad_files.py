@@ -62,6 +62,9 @@ CASES: dict[str, tuple[str, bytes, dict[str, Any], list[str]]] = {
     "a pipe is given for tabs": ("a.tsv", b"a\tb\n1\t2\n", {"delimiter": "|"}, ["line 1", "'|'", "'\\t'", "--delimiter tab"]),
     "a delimiter of two characters": ("a.csv", b"a,b\n1,2\n", {"delimiter": "||"}, ["'||'", "one character"]),
     "a letter as delimiter": ("a.csv", b"a,b\n1,2\n", {"delimiter": "x"}, ["'x'", "one character"]),
+    "spaces between numbers": ("a.txt", b"a b\n1 2\n3 4\n", {}, ["line 1", "no comma", "--delimiter ' '"]),
+    "colons between cells": ("a.csv", b"town:age\nBern:41\nChur:7\n", {}, ["line 1", "':'", "--delimiter"]),
+    "a name of thousands of digits": ("a.csv", b"9" * 5000 + b",8\n1,2\n", {}, ["line 1", "looks like data"]),
     "no header, only numbers": ("a.csv", b"5.1,3.5\n4.9,3.0\n", {}, ["line 1", "looks like data", "'5.1'", "--no-header"]),
     "no header, whole numbers": ("a.csv", b"7,3,12\n4,9,1\n", {}, ["line 1", "looks like data", "--no-header"]),
     "no header, numbers and text": ("a.csv", b"5.1,setosa\n4.9,virginica\n", {}, ["line 1", "looks like data", "--no-header"]),
@@ -94,6 +97,9 @@ CASES: dict[str, tuple[str, bytes, dict[str, Any], list[str]]] = {
     "text after a closing quote": ("a.csv", b'a,b\n1,2\n3,"5"6\n', {}, ["line 3", "after a closing quote", "twice"]),
     "a NUL byte": ("a.csv", b"a,b\n1,2\n3,\x004\n", {}, ["line 3", "NUL byte"]),
     "a NUL byte after many rows": ("a.csv", f"a,b\n{ROWS}7,\0\n".encode(), {}, ["line 300,002", "NUL byte"]),
+    "a line that is long only after it is unpacked": (
+        "a.csv.gz", gzip.compress(b"a,b\n1," + b"x" * (40 * 2**20), 1), {}, ["line 2", "longer than 16 MiB"],
+    ),
     "an extremely long line": ("a.csv", b"a,b\n1," + b"x" * (20 * 2**20), {}, ["line 2", "longer than 16 MiB"]),
     # Nothing in it
     "an empty file": ("a.csv", b"", {}, ["'a.csv'", "is empty"]),
@@ -161,6 +167,9 @@ CASES: dict[str, tuple[str, bytes, dict[str, Any], list[str]]] = {
     "a column of lists": ("a.parquet", parquet(pa.table({"a": [[1], [2]]})), {}, ["'a'", "list", "several columns"]),
     "a column of bytes": ("a.parquet", parquet(pa.table({"a": [b"x"]})), {}, ["'a'", "binary"]),
     "a Parquet file without columns": ("a.parquet", parquet(pa.table({})), {}, ["no columns"]),
+    "duplicate names in a Parquet file": (
+        "a.parquet", parquet(pa.table([[1], [2]], names=["a", "a"])), {}, ["2 columns have the name 'a'", "rename all but one"],
+    ),
     "a Parquet file without rows": ("a.parquet", parquet(GOOD.head(0)), {}, ["no rows"]),
     "a Feather file without rows": ("a.feather", feather(GOOD.head(0)), {}, ["no rows"]),
     # Databases
@@ -215,6 +224,14 @@ def test_a_bad_file_is_refused_with_the_reason(case: str, tmp_path: Path, monkey
     Path(name).write_bytes(content)
     refused(lambda: read_table(name, **options), words)
     refused(lambda: exhausted(name, **options), words)
+
+
+def test_no_header_is_advised_for_text_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(parquet(pa.table([[1], [2]], names=["a", "a"])))
+    with pytest.raises(TableFileError) as caught:
+        read_table(path)
+    assert "--no-header" not in str(caught.value)
 
 
 # What is not a file at all

@@ -65,3 +65,15 @@ def test_a_database_that_exists_is_not_replaced(tmp_path: Path) -> None:
     path.write_text("as it was")
     with pytest.raises(TableFileError, match="exists already"):
         open_writer(path, ["a"])
+
+
+def test_a_single_column_with_missing_cells_keeps_its_rows(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "a.csv", ["town"]) as writer:
+        writer.write(pd.DataFrame({"town": ["Bern", None, "Chur"]}))
+    assert read_table(tmp_path / "a.csv")["town"].isna().tolist() == [False, True, False]
+
+
+def test_a_database_cannot_have_names_that_differ_in_case_only(tmp_path: Path) -> None:
+    with pytest.raises(TableFileError, match="cannot be written: duplicate column name"):
+        open_writer(tmp_path / "a.db", ["a", "A"])
+    assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,9 @@ from tabgnm.cli.tablefiles.text_lines import Piece
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 
+_FURTHER_DELIMITERS = " :^~"  # which may as well be part of a text
 _SAMPLE_ROWS = 50
+_LONGEST_WHOLE = 19  # digits of a name; the time to read a number is quadratic in them
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
 
 
@@ -59,14 +61,14 @@ def dialect_of(piece: Piece, name: str, delimiter: str | None, preferred: str | 
         raise quote_error(name, sample)
     if not sample:
         raise TableFileError(f"{name} has only blank lines; expected a table")
-    if delimiter is not None:
-        _refuse_wrong_delimiter(sample, name, chosen)
+    if all(len(row.cells) == 1 for row in sample):
+        _refuse_wrong_delimiter(sample, name, chosen if delimiter is not None else None)
     trailing = header and len(sample[0].cells) > 1 and all(not row.cells[-1].strip() for row in sample)
     names = [cell.decode().strip() for cell in sample[0].cells[: -1 if trailing else None]]
     if header:
         where = f"{name}, line {sample[0].line}"
         _refuse_data(names, sample, where)
-        refuse_bad_names(names, where)
+        refuse_bad_names(names, where, remedy=", or use --no-header if the first line has no names")
     else:
         names = [f"x{column}" for column in range(len(names))]
     return Dialect(chosen.encode(), names, sample[0].end if header else 0, trailing)
@@ -123,33 +125,40 @@ def _detected(piece: Piece, preferred: str | None) -> str:
     return best
 
 
-def _refuse_wrong_delimiter(sample: Sequence[Row], name: str, chosen: str) -> None:
-    if any(len(row.cells) > 1 for row in sample):
-        return
-    others = [own for own in DELIMITERS if all(own.encode() in row.cells[0] for row in sample)]
+def _refuse_wrong_delimiter(sample: Sequence[Row], name: str, given: str | None) -> None:
+    """Raise where there is one column, and another delimiter would make several."""
+    lines = [row.cells[0].decode() for row in sample]
+    if given is not None:
+        others = [own for own in DELIMITERS if all(own in line for line in lines)]
+        said = f"the delimiter {quoted(given)} is not in it, but"
+    else:
+        others = [own for own in _FURTHER_DELIMITERS if _are_tables(lines, own)]
+        said = "no comma, semicolon, tab or pipe is in it, but"
     if others:
-        other = others[0]
-        raise TableFileError(
-            f"{name}, line {sample[0].line}: the delimiter {quoted(chosen)} is not in it, but {quoted(other)} is; "
-            f"leave --delimiter out, or use --delimiter {DELIMITERS[other] if other == chr(9) else quoted(other)}"
-        )
+        use = "tab" if others[0] == "\t" else quoted(others[0])
+        raise TableFileError(f"{name}, line {sample[0].line}: {said} {quoted(others[0])} is; use --delimiter {use}")
 
 
-def refuse_bad_names(names: Sequence[str], where: str) -> None:
-    """Raise if a column has no name, or two have the same."""
+def _are_tables(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether a delimiter divides all lines into equally many cells, and numbers are among them."""
+    rows = [line.split(delimiter) for line in lines]
+    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return False
+    return any(all(map(is_number, column)) for column in zip(*rows[1:], strict=True))
+
+
+def refuse_bad_names(names: Sequence[str], where: str, remedy: str = "") -> None:
+    """Raise if a column has no name, or two have the same; `remedy` is what else to do about it."""
     unnamed = [place for place, own in enumerate(names, start=1) if not own.strip()]
     if unnamed:
-        hint = "; pandas writes its index like this unless index=False is given" if unnamed == [1] else ""
-        raise TableFileError(
-            f"{where}: column {unnamed[0]:,} has no name{hint}; name it or delete it, or use --no-header if the first "
-            "line has no names"
-        )
+        hint = " (pandas writes its index like this unless index=False is given)" if unnamed == [1] else ""
+        raise TableFileError(f"{where}: column {unnamed[0]:,} has no name{hint}; name it or delete it{remedy}")
     repeated = [own for own, count in Counter(names).items() if count > 1]
     if repeated:
         places = [str(place) for place, own in enumerate(names, start=1) if own == repeated[0]]
         raise TableFileError(
-            f"{where}: {len(places)} columns have the name {quoted(repeated[0])} (columns {', '.join(places[:5])}); "
-            "rename all but one, or use --no-header if the first line has no names"
+            f"{where}: {len(places):,} columns have the name {quoted(repeated[0])} (columns {', '.join(places[:5])}); "
+            f"rename all but one{remedy}"
         )
 
 
@@ -157,7 +166,7 @@ def _refuse_data(names: Sequence[str], sample: Sequence[Row], where: str) -> Non
     numbers = [own for own in names if is_number(own)]
     if not numbers:
         return
-    whole = [int(own) for own in numbers if own.strip().isdecimal()]
+    whole = [int(own) for own in numbers if own.isdecimal() and len(own) < _LONGEST_WHOLE]
     counted = len(whole) == len(numbers) and all(b > a for a, b in pairwise(whole))
     if counted and len(numbers) == len(names):  # 0, 1, 2, ... or years are names, any other numbers are not
         counted = len(whole) > 1 and whole == list(range(whole[0], whole[0] + len(whole)))

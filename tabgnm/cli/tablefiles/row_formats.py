@@ -157,7 +157,11 @@ class _Sqlite:
         self._database = sqlite3.connect(self._path)
         listed = ", ".join(map(quoted_name, columns))
         self._insert = f"INSERT INTO {SQLITE_TABLE} VALUES ({', '.join('?' for _ in columns)})"
-        self._run(lambda: self._database.execute(f"CREATE TABLE {SQLITE_TABLE} ({listed})"))
+        try:
+            self._run(lambda: self._database.execute(f"CREATE TABLE {SQLITE_TABLE} ({listed})"))
+        except BaseException:
+            self.discard()
+            raise
 
     def write(self, frame: Any) -> None:
         columns = [_plain_values(frame[name]) for name in frame.columns]
@@ -166,7 +170,7 @@ class _Sqlite:
     def _run(self, action: Any) -> None:
         try:
             action()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise TableFileError(f"{self._name} cannot be written: {error}") from None
 
     def finish(self) -> None:
