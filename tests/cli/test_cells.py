@@ -264,6 +264,13 @@ def test_a_quote_within_a_cell_is_text(tmp_path: Path) -> None:
     assert read_table(path).to_dict("list") == {"size": ['5" pipe', '6" pipe'], "b": ["1", "2\n3"]}
 
 
+def test_a_header_longer_than_a_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.cli.tablefiles.text_lines.PIECE_BYTES", 100)
+    for n_chars in (200, 201):
+        path = written(tmp_path / "a.csv", f"{'é' * n_chars},b\n1,2\n")
+        assert read_table(path).columns.tolist() == ["é" * n_chars, "b"]
+
+
 def test_thousands_of_columns_are_read(tmp_path: Path) -> None:
     names = [f"column {place}" for place in range(5000)]
     path = written(tmp_path / "a.csv", as_csv([names, ["1"] * 5000, ["2.5"] * 5000]))

@@ -74,42 +74,41 @@ class TextLines:
         self._blocks = self._decoded()
 
     def start(self) -> Piece:
-        """Return the first lines, which are still to be read; not more than a piece, and empty if there is no text."""
+        """Return the first lines, about a piece of them, which are still to be read; empty if there is no text."""
         for block in self._blocks:
             self._add(block)
-            if len(self._rest) >= PIECE_BYTES:
-                break
-        text = self._rest
-        return self._checked(text if len(text) < PIECE_BYTES else text[: end_of_lines(text)] or text)
+            end = end_of_lines(self._rest) if len(self._rest) >= PIECE_BYTES else 0
+            if end:
+                return self._checked(self._rest[:end])
+            self._refuse_longest()
+        return self._checked(self._rest)
 
     def pieces(self, end_of_rows: Callable[[bytes], int]) -> Iterator[Piece]:
         """Yield all text; `end_of_rows` returns where the last complete row of a text ends, 0 if there is none."""
-        at_end = False
-        while not at_end:
-            block = next(self._blocks, b"") if len(self._rest) < PIECE_BYTES else None
+        wanted = PIECE_BYTES
+        while True:
+            block = next(self._blocks, None) if len(self._rest) < wanted else b""
             if block:
                 self._add(block)
-            at_end = block == b""
-            if len(self._rest) < PIECE_BYTES and not at_end:
                 continue
-            end = len(self._rest) if at_end else end_of_rows(self._rest)
+            end = len(self._rest) if block is None else end_of_rows(self._rest)
             if end:
                 piece = self._checked(self._rest[:end])
                 self._rest = self._rest[end:]
                 self._line += n_lines(piece.text)
                 yield piece
-            elif not at_end:
-                self._read_longer_row()
+            if block is None:
+                return
+            if end == 0:
+                self._refuse_longest()
+            wanted = PIECE_BYTES if end else len(self._rest) + PIECE_BYTES
 
-    def _read_longer_row(self) -> None:
+    def _refuse_longest(self) -> None:
         if len(self._rest) > LONGEST_ROW:
             raise TableFileError(
                 f"{self.name}: the row that begins in line {self._line:,} is longer than {LONGEST_ROW // 2**20} MiB; "
                 "look for a quote that is not closed, or for missing line ends"
             )
-        for block in self._blocks:
-            self._add(block)
-            return
 
     def _add(self, block: bytes) -> None:
         self._refuse_nul(block)
@@ -156,7 +155,7 @@ class TextLines:
                 block = self._source.read(PIECE_BYTES)
             return
         decoder = codecs.getincrementaldecoder(encoding)()
-        line = 1
+        line, mark = 1, "\N{ZERO WIDTH NO-BREAK SPACE}"
         while True:
             try:
                 text = decoder.decode(block, final=not block)
@@ -164,7 +163,8 @@ class TextLines:
                 raise self._undecodable(encoding, line, error) from None
             if text:
                 line += text.count("\n")
-                yield text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").encode("utf-8", "surrogatepass")
+                yield text.removeprefix(mark).encode("utf-8", "surrogatepass")
+                mark = ""
             if not block:
                 return
             block = self._source.read(PIECE_BYTES)
