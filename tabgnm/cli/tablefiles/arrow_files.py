@@ -100,7 +100,8 @@ class ArrowTable:
 
 def _opened(file: Any, head: bytes, kind: Kind) -> Any:
     if kind == "parquet":
-        return import_extra("pyarrow.parquet", "cli", "reading tables").ParquetFile(file)
+        # What is buffered ahead is kept until the file is closed: all of it in the end.
+        return import_extra("pyarrow.parquet", "cli", "reading tables").ParquetFile(file, pre_buffer=False)
     ipc = import_extra("pyarrow.ipc", "cli", "reading tables")
     return ipc.open_file(file) if head.startswith(b"ARROW1") else ipc.open_stream(file)
 
