@@ -213,7 +213,7 @@ def as_numbers(
 def _plain_numbers(cells: NDArray[Any]) -> Floats | None:
     """Return the numbers of a column in which each cell is missing or a text such as "-12.5e3"; None for any other.
 
-    Most columns are like this, and reading each text by the rules of formats would take ten times as long.
+    Most columns are like this, and reading each text by the rules of formats would take several times as long.
     """
     present = np.array([isinstance(cell, str) for cell in cells], dtype=np.bool_)
     texts = cells[present].tolist()
