@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
-from tabgnm.table.text import TextReading
+from tabgnm.table.text import USUAL_READING, TextReading
+from tabgnm.table.values import Values, as_numbers
 from tests.table.examples import NAN, column, encoded, fitted
 
 N = 60
@@ -413,3 +414,30 @@ def test_a_text_is_read_once_for_all_encoders_of_a_table(monkeypatch: pytest.Mon
     for encoder in encoders:
         encoder.encode(fresh)
     assert sorted(read) == sorted(f"{day:%Y-%m-%d}" for day in DAYS)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers().map(str),
+            st.from_regex(r"[+-]?([0-9]{1,4}(\.[0-9]{0,3})?|\.[0-9]{1,3})([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+            st.sampled_from(["NA", "nan", "inf", "", " 7 ", "\N{MINUS SIGN}5", "1 000"]),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_columns_are_read_as_their_cells_are_one_by_one(cells: list[str | None]) -> None:
+    usual = USUAL_READING["number"]
+    array = np.array([*cells, "1"], dtype=object)[:-1]
+    numbers = as_numbers(Values("text", array), "a")
+    expected = [np.nan if cell is None or usual.parse(cell) is None else usual.parse(cell) for cell in cells]
+    np.testing.assert_array_equal(numbers, expected)
+
+
+@pytest.mark.parametrize("text", ["1_000", "\N{FULLWIDTH DIGIT ONE}", "1e", "e5", "--1", "1.2.3"])
+def test_what_is_no_number_is_refused_among_plain_numbers(text: str) -> None:
+    with pytest.raises(TableError, match="is not a number"):
+        as_numbers(Values("text", np.array(["1", "2.5", text], dtype=object)), "a")
