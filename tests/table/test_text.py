@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
 from tabgnm.table.text import TextReading
+from tabgnm.table.values import date_parts
 from tests.table.examples import NAN, column, encoded, fitted
 
 N = 60
@@ -413,3 +414,23 @@ def test_a_text_is_read_once_for_all_encoders_of_a_table(monkeypatch: pytest.Mon
     for encoder in encoders:
         encoder.encode(fresh)
     assert sorted(read) == sorted(f"{day:%Y-%m-%d}" for day in DAYS)
+
+
+def test_a_column_is_read_once_for_all_encoders_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoders = [TableEncoder(TableSettings(scaling=scaling)).fit(raw) for scaling in ("standard", "quantile")]
+    calls: list[int] = []
+
+    def recorded(moments: Any) -> Any:
+        calls.append(len(moments))
+        return date_parts(moments)
+
+    monkeypatch.setattr("tabgnm.table.plans.date_parts", recorded)
+    fresh = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    for part in (fresh, fresh.take(slice(10)), fresh.take(np.array([0, 1]))):
+        before = [encoder.encode(part) for encoder in encoders]
+        for encoder, expected in zip(encoders, before, strict=True):
+            np.testing.assert_array_equal(encoder.encode(part), expected)  # nobody has written to what is shared
+    assert calls == [2 * len(DAYS), 10, 2]
