@@ -145,7 +145,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
         sample_weight = np.full(n_rows, sample_weight)
     given = sample_weight.to_numpy() if hasattr(sample_weight, "to_numpy") else np.asarray(sample_weight)
     try:
-        if given.dtype.kind in "USMmV":
+        if given.dtype.kind in "USMmVc":
             raise TypeError(f"of type {given.dtype}")
         weights = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:

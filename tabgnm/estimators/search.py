@@ -30,6 +30,7 @@ from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.table import RawTable, read_table
 from tabgnm.table.advice import warned_once
 from tabgnm.training import FleetPlan, Job, Table
+from tabgnm.training.progress import ProgressBar, ProgressLine
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -316,7 +317,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             n_left.append(len(wanted))
         plan = FleetPlan(jobs, tables)
         began = time.time()
-        for fleet, models in plan.run_fleets(verbose=self.verbose):
+        for fleet, models in _run_fleets(plan, shown=bool(self.verbose)):
             # Fleets may share a GPU: count the time since the previous one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
@@ -383,3 +384,13 @@ def _last_step(estimator: Any) -> TabularEstimator:
     if last.warm_start:
         raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
     return last
+
+
+def _run_fleets(plan: FleetPlan, *, shown: bool) -> Any:
+    """Train fleet after fleet; what is shown has no losses, as the user has asked for scores, known at the end."""
+    if not shown:
+        yield from plan.run_fleets()
+        return
+    line = ProgressLine(shows_best=False)
+    with line.shown(len(plan.jobs), plan.n_model_epochs):
+        yield from plan.run_fleets(progress=lambda _: ProgressBar(line=line))
