@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tabgnm._printable import shown
+
 EFFORT_NAMES = ("fast", "default", "best")
 SMALL_TABLE = 500  # rows; folds of smaller tables are drawn and trained twice
 SMALL_TABLE_BATCH, LARGEST_BATCH = 32, 512
@@ -180,4 +182,4 @@ def effort_for(name: str, device_type: str, n_rows: int) -> Effort:
 def check_effort(value: object) -> None:
     """Raise unless the value is the name of an effort."""
     if value not in EFFORT_NAMES:
-        raise ValueError(f"effort={value!r} is not known; use one of {', '.join(map(repr, EFFORT_NAMES))}")
+        raise ValueError(f"effort={shown(value)} is not known; use one of {', '.join(map(repr, EFFORT_NAMES))}")

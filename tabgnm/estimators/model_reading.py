@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tabgnm._files.errors import shown
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.estimators import first_version
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.candidates import BASE

@@ -22,6 +22,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
+from tabgnm._printable import shown
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
 from tabgnm.estimators.pack import TrainedPack, jobs_of
@@ -192,7 +193,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 "number: use a splitter that can be used repeatedly"
             )
         if not splits:
-            raise ValueError(f"cv={self.cv!r} yields no folds; expected at least one pair of training and test rows")
+            raise ValueError(
+                f"cv={shown(self.cv)} yields no folds; expected at least one pair of training and test rows"
+            )
         candidates = self._candidates()
         folds = [_Fold(train, test) for train, test in splits]
         fits = [
@@ -233,7 +236,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         if drawn:
-            raise ValueError(f"param_grid has a distribution for {drawn[0]!r}; say how many candidates with n_iter=...")
+            raise ValueError(
+                f"param_grid has a distribution for {shown(drawn[0])}; say how many candidates with n_iter=..."
+            )
         return list(ParameterGrid(self.param_grid))
 
     def _copies(self, candidate: dict[str, Any], n: int) -> list[Any]:

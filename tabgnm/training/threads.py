@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import torch
 from threadpoolctl import ThreadpoolController
 
+from tabgnm._printable import shown
 from tabgnm.training.machine import core_count
 
 MOST_THREADS = 1024  # starting more would take seconds, and gain nothing on any machine
@@ -25,8 +26,8 @@ def thread_count(n_jobs: int | None) -> int:
         return _torch_threads.outside()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MOST_THREADS:
         raise ValueError(
-            f"n_jobs={n_jobs!r} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or -1 for "
-            "all cores"
+            f"n_jobs={shown(n_jobs)} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or "
+            "-1 for all cores"
         )
     return int(n_jobs) if n_jobs > 0 else max(1, core_count() + 1 + int(n_jobs))
 
