@@ -25,3 +25,18 @@ def brief(text: str, n_chars: int = 60) -> str:
     'aaaaa...'
     """
     return text if len(text) <= n_chars else f"{text[:n_chars]}..."
+
+
+def shown(value: object, n_chars: int = 200) -> str:
+    """Return the `repr` of a value for messages: its beginning if it is long, its type if it has none.
+
+    Examples
+    --------
+    >>> shown("a" * 1000, n_chars=5)
+    "'aaaa..."
+    """
+    try:
+        text = repr(value)
+    except Exception:  # of an object of the user, or an integer with more digits than Python writes
+        text = f"<{type(value).__name__}>"
+    return brief(text, n_chars)

@@ -506,6 +506,7 @@ TARGETS = [
 
 WEIGHTS = [
     Row("sample_weight is too short", lambda: mlp().fit(X, Y, np.ones(N - 1)), error(ValueError, "sample_weight.shape == (47,), expected (48,)")),
+    Row("a complex sample_weight", lambda: mlp().fit(X, Y, np.ones(N, dtype=complex)), error(ValueError, "sample_weight holds values that are no numbers (of type complex128)")),
     Row("sample_weight with two dimensions", lambda: mlp().fit(X, Y, np.ones((N, 2))), error(ValueError, "Sample weights must be 1D")),
     Row("a negative sample_weight", lambda: mlp().fit(X, Y, np.where(np.arange(N) == 2, -1.0, 1)), error(ValueError, "Negative values in data passed to `sample_weight`", "row 2")),
     Row("NaN in sample_weight", lambda: mlp().fit(X, Y, np.where(np.arange(N) == 2, np.nan, 1)), error(ValueError, "sample_weight contains NaN, in row 2")),

@@ -7,12 +7,6 @@ class FileError(ValueError):
     """A file cannot be read or written."""
 
 
-def shown(value: object, longest: int = 80) -> str:
-    """Return the `repr` of a value from a file, truncated as the file may contain anything."""
-    text = repr(value)
-    return text if len(text) <= longest else f"{text[:longest]}..."
-
-
 def cause(error: Exception) -> str:
     """Return the message of an exception, truncated."""
     text = str(error)

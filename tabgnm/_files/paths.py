@@ -6,13 +6,16 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from tabgnm._files.errors import FileError, reason
 from tabgnm._files.streams import Buffer, InputStream, check_binary, write_all
+
+_STALE_SECONDS = 3600.0  # without a byte being written
 
 PathOrFile = str | os.PathLike[str] | BinaryIO
 
@@ -52,7 +55,7 @@ def write(file: PathOrFile, content: Iterable[Buffer]) -> None:
     check_binary(file, "write")
     try:
         write_all(file, content)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of a file object of the caller, which may raise anything
         raise FileError(f"{name_of(file)} cannot be written: {reason(error)}") from error
 
 
@@ -100,6 +103,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    _remove_stale_parts(path)
 
 
 def remove(path: Path) -> None:
@@ -120,3 +124,11 @@ def _not_regular(path: Path, expected: str) -> FileError:
 def _part_prefix(path: Path) -> str:
     """Return how the names of incomplete files begin; a digest, as the name itself may be as long as names can be."""
     return f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.tabgnm-part-"
+
+
+def _remove_stale_parts(path: Path) -> None:
+    """Delete what processes that were killed while they wrote this file left behind; others may be writing it now."""
+    with suppress(OSError):
+        for part in path.parent.glob(f"{_part_prefix(path)}*"):
+            if time.time() - part.stat().st_mtime > _STALE_SECONDS:
+                part.unlink(missing_ok=True)

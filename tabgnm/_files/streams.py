@@ -97,10 +97,12 @@ class InputStream:
         while size > 0:
             try:
                 chunk = self._file.read(min(size, _CHUNK))
-            except (OSError, ValueError) as error:
+            except Exception as error:  # of a file object of the caller, which may raise anything
                 raise FileError(f"it cannot be read: {reason(error)}") from error
-            if not isinstance(chunk, bytes) or len(chunk) > size:  # None: a file that does not wait for data
+            if not isinstance(chunk, bytes):  # None: a file that does not wait for data
                 raise FileError(f"its read() returned {type(chunk).__name__}; expected bytes of a blocking binary file")
+            if len(chunk) > size:
+                raise FileError(f"its read({min(size, _CHUNK)}) returned {len(chunk)} bytes; expected at most as many")
             if not chunk:
                 return
             size -= len(chunk)
@@ -137,4 +139,6 @@ def write_all(file: BinaryIO, content: Iterable[Buffer]) -> None:
                 break  # files of other libraries often return nothing
             if not n_written:
                 raise OSError("it takes no more bytes")
+            if not isinstance(n_written, int) or not 0 < n_written <= len(rest):
+                raise OSError(f"its write() returned {n_written!r:.40}; expected the number of bytes written")
             rest = memoryview(rest)[n_written:]

@@ -6,7 +6,8 @@ import json
 import math
 from typing import Any
 
-from tabgnm._files.errors import FileError, shown
+from tabgnm._files.errors import FileError
+from tabgnm._printable import shown
 
 # Upper bounds of the memory in bytes for values, by the character that introduces them: "[]," is three characters of
 # text, but a list of 56 bytes and an entry in another list.

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm._files import strict_json
-from tabgnm._files.errors import FileError, shown
+from tabgnm._files.errors import FileError
 from tabgnm._files.streams import Buffer, InputStream
+from tabgnm._printable import shown
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import importance, memory, pack, prediction, preparing, ranges
+from tabgnm.estimators import importance, memory, pack, prediction, preparing, preparing_candidates, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
@@ -221,7 +221,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
             )
         n_calls = getattr(self, "_n_calls", 0) if previous else 0
         with warned_once():  # candidates encode the same columns
-            return preparing.prepare_candidates(
+            return preparing_candidates.prepare_candidates(
                 self,
                 shared.rows[key],
                 shared,

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from tabgnm._printable import brief, shown
 from tabgnm.nn.layout import positive_integer
 
 Array = NDArray[Any]
@@ -25,7 +26,7 @@ _WEIGHT_RANGE = (1e-100, 1e100)
 def check_flag(name: str, value: object) -> bool:
     """Return a boolean parameter."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a bool: use True or False")
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected a bool: use True or False")
     return bool(value)
 
 
@@ -48,18 +49,22 @@ def check_number(
 ) -> float:
     """Return a number within an interval; the error suggests `example`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a number, for instance {example}")
+        raise TypeError(
+            f"{name}={shown(value)} has type {type(value).__name__}; expected a number, for instance {example}"
+        )
     number = float(value)
     if not (low < number < high or (include_low and number == low)):
         bounds = f"{'[' if include_low else '('}{low:g}, {high:g})" if math.isfinite(high) else f"finite and > {low:g}"
-        raise ValueError(f"{name}={value!r} is out of range; expected a number {bounds}; use for instance {example}")
+        raise ValueError(
+            f"{name}={shown(value)} is out of range; expected a number {bounds}; use for instance {example}"
+        )
     return number
 
 
 def check_device(value: object) -> None:
     """Raise unless the value can name a device; training checks that the device exists."""
     if not isinstance(value, str | torch.device):
-        raise TypeError(f"device={value!r} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
+        raise TypeError(f"device={shown(value)} has type {type(value).__name__}; use 'auto', 'cpu' or 'cuda'")
 
 
 def check_cv(value: object) -> None:
@@ -68,7 +73,7 @@ def check_cv(value: object) -> None:
         value is None or hasattr(value, "split") or isinstance(value, Iterable)
     ):
         raise TypeError(
-            f"cv={value!r:.80} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
+            f"cv={shown(value)} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
             "sklearn.model_selection such as TimeSeriesSplit(5)"
         )
 
@@ -86,10 +91,10 @@ def random_numbers(value: Any) -> np.random.RandomState:
         if isinstance(value, bool):
             raise ValueError("a bool is not a seed")
         random: np.random.RandomState = check_random_state(value)
-    except ValueError as error:
+    except Exception as error:  # the message shows the value, which may fail
         raise ValueError(
-            f"random_state={value!r} cannot be used ({error}); expected None, an integer from 0 to 2**32 - 1 or a "
-            "numpy.random.RandomState"
+            f"random_state={shown(value)} cannot be used ({brief(str(error), 200)}); expected None, an integer from "
+            "0 to 2**32 - 1 or a numpy.random.RandomState"
         ) from None
     return random
 
@@ -97,7 +102,7 @@ def random_numbers(value: Any) -> np.random.RandomState:
 def check_verbose(value: object) -> None:
     """Raise unless the value is a valid `verbose`."""
     if not isinstance(value, numbers.Integral | np.bool_):
-        raise TypeError(f"verbose={value!r} has type {type(value).__name__}; use 0 for nothing, 1 for progress")
+        raise TypeError(f"verbose={shown(value)} has type {type(value).__name__}; use 0 for nothing, 1 for progress")
 
 
 def check_class_weight(value: object) -> None:
@@ -110,21 +115,22 @@ def check_class_weight(value: object) -> None:
             continue
         if not isinstance(group, Mapping):
             raise ValueError(
-                f"class_weight={value!r} is not known; use None, 'balanced', a dict from label to weight, or a list of "
-                "these, one for each target"
+                f"class_weight={shown(value)} is not known; use None, 'balanced', a dict from label to weight, or a "
+                "list of these, one for each target"
             )
         for label, weight in group.items():
             fits = isinstance(weight, numbers.Real) and not isinstance(weight, bool) and math.isfinite(weight)
             if not fits or weight < 0:
                 raise ValueError(
-                    f"class_weight[{label!r}]={weight!r} is out of range; expected a finite number >= 0 for each label"
+                    f"class_weight[{shown(label)}]={shown(weight)} is out of range; expected a finite number >= 0 for "
+                    "each label"
                 )
 
 
 def check_hidden(value: object) -> tuple[int, ...]:
     """Return the widths of hidden layers."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-        raise TypeError(f"hidden={value!r} is not a sequence of widths; use for instance hidden=(64, 64)")
+        raise TypeError(f"hidden={shown(value)} is not a sequence of widths; use for instance hidden=(64, 64)")
     return tuple(check_integer(f"hidden[{place}]", width) for place, width in enumerate(value))
 
 
@@ -145,7 +151,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
         sample_weight = np.full(n_rows, sample_weight)
     given = sample_weight.to_numpy() if hasattr(sample_weight, "to_numpy") else np.asarray(sample_weight)
     try:
-        if given.dtype.kind in "USMmV":
+        if given.dtype.kind in "USMmVc":
             raise TypeError(f"of type {given.dtype}")
         weights = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.estimators.target_arrays import list_of_labels, lists_of_labels, sort_classes
 from tabgnm.estimators.target_state import check_keys, is_number
 from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy, Loss
@@ -67,8 +68,8 @@ class ClassTargets:
         for own, known in zip(given or [], self.classes, strict=given is not None):
             if not np.array_equal(sort_classes(own, "classes")[0], known):
                 raise ValueError(
-                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known.tolist()!r}; "
-                    "leave it out, or start again with all classes that may occur"
+                    f"`classes={shown(classes)}` is not the same as on last call to partial_fit, was: "
+                    f"{shown(known.tolist())}; leave it out, or start again with all classes that may occur"
                 )
 
     @staticmethod
@@ -204,9 +205,9 @@ class ClassTargets:
             "joint": len(n_classes) > 1,
         }
         if not isinstance(kind, str) or not expected.get(kind, False):
-            raise ValueError(f"targets of kind {kind!r:.40} with {n_classes!r:.80} classes do not exist")
+            raise ValueError(f"targets of kind {shown(kind)} with {shown(n_classes)} classes do not exist")
         if not is_number(smoothing) or not 0 <= smoothing < 1 or (smoothing and kind == "joint"):
-            raise ValueError(f"label_smoothing={smoothing!r:.40} is out of range for targets of kind {kind!r}")
+            raise ValueError(f"label_smoothing={shown(smoothing)} is out of range for targets of kind {shown(kind)}")
         return cls(kind, classes, smoothing)
 
 
@@ -218,7 +219,7 @@ def _labels_state(labels: Array) -> dict[str, Any]:
     values = labels.tolist()
     if kind not in "biufUO" or not all(type(value) in (bool, int, float, str) for value in values):
         raise ValueError(
-            f"labels of type {labels.dtype} such as {values[0]!r} cannot be written; use str or int labels"
+            f"labels of type {labels.dtype} such as {shown(values[0])} cannot be written; use str or int labels"
         )
     return {"dtype": labels.dtype.str, "values": values}
 
@@ -232,9 +233,9 @@ def _labels(schema: Any, most_bytes: int) -> Array:
     check_keys(schema, {"dtype", "values"})
     name, values = schema["dtype"], schema["values"]
     if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):
-        raise ValueError(f"labels of type {name!r:.40} do not exist")
+        raise ValueError(f"labels of type {shown(name)} do not exist")
     if not isinstance(values, list) or not values or not all(type(v) in (bool, int, float, str) for v in values):
-        raise ValueError(f"labels are {values!r:.80}; expected a list of numbers or strings")
+        raise ValueError(f"labels are {shown(values)}; expected a list of numbers or strings")
     dtype = np.dtype(name)
     if dtype.itemsize * len(values) > most_bytes:
         raise ValueError(f"{len(values)} labels of type {dtype} take more than {most_bytes} bytes")

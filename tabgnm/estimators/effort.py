@@ -6,6 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tabgnm._printable import shown
+from tabgnm.training.settings import torch_device
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
 
 EFFORT_NAMES = ("fast", "default", "best")
 SMALL_TABLE = 500  # rows; folds of smaller tables are drawn and trained twice
@@ -180,4 +187,9 @@ def effort_for(name: str, device_type: str, n_rows: int) -> Effort:
 def check_effort(value: object) -> None:
     """Raise unless the value is the name of an effort."""
     if value not in EFFORT_NAMES:
-        raise ValueError(f"effort={value!r} is not known; use one of {', '.join(map(repr, EFFORT_NAMES))}")
+        raise ValueError(f"effort={shown(value)} is not known; use one of {', '.join(map(repr, EFFORT_NAMES))}")
+
+
+def effort_of(estimator: TabularEstimator, n_rows: int) -> Effort:
+    """Return what a fit to so many rows spends."""
+    return effort_for(estimator.effort, torch_device(str(estimator.device)).type, n_rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tabgnm._files.errors import shown
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.estimators.candidates import BASE
 from tabgnm.modelfile.container import Container
 from tabgnm.modelfile.errors import ModelFileError

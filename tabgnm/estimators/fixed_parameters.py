@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tabgnm._printable import shown
 from tabgnm.estimators.parameter_roles import FREE_PARAMETERS
 
 if TYPE_CHECKING:
@@ -46,6 +47,6 @@ def check_unchanged(estimator: TabularEstimator) -> None:
     """Raise if a parameter has changed that continued training would have to ignore."""
     for name, before in changed_since(estimator).items():
         raise ValueError(
-            f"{name}={getattr(estimator, name)!r} was {before!r} when training began, and the weights depend on it; "
-            "set it back, or start again: fit with warm_start=False"
+            f"{name}={shown(getattr(estimator, name))} was {shown(before)} when training began, and the weights depend "
+            "on it; set it back, or start again: fit with warm_start=False"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, mean_tweedie_deviance, r2_score
 
+from tabgnm._printable import shown
 from tabgnm.estimators.number_targets import weighted_quantiles
 from tabgnm.nn.losses import Tweedie
 
@@ -44,7 +45,7 @@ def check_metric(value: object, name: str = "metric", default: str | None = "aut
         return
     if not isinstance(value, str) or _SHORT_NAMES.get(value, value) not in {_TWEEDIE, *get_scorer_names()}:
         raise ValueError(
-            f"{name}={value!r:.80} is not known; use {default!r}, one of "
+            f"{name}={shown(value)} is not known; use {default!r}, one of "
             f"{', '.join(map(repr, [*_SHORT_NAMES, _TWEEDIE]))}, a name of sklearn.metrics.get_scorer_names() such as "
             "'accuracy', or a scorer"
         )
@@ -108,7 +109,7 @@ class Predicted:
 
             method.__name__ = name  # scorers look it up by this
             return method
-        raise AttributeError(f"a scorer asks for {name!r}, which out-of-fold predictions do not have")
+        raise AttributeError(f"a scorer asks for {shown(name)}, which out-of-fold predictions do not have")
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tabgnm._files.errors import shown
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.estimators import first_version
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.candidates import BASE
@@ -137,6 +137,11 @@ def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder
         check_names(n_characters)
         names = [plan.name for plan in encoder.plans]
         check_same("columns of its encoders", names, [plan.name for plan in encoders[0].plans])
+        ways = [[(plan.kind, plan.reading) for plan in own.plans] for own in (encoder, encoders[0])]
+        if ways[0] != ways[1]:  # each way to read a column takes its time
+            raise ModelFileError(
+                "its encoders read a column in different ways; expected the same kind and format in all"
+            )
     check_encoders(encoders, n_weights)
     return encoders
 

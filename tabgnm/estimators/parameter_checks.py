@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tabgnm._printable import shown
 from tabgnm.estimators.candidates import BASE, VARIANTS
 from tabgnm.estimators.checks import (
     check_cv,
@@ -88,9 +89,9 @@ def check_network(own: TabularEstimator) -> None:
     if not is_auto(own.screen_columns) and own.screen_columns and unsuitable:
         name = unsuitable[0]
         raise ValueError(
-            f"screen_columns=True and {name}={getattr(own, name)!r} were both given, but columns can be left out only "
-            f"where inputs are used in the first layer alone; use screen_columns=False or "
-            f"{name}={BASE.get(name, False)!r}"
+            f"screen_columns=True and {name}={shown(getattr(own, name))} were both given, but columns can be left out "
+            f"only where inputs are used in the first layer alone; use screen_columns=False or "
+            f"{name}={shown(BASE.get(name, False))}"
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tabgnm._printable import shown
 from tabgnm.estimators import parameter_checks
 from tabgnm.estimators.checks import check_class_weight, check_flag, check_hidden, check_integer, check_number, is_auto
 from tabgnm.estimators.effort import Effort
@@ -364,8 +365,8 @@ class RegressorParameters:
         check_choice("target_transform", self.target_transform, ("auto", "none", "log"))
         if isinstance(loss, LogLinkLoss) and self.target_transform == "log":
             raise ValueError(
-                f"target_transform='log' was given with loss={self.loss!r}, whose networks predict logarithms already; "
-                "use target_transform='auto' or 'none', or another loss"
+                f"target_transform='log' was given with loss={shown(self.loss)}, whose networks predict logarithms "
+                "already; use target_transform='auto' or 'none', or another loss"
             )
 
     def _own_loss(self) -> Loss:

@@ -1,58 +1,34 @@
-"""Validate the arguments of `fit`, choose folds and candidates, and encode the table for each of them."""
+"""Validate the arguments of `fit`, and choose the folds of the rows."""
 
 from __future__ import annotations
 
-import functools
-import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tabgnm.estimators import folds as folding
-from tabgnm.estimators.candidates import BASE, VARIANTS, TableFacts, candidate_settings
 from tabgnm.estimators.checks import check_lengths, in_range, is_auto, random_numbers, sample_weights
-from tabgnm.estimators.effort import SMALL_TABLE, Effort, effort_for
+from tabgnm.estimators.effort import SMALL_TABLE, effort_of
 from tabgnm.estimators.fitting import (
-    EncodedTables,
     FittedPack,
-    PreparedCandidate,
-    PreparedFit,
     PreparedRows,
-    PreparedTable,
-    full_shape,
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
-from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.out_of_fold import check_metric_fits
-from tabgnm.estimators.parameters import TooFewNodesError
-from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
-from tabgnm.estimators.targets import NumberTargets, Targets
-from tabgnm.nn.losses import LogLinkLoss
-from tabgnm.nn.shapes import EmbeddedShape, Shape
-from tabgnm.table import TableEncoder, TableSettings, match_columns, read_table
-from tabgnm.table.advice import Advice, warn_about
-from tabgnm.table.settings import checked_kinds
-from tabgnm.training import Member, Table
-from tabgnm.training.settings import torch_device
+from tabgnm.estimators.targets import Targets
+from tabgnm.table import match_columns, read_table
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 Array = NDArray[Any]
 
-_log = logging.getLogger("tabgnm")
-
 # Networks of the first call of `partial_fit`, which has no folds, unless n_folds says how many.
 _STREAMED_NETWORKS = 4
-_SHARE_OF_ENCODING = 0.15  # of a time limit
-_SKEWED = 1.0  # skewness from which on a target has a long tail
 
 
 def prepare_rows(
@@ -229,232 +205,3 @@ def _folds_and_seeds(
     n_repeats = 2 if n_rows < SMALL_TABLE and is_auto(estimator.n_folds) and estimator.effort != "fast" else 1
     repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
     return seeds_of([fold for own in repeated for fold in own])
-
-
-def effort_of(estimator: TabularEstimator, n_rows: int) -> Effort:
-    """Return what a fit to so many rows spends."""
-    return effort_for(estimator.effort, torch_device(str(estimator.device)).type, n_rows)
-
-
-def prepare_candidates(
-    estimator: TabularEstimator,
-    rows: PreparedRows,
-    shared: EncodedTables,
-    *,
-    previous: FittedPack | None,
-    one_epoch: bool,
-    n_calls: int,
-    only_planned: bool = False,
-) -> PreparedFit:
-    """Choose the candidates, and encode the table for each, unless they are only planned."""
-    effort = effort_of(estimator, rows.n_rows)
-    parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
-    if is_auto(parameters.get("hidden")):
-        parameters["n_layers"] = "auto"
-    if previous is not None:
-        # Parameters that were set since then count; the networks and their inputs are as they were.
-        changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
-        wanted = [group.settings | changed for group in previous.groups]
-    else:
-        n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
-        if one_epoch or not rows.validated:
-            n = 1  # without validation there is nothing to choose by
-        wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
-    candidates: list[PreparedCandidate] = []
-
-    def prepared() -> PreparedFit:
-        return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
-
-    too_small = None
-    began = time.monotonic()
-    for number, settings in enumerate(wanted):
-        if previous is None and is_auto(estimator.n_candidates) and len(candidates) == effort.n_candidates:
-            break
-        if number and estimator.time_limit is not None and previous is None:
-            spent = time.monotonic() - began
-            if spent > _SHARE_OF_ENCODING * estimator.time_limit:
-                break  # encoding a large table for all candidates would leave no time for training
-        group = previous.groups[number] if previous is not None else None
-        if group is not None:
-            data = _encoded_as_before(rows, group.encoder, estimator._with_own_loss(group.targets), group.dtype, shared)
-            folds, shape, seeds = group.folds, group.shape, group.seeds
-        else:
-            data = _encoded(estimator, rows, settings, shared, one_epoch=one_epoch)
-            folds = list(range(len(rows.folds)))
-            body = functools.partial(estimator._network_shape, settings=settings, n_auto=effort.n_nodes)
-            try:
-                shape = full_shape(data.encoder, body, data.targets.n_outputs)
-            except TooFewNodesError as error:  # a number of nodes that is given may be enough for other candidates
-                _log.info("candidate %d is left out: %s", number, error)
-                too_small = too_small or error
-                continue
-            seeds = [(seed + 1_000_003 * number) % 2**31 for seed in rows.seeds]
-            if not candidates:
-                effort = effort.for_networks(shape.n_parameters(), rows.n_rows)
-        n_train = len(rows.folds[0].train)
-        fleet = estimator._fleet_settings(
-            data.targets.loss, n_train, effort, validated=rows.validated, one_epoch=one_epoch
-        )
-        members = [
-            Member(
-                train=rows.folds[fold % len(rows.folds)].train,
-                val=rows.folds[fold % len(rows.folds)].val,
-                # Each call of partial_fit shuffles the rows in a different order.
-                seed=seed + 1_000_003 * n_calls,
-                learning_rate=settings["learning_rate"],
-                weight_decay=settings["weight_decay"],
-                dropout=settings["dropout"],
-                l1=estimator.l1,
-                l2=estimator.l2,
-                l0=estimator.l0,
-                sample_weight=rows.weight_tensor,
-                frequency_scale=settings["frequency_scale"] if group is None and _is_periodic(shape) else None,
-                start=None if group is None else group.network(position),
-            )
-            for position, (fold, seed) in enumerate(zip(folds, seeds, strict=True))
-        ]
-        candidate = PreparedCandidate(settings, data, shape, fleet, members, seeds, folds, group)
-        candidates.append(candidate)
-        if not only_planned:
-            check_memory(prepared())
-            candidates[-1] = replace(candidate, left_out=_left_out(rows, candidate))
-    if not candidates and too_small is not None:
-        raise too_small
-    return prepared()
-
-
-def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] | None:
-    """Return the columns that each member does without: by a test on its training rows, or as before."""
-    table = candidate.data.table  # encoded here
-    if not candidate.settings["screen_columns"]:
-        return None
-    shape, group = candidate.shape, candidate.previous
-    body = shape.body if isinstance(shape, EmbeddedShape) else shape
-    n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
-    if group is not None:
-        weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
-        return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
-    if n_plain * rows.n_rows > MOST_NUMBERS:
-        return None
-    x, y = table.x[:, :n_plain].numpy(), table.y.numpy()
-    trained_on = [_not_none(member.train).numpy() for member in candidate.members]
-    return [unrelated_columns(x[own], y[own]) for own in trained_on]
-
-
-def _not_none(rows: Tensor | None) -> Tensor:
-    assert rows is not None
-    return rows
-
-
-def _is_periodic(shape: Shape) -> bool:
-    return shape.embedding is not None and shape.embedding.n_numeric > 0 and shape.embedding.numeric == "periodic"
-
-
-def _facts(
-    estimator: TabularEstimator,
-    parameters: Mapping[str, Any],
-    rows: PreparedRows,
-    shared: EncodedTables,
-    n: int,
-    *,
-    one_epoch: bool,
-) -> TableFacts:
-    embedding = parameters["numeric_embedding"]
-    if embedding is None or (n == 1 and not is_auto(parameters["numeric_dim"])):
-        n_numbers = 1  # nothing depends on it
-    else:
-        settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
-        first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
-        n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
-    takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
-    long_tail = takes_log and _has_long_tail(rows.y)
-    without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
-    screened = n_numbers > SCREENED_FROM and without_variants and not parameters.get("learn_initial", False)
-    return TableFacts(n_numbers, long_tail, screened)
-
-
-def _has_long_tail(y: Array) -> bool:
-    """Whether all targets are positive, and skewed to the right more than their logarithms to either side."""
-    if not (y > 0).all():
-        return False
-
-    def skewness(values: Array) -> Array:
-        center = values.mean(axis=0)
-        deviations = (values - center) / np.maximum(np.abs(values).max(axis=0), 1e-300)  # whose cubes do not overflow
-        spread = np.sqrt((deviations**2).mean(axis=0))
-        return np.asarray(
-            np.divide((deviations**3).mean(axis=0), spread**3, out=np.zeros_like(spread), where=spread > 0)
-        )
-
-    columns = y.reshape(len(y), -1)
-    before, after = skewness(columns / np.abs(columns).max(axis=0)), skewness(np.log(columns))
-    return bool(((before > _SKEWED) & (np.abs(after) < before)).all())
-
-
-def _encoded(
-    estimator: TabularEstimator,
-    rows: PreparedRows,
-    settings: Mapping[str, Any],
-    shared: EncodedTables,
-    *,
-    one_epoch: bool = False,
-) -> PreparedTable:
-    """Encode the table as a candidate wants it, or return what another candidate with the same wish got."""
-    scale: Any = estimator.frequency_scale
-    table_settings = TableSettings(
-        scaling=settings["scaling"],
-        numeric_embedding=settings["numeric_embedding"],
-        n_basis=settings["n_basis"],
-        numeric_dim=settings["numeric_dim"],
-        # Only the initial weights depend on it, see `Member`: candidates with different ones share their encoder.
-        frequency_scale=BASE["frequency_scale"] if is_auto(scale) else scale,
-        max_one_hot=estimator.max_one_hot,
-        level_dim=estimator.level_dim,
-        min_level_count=estimator.min_level_count,
-        kinds=checked_kinds("column_kinds", estimator.column_kinds),
-    )
-    transform = settings.get("target_transform", "none")
-    key = f"{table_settings!r} {transform}"
-    if key not in rows.encoded:
-        dtype = np.float64 if estimator.precision == "float64" else np.float32
-        encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
-        if one_epoch and encoder.is_empty:
-            raise ValueError(
-                f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
-                "are encoded; call it with more rows first, typical of those that follow"
-            )
-        if encoder.is_empty:
-            warn_about([Advice("no column", "")], table_settings.min_level_count)
-        targets = rows.targets
-        if transform == "log":
-            assert isinstance(targets, NumberTargets)
-            of_rows = slice(None) if rows.trained_on is None else rows.trained_on
-            weights = None if rows.weights is None else rows.weights[: rows.n_rows][of_rows]
-            targets = NumberTargets.of(
-                rows.y[of_rows], weights, targets.loss, scaled=True, may_vary=rows.may_vary, transform="log"
-            )
-        make = functools.partial(_table, rows, encoder, encode, targets, shared)
-        rows.encoded[key] = PreparedTable(encoder, targets, make)
-    return rows.encoded[key]
-
-
-def _encoded_as_before(
-    rows: PreparedRows, encoder: TableEncoder, targets: Targets, dtype: Any, shared: EncodedTables
-) -> PreparedTable:
-    key = f"{id(encoder)} {targets.transform}"
-    if key not in rows.encoded:
-        encode = functools.partial(encoder.encode, rows.raw, dtype=dtype)
-        make = functools.partial(_table, rows, encoder, encode, targets, shared)
-        rows.encoded[key] = PreparedTable(encoder, targets, make)
-    return rows.encoded[key]
-
-
-def _table(
-    rows: PreparedRows, encoder: TableEncoder, encode: Callable[[], Array], targets: Targets, shared: EncodedTables
-) -> Table:
-    x = encode()
-    dtype = torch.float64 if x.dtype == np.float64 else torch.float32
-    numbers = rows.target_tensor(targets, dtype)
-    if rows.raw_val is not None:
-        x = np.concatenate([x, encoder.encode(rows.raw_val, dtype=x.dtype)])
-    return shared.table(x, numbers)

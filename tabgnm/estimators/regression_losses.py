@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tabgnm._printable import shown
 from tabgnm.nn.losses import Huber, Loss, Pinball, Quantiles, Tweedie, loss_by_name, number_loss_names
 from tabgnm.nn.losses.deviances import LARGEST_POWER, SMALLEST_POWER
 from tabgnm.nn.losses.numbers import (
@@ -31,13 +32,13 @@ def regression_loss(loss: Any, quantile: Any, huber_delta: Any, tweedie_power: A
     setting_within("tweedie_power", tweedie_power, SMALLEST_POWER, LARGEST_POWER, "use for instance 1.5")
     name, names = canonical_name(loss), number_loss_names()
     if name not in names:
-        raise ValueError(f"loss={loss!r:.80} is not known; use one of {', '.join(map(repr, names))}")
+        raise ValueError(f"loss={shown(loss)} is not known; use one of {', '.join(map(repr, names))}")
     if is_list and name != Pinball.name:
-        raise ValueError(f"quantile={list(quantile)} was given with loss={loss!r}; several need loss='quantile'")
+        raise ValueError(f"quantile={list(quantile)} was given with loss={shown(loss)}; several need loss='quantile'")
     if not is_list and name != Pinball.name and quantile != Pinball().quantile:
         raise ValueError(
-            f"quantile={quantile!r} was given with loss={loss!r}, which does not use it; use loss='quantile', or leave "
-            f"quantile={Pinball().quantile!r}"
+            f"quantile={shown(quantile)} was given with loss={shown(loss)}, which does not use it; use "
+            f"loss='quantile', or leave quantile={Pinball().quantile!r}"
         )
     if is_list:
         return Quantiles(quantile)

@@ -22,6 +22,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
+from tabgnm._printable import shown
 from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.fitting import EncodedTables, PreparedFit
 from tabgnm.estimators.pack import TrainedPack, jobs_of
@@ -30,6 +31,7 @@ from tabgnm.estimators.search_parameters import check_search, grids
 from tabgnm.table import RawTable, read_table
 from tabgnm.table.advice import warned_once
 from tabgnm.training import FleetPlan, Job, Table
+from tabgnm.training.progress import ProgressBar, ProgressLine
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -191,7 +193,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
                 "number: use a splitter that can be used repeatedly"
             )
         if not splits:
-            raise ValueError(f"cv={self.cv!r} yields no folds; expected at least one pair of training and test rows")
+            raise ValueError(
+                f"cv={shown(self.cv)} yields no folds; expected at least one pair of training and test rows"
+            )
         candidates = self._candidates()
         folds = [_Fold(train, test) for train, test in splits]
         fits = [
@@ -232,7 +236,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         if drawn:
-            raise ValueError(f"param_grid has a distribution for {drawn[0]!r}; say how many candidates with n_iter=...")
+            raise ValueError(
+                f"param_grid has a distribution for {shown(drawn[0])}; say how many candidates with n_iter=..."
+            )
         return list(ParameterGrid(self.param_grid))
 
     def _copies(self, candidate: dict[str, Any], n: int) -> list[Any]:
@@ -317,7 +323,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             n_left.append(len(wanted))
         plan = FleetPlan(jobs, tables)
         began = time.time()
-        for fleet, models in plan.run_fleets(verbose=self.verbose):
+        for fleet, models in _run_fleets(plan, shown=bool(self.verbose)):
             # Fleets may share a GPU: count the time since the previous one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
@@ -384,3 +390,13 @@ def _last_step(estimator: Any) -> TabularEstimator:
     if last.warm_start:
         raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
     return last
+
+
+def _run_fleets(plan: FleetPlan, *, shown: bool) -> Any:
+    """Train fleet after fleet; what is shown has no losses, as the user has asked for scores, known at the end."""
+    if not shown:
+        yield from plan.run_fleets()
+        return
+    line = ProgressLine(shows_best=False)
+    with line.shown(len(plan.jobs), plan.n_model_epochs):
+        yield from plan.run_fleets(progress=lambda _: ProgressBar(line=line))

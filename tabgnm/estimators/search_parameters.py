@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tabgnm._printable import shown
 from tabgnm.estimators.checks import check_flag, check_integer, check_random, check_verbose
 from tabgnm.training.threads import thread_count
 
@@ -27,11 +28,11 @@ def check_search(search: FleetSearchCV) -> None:
     refit, error_score = search.refit, search.error_score
     if not isinstance(refit, bool | np.bool_ | str) and not callable(refit):
         raise TypeError(
-            f"refit={refit!r} has type {type(refit).__name__}; use True, False, the name of a score or a function that "
-            "chooses from cv_results_"
+            f"refit={shown(refit)} has type {type(refit).__name__}; use True, False, the name of a score or a function "
+            "that chooses from cv_results_"
         )
     if error_score != "raise" and (isinstance(error_score, bool) or not isinstance(error_score, numbers.Real)):
-        raise ValueError(f"error_score={error_score!r} is not a score; use 'raise', or a number such as numpy.nan")
+        raise ValueError(f"error_score={shown(error_score)} is not a score; use 'raise', or a number such as numpy.nan")
     check_flag("return_train_score", search.return_train_score)
     check_verbose(search.verbose)
     check_random(search.random_state)
@@ -42,11 +43,11 @@ def grids(param_grid: Any) -> list[Mapping[str, Any]]:
     given = [param_grid] if isinstance(param_grid, Mapping) else param_grid
     if not isinstance(given, list | tuple) or not all(isinstance(grid, Mapping) for grid in given):
         raise TypeError(
-            f"param_grid={param_grid!r:.100} is not a grid; expected a dict of lists, such as "
+            f"param_grid={shown(param_grid)} is not a grid; expected a dict of lists, such as "
             "{'learning_rate': [0.01, 0.001]}, or a list of such dicts"
         )
     if not given:
         raise ValueError(
-            f"param_grid={param_grid!r} leaves no candidates; expected a dict of lists, or a list of such dicts"
+            f"param_grid={shown(param_grid)} leaves no candidates; expected a dict of lists, or a list of such dicts"
         )
     return list(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from tabgnm._files.errors import shown
+from tabgnm._printable import shown
 from tabgnm.modelfile.errors import ModelFileError
 
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabgnm._files import strict_json, tensors
-from tabgnm._files.errors import FileError, shown
+from tabgnm._files.errors import FileError
 from tabgnm._files.streams import Crc32, InputStream, truncated
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.modelfile.errors import ModelFileError
 
 SCHEMA, WEIGHTS = "schema.json", "weights.safetensors"

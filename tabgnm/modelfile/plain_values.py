@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from tabgnm._files.errors import shown
+from tabgnm._printable import shown
 from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.training.history import Status
 

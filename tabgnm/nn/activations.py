@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tabgnm._printable import shown
+
 _aten = torch.ops.aten
 
 
@@ -48,5 +50,5 @@ def activation_names() -> list[str]:
 def get_activation(name: str) -> Activation:
     """Return the activation of that name."""
     if not isinstance(name, str) or name not in _ACTIVATIONS:
-        raise ValueError(f"activation={name!r} is not known; use one of {', '.join(_ACTIVATIONS)}")
+        raise ValueError(f"activation={shown(name)} is not known; use one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]

@@ -22,6 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn.draws import Draw
 from tabgnm.nn.layout import positive_integer
 
@@ -76,13 +77,15 @@ class InputEmbedding:
         for name in ("n_basis", "numeric_dim", "level_dim"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         if self.numeric not in NUMERIC_EMBEDDINGS:
-            raise ValueError(f"numeric={self.numeric!r} is not known; use 'periodic' or 'piecewise'")
+            raise ValueError(f"numeric={shown(self.numeric)} is not known; use 'periodic' or 'piecewise'")
         scale = self.frequency_scale
         if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
-            raise ValueError(f"frequency_scale={scale!r} is out of range; expected a finite number > 0, e.g. 0.1")
+            raise ValueError(f"frequency_scale={shown(scale)} is out of range; expected a finite number > 0, e.g. 0.1")
         object.__setattr__(self, "frequency_scale", float(scale))
         if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
-            raise TypeError(f"levels={self.levels!r} is not a sequence; expected levels per category, e.g. levels=(3,)")
+            raise TypeError(
+                f"levels={shown(self.levels)} is not a sequence; expected levels per category, e.g. levels=(3,)"
+            )
         levels = tuple(positive_integer(f"levels[{i}]", n) for i, n in enumerate(self.levels))
         object.__setattr__(self, "levels", levels)
         if self.n_columns == 0:

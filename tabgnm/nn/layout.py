@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tabgnm._printable import shown
+
 NodeKind = Literal["input", "hidden", "bias", "output"]
 
 
 def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
     """Return `value` as an int, or say what was expected of the argument `name`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected an integer >= {smallest}")
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected an integer >= {smallest}")
     number = int(value.__index__())
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; expected an integer >= {smallest}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn.adjacency import edge_blocks
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.node_names import NodeNames
@@ -33,7 +34,9 @@ def learned_graphs(
     import networkx as nx
 
     if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 <= threshold < math.inf:
-        raise ValueError(f"threshold={threshold!r} is out of range; expected a finite number >= 0, 0 for all edges")
+        raise ValueError(
+            f"threshold={shown(threshold)} is out of range; expected a finite number >= 0, 0 for all edges"
+        )
     if max_edges is not None:
         max_edges = positive_integer("max_edges", max_edges)
     names = NodeNames.numbered(shape) if names is None else names

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tabgnm._printable import shown
 from tabgnm.nn import adjacency, hard_concrete, learned_graphs
 from tabgnm.nn.draws import Draw
 from tabgnm.nn.layout import NodeLayout
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def dropout_rate(value: float) -> float:
     """Return a valid dropout rate, or say what was expected."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
-        raise ValueError(f"dropout={value!r} is not a rate; expected a number in [0, 1), 0 for none")
+        raise ValueError(f"dropout={shown(value)} is not a rate; expected a number in [0, 1), 0 for none")
     return float(value)
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.draws import Draw
 from tabgnm.nn.embeddings import InputEmbedding
@@ -44,7 +45,7 @@ class LayerPlan(NamedTuple):
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, allowed))}")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class MLPShape:
         for name in ("n_inputs", "n_outputs"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         if isinstance(self.hidden, (int, str)) or not isinstance(self.hidden, Sequence):
-            raise TypeError(f"hidden={self.hidden!r} is not a sequence of widths; use e.g. hidden=(64, 64)")
+            raise TypeError(f"hidden={shown(self.hidden)} is not a sequence of widths; use e.g. hidden=(64, 64)")
         widths = tuple(positive_integer(f"hidden[{i}]", width) for i, width in enumerate(self.hidden))
         object.__setattr__(self, "hidden", widths)
         get_activation(self.activation)
@@ -194,7 +195,7 @@ class GNMShape:
         object.__setattr__(self, "has_no_variant", not (variants or self.learn_initial))
         for name in ("clamp_inputs", "persistent_outputs", "tied", "learn_initial"):
             if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name}={getattr(self, name)!r} is not a bool; use True or False")
+                raise TypeError(f"{name}={shown(getattr(self, name))} is not a bool; use True or False")
 
     def settings(self) -> dict[str, Any]:
         """What the shape was made with, by name."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tabgnm._printable import shown
 from tabgnm.sparsity.functions import FUNCTIONS
 
 Array = NDArray[Any]
@@ -92,7 +93,7 @@ class Machine:
         for name in ("input_names", "units", "outputs", "output_names"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype={self.dtype!r} is not known; use 'float32' or 'float64'")
+            raise ValueError(f"dtype={shown(self.dtype)} is not known; use 'float32' or 'float64'")
         if len(self.outputs) != len(self.output_names) or not self.outputs:
             raise ValueError(
                 f"there are {len(self.outputs)} outputs and {len(self.output_names)} names of outputs; expected as "
@@ -190,16 +191,18 @@ class Machine:
 def _check_unit(unit: Unit, number: int) -> None:
     if len(unit.sources) != len(unit.weights):
         raise ValueError(
-            f"unit {unit.name!r} has {len(unit.sources)} sources and {len(unit.weights)} weights; expected as many"
+            f"unit {shown(unit.name)} has {len(unit.sources)} sources and {len(unit.weights)} weights; expected as many"
         )
     if any(not 0 <= source < number for source in unit.sources):
-        raise ValueError(f"unit {unit.name!r} reads values {unit.sources}; expected numbers below its own, {number}")
+        raise ValueError(
+            f"unit {shown(unit.name)} reads values {unit.sources}; expected numbers below its own, {number}"
+        )
     if any(a >= b for a, b in zip(unit.sources, unit.sources[1:], strict=False)):
-        raise ValueError(f"unit {unit.name!r} reads values {unit.sources}; expected each once, in ascending order")
+        raise ValueError(f"unit {shown(unit.name)} reads values {unit.sources}; expected each once, in ascending order")
     if not all(map(math.isfinite, (*unit.weights, unit.bias))):
-        raise ValueError(f"unit {unit.name!r} has a weight or a bias that is not finite")
+        raise ValueError(f"unit {shown(unit.name)} has a weight or a bias that is not finite")
     if unit.function not in FUNCTIONS:
-        raise ValueError(f"function={unit.function!r} is not known; use one of {', '.join(FUNCTIONS)}")
+        raise ValueError(f"function={shown(unit.function)} is not known; use one of {', '.join(FUNCTIONS)}")
 
 
 def weighted(sources: Sequence[int], weights: Sequence[float]) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn import GNM
 from tabgnm.nn.activations import get_activation
 from tabgnm.nn.conversions import live_edges
@@ -63,7 +64,9 @@ class PathSettings:
     def __post_init__(self) -> None:
         get_activation(self.activation)
         if self.penalty not in PENALTIES:
-            raise ValueError(f"penalty={self.penalty!r} is not known; use one of {', '.join(map(repr, PENALTIES))}")
+            raise ValueError(
+                f"penalty={shown(self.penalty)} is not known; use one of {', '.join(map(repr, PENALTIES))}"
+            )
 
 
 @dataclass(frozen=True, eq=False)

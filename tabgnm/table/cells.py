@@ -110,7 +110,7 @@ def canonical(value: Any) -> str | None:
     ('3', '3', '3', '2.5', 'True', None)
     """
     if isinstance(value, str):
-        return str(value)
+        return _text_of(value)
     if type(value) is float:  # as most are, and all that is asked below takes longer than the text
         return None if value != value else _number_text(_shortest(value))
     if is_missing(value):
@@ -134,7 +134,17 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, datetime.datetime):
         whole: Any = value  # that of pandas has nanoseconds
         return _moment_text(whole.replace(nanosecond=0) if getattr(value, "nanosecond", 0) else value)
-    return str(value)
+    return _text_of(value)
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # an object of the user may raise anything
+        raise CellTypeError(
+            f"a cell of type {type(value).__name__} cannot be made a string ({type(error).__name__}: {error!s:.100}); "
+            "replace it by a string or a number"
+        ) from error
 
 
 def _number_text(number: float) -> str:
@@ -200,7 +210,7 @@ def naive(moment: datetime.datetime) -> datetime.datetime:
 def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] = canonical) -> list[str | None]:
     """Return the text of every cell, computed once for each distinct one."""
     # The type is part of the key: 1, 1.0 and True are equal, but True is another level.
-    known: dict[Any, str | None] = {}
+    known: dict[Any, Any] = {}
     result: list[str | None] = []
     for cell in cells:
         if type(cell) is str:
@@ -208,10 +218,11 @@ def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] =
             continue
         key = (type(cell), cell)
         try:
-            result.append(known[key])
-        except KeyError:
-            known[key] = level = text_of(cell)
-            result.append(level)
-        except TypeError:  # not hashable
+            level = known.get(key, key)
+        except Exception:  # an object that cannot be hashed or compared
             result.append(text_of(cell))
+            continue
+        if level is key:
+            known[key] = level = text_of(cell)
+        result.append(level)
     return result

@@ -111,12 +111,19 @@ def numbers_of(source: Source, column: int, plan: ColumnPlan, *, declared: bool,
     """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
 
     `declared` says whether the user has given the kind. A few texts that cannot be read are missing, with a warning,
-    unless `strict`.
+    unless `strict`. Nothing may be written to the result: other encoders of a model get the same one.
     """
-    name, kind = plan.name, plan.kind
-    if kind == "category":
+    if plan.kind == "category":
         return ranks(source.cells(column), plan.order or ())[None]
-    values = source.values(column, name)
+    values = source.values(column, plan.name)
+    way = (plan.kind, plan.reading, declared, strict)
+    if way not in values.numbers:
+        values.numbers[way] = _numbers_of_values(values, plan, declared=declared, strict=strict)
+    return values.numbers[way]
+
+
+def _numbers_of_values(values: Values, plan: ColumnPlan, *, declared: bool, strict: bool) -> Floats:
+    name, kind = plan.name, plan.kind
     if kind == "datetime":
         return date_parts(as_moments(values, name, plan.reading or USUAL_READING["datetime"], strict=strict))
     if kind == "boolean":

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tabgnm._printable import shown
+
 SCALINGS = ("none", "standard", "robust", "quantile")
 NUMERIC_EMBEDDINGS = (None, "periodic", "piecewise")
 KINDS = ("number", "category", "datetime", "ignore")
@@ -17,7 +19,7 @@ _SMALLEST = {"n_basis": 1, "numeric_dim": 1, "max_one_hot": 0, "level_dim": 0, "
 
 def _integer(name: str, value: object, smallest: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected an integer >= {smallest}")
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected an integer >= {smallest}")
     number = int(value.__index__())
     if number < smallest:
         raise ValueError(f"{name}={number} is too small; expected an integer >= {smallest}")
@@ -80,7 +82,7 @@ class TableSettings:
             object.__setattr__(self, name, _integer(name, getattr(self, name), smallest))
         scale = self.frequency_scale
         if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not (scale > 0 and math.isfinite(scale)):
-            raise ValueError(f"frequency_scale={scale!r} is out of range; expected a finite number > 0")
+            raise ValueError(f"frequency_scale={shown(scale)} is out of range; expected a finite number > 0")
         object.__setattr__(self, "frequency_scale", float(scale))
         object.__setattr__(self, "kinds", checked_kinds("kinds", self.kinds))
 
@@ -95,7 +97,7 @@ class TableSettings:
         """Read what `as_dict` gave; a `ValueError` says what is wrong with it."""
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or set(values) != names:
-            raise ValueError(f"settings have to be a mapping with the keys {sorted(names)}, not {values!r:.200}")
+            raise ValueError(f"settings have to be a mapping with the keys {sorted(names)}, not {shown(values)}")
         try:
             kinds = dict(values["kinds"]) or None
             return cls(**{**values, "kinds": kinds})
@@ -106,7 +108,7 @@ class TableSettings:
 def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
     """Raise unless a setting is one of those that are known; estimators may have one more, or call it otherwise."""
     if not isinstance(value, str | None) or value not in known:
-        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, known))}")
+        raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, known))}")
 
 
 def checked_kinds(name: str, kinds: object) -> dict[str | int, str] | None:
@@ -115,16 +117,18 @@ def checked_kinds(name: str, kinds: object) -> dict[str | int, str] | None:
         return None
     if not isinstance(kinds, Mapping):
         raise TypeError(
-            f"{name}={kinds!r} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
+            f"{name}={shown(kinds)} has type {type(kinds).__name__}; expected a dict such as {{'zip': 'category'}}"
         )
     checked: dict[str | int, str] = {}
     for key, kind in kinds.items():
         if not isinstance(kind, str) or kind not in KINDS:
-            raise ValueError(f"{name}[{key!r}]={kind!r} is not known; use one of {', '.join(map(repr, KINDS))}")
+            raise ValueError(
+                f"{name}[{shown(key)}]={shown(kind)} is not known; use one of {', '.join(map(repr, KINDS))}"
+            )
         if isinstance(key, str):
             checked[str(key)] = kind
         elif hasattr(key, "__index__") and not isinstance(key, bool):
             checked[int(key.__index__())] = kind
         else:
-            raise TypeError(f"{name} has the key {key!r}; expected the name of a column or its position")
+            raise TypeError(f"{name} has the key {shown(key)}; expected the name of a column or its position")
     return checked

@@ -16,6 +16,7 @@ from tabgnm.table.rows import RowChoice, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
 
 _NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
+_REMEMBERED_ROWS = 2**14  # of larger parts, the typed cells are not kept: they would take as much memory as the table
 
 
 class Source(Protocol):
@@ -168,7 +169,7 @@ class Column:
         if isinstance(known, Values):
             if known.kind == "text":
                 return Values("text", self.cells(rows), rows, self._said)
-            return known if rows is None else Values(known.kind, known.data[rows], rows)
+            return Values(known.kind, known.data if rows is None else known.data[rows], rows)
         return replace(values_of_array(known if rows is None else known[rows], name, rows), said=self._said)
 
     def cells(self, rows: RowChoice | None) -> NDArray[Any]:
@@ -239,6 +240,7 @@ class ColumnsSource:
         self._rows = rows
         self.n_rows = n_rows
         self.n_columns = len(columns)
+        self._values: dict[int, Values] = {}
 
     def take(self, rows: RowChoice) -> ColumnsSource:
         """Return these rows; the columns are shared, and read once for all parts of a table."""
@@ -251,8 +253,13 @@ class ColumnsSource:
         return ColumnsSource([self._columns[column] for column in columns], self.n_rows, self._rows)
 
     def values(self, column: int, name: str) -> Values:
-        """Return the cells of a column, typed."""
-        return self._columns[column].values(self._rows, name)
+        """Return the cells of a column, typed: for all encoders of a model the same, with what they have read."""
+        values = self._values.get(column)
+        if values is None:
+            values = self._columns[column].values(self._rows, name)
+            if self.n_rows <= _REMEMBERED_ROWS:
+                self._values[column] = values
+        return values
 
     def cells(self, column: int) -> NDArray[Any]:
         """Return the cells of a column as Python objects."""

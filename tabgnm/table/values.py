@@ -50,12 +50,15 @@ class Values:
         Which rows of the table these are, for messages; None for all.
     said : dict
         By format, what texts say that were read before: encoders of a model read the same columns.
+    numbers : dict
+        By the way they were read, numbers that were made of these cells before.
     """
 
     kind: CellKind
     data: NDArray[Any]
     rows: RowChoice | None = None
     said: dict[str, dict[str, Any]] = field(default_factory=dict, compare=False)
+    numbers: dict[Any, Floats] = field(default_factory=dict, compare=False)
 
     def row(self, position: int) -> int:
         """Row of the table in which a cell stands."""

@@ -43,6 +43,29 @@ class Callback:
     every_epoch : bool, default=True
         Whether it has to hear of an epoch before the next one begins, as one that stops training does. With False it
         may hear of several at once, which is faster, as nobody waits for the device.
+
+    Examples
+    --------
+    Stop all models once one of them is good enough:
+
+    >>> import torch
+    >>> from tabgnm.nn import GNMShape
+    >>> from tabgnm.training import Callback, Fleet, FleetSettings, Member, Table
+    >>> class StopAt(Callback):
+    ...     def __init__(self, loss):
+    ...         self.loss = loss
+    ...
+    ...     def on_epoch_end(self, report):
+    ...         return min(report.train_loss) < self.loss
+    >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    >>> members = [Member(seed=seed, learning_rate=0.01) for seed in range(3)]
+    >>> settings = FleetSettings(loss="squared_error", max_epochs=500)
+    >>> fleet = Fleet(GNMShape(1, 1, n_nodes=20, n_layers=2), members, settings)
+    >>> result = fleet.fit(Table(x, x**2), callbacks=[StopAt(0.01)])
+    >>> min(model.history.train_loss[-1] for model in result.models) < 0.01
+    True
+    >>> max(model.history.n_epochs for model in result.models) < 500
+    True
     """
 
     every_epoch: bool = True

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm._files import paths
-from tabgnm._files.errors import FileError, cause, shown
+from tabgnm._files.errors import FileError, cause
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm._files import paths, strict_json, tensors
-from tabgnm._files.errors import FileError, shown
+from tabgnm._files.errors import FileError
 from tabgnm._files.streams import Buffer, InputStream
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 
 VERSION = 4  # 1, 2: other random streams of dropout and gates; 3: without a checksum
 _BEGIN = b"tabgnm checkpoint\n"

@@ -28,12 +28,22 @@ class ProgressLine:
         None shows it in the notebook, on stderr if that is a terminal, or in the log.
     score_name : str, default=""
         Name of the scores; without one, the lowest loss is shown.
+    shows_best : bool, default=True
+        Whether to show the best score or loss at all.
     deadline : float or None, default=None
         When training ends at the latest, in terms of `time.monotonic`.
     """
 
-    def __init__(self, console: Console | None = None, *, score_name: str = "", deadline: float | None = None) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        score_name: str = "",
+        shows_best: bool = True,
+        deadline: float | None = None,
+    ) -> None:
         self.console, self.score_name, self.deadline = console, score_name, deadline
+        self._shows_best = shows_best
         self._display: ProgressDisplay | None = None
         self._lock = threading.Lock()
         self._lowest, self._highest, self._loss_name = math.inf, -math.inf, "loss"
@@ -82,9 +92,9 @@ class ProgressLine:
         if self.deadline is not None:
             left = min(max(0.0, self.deadline - time.monotonic()), math.inf if math.isnan(left) else left)
         best = ""
-        if self.score_name and self._highest > -math.inf:
+        if self._shows_best and self.score_name and self._highest > -math.inf:
             best = f"best network: {self.score_name} {self._highest:.4g}"
-        elif self._lowest < math.inf:
+        elif self._shows_best and self._lowest < math.inf:
             best = f"best {self._loss_name} {self._lowest:.4g}"
         return ProgressState(share, self._n_done, self._n_models, best, seconds, left)
 

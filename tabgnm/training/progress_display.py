@@ -196,5 +196,6 @@ def _visible_log() -> Iterator[None]:
             _n_visible -= 1
             if _n_visible == 0 and _handler is not None:
                 _log.removeHandler(_handler)
-                _log.setLevel(logging.NOTSET)
+                if _log.level == logging.INFO:  # else somebody has set it meanwhile
+                    _log.setLevel(logging.NOTSET)
                 _handler = None

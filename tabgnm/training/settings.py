@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
@@ -24,14 +25,14 @@ SCHEDULES = ("constant", "cosine", "log_cosine")
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, allowed))}")
 
 
 def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = False) -> None:
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not fits or value < smallest or (exclusive and value == smallest):
         sign = ">" if exclusive else ">="
-        raise ValueError(f"{name}={value!r} is out of range; expected a finite number {sign} {smallest:g}")
+        raise ValueError(f"{name}={shown(value)} is out of range; expected a finite number {sign} {smallest:g}")
 
 
 def torch_device(wanted: str) -> torch.device:
@@ -42,16 +43,17 @@ def torch_device(wanted: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device={wanted!r} is not known; use 'auto', 'cpu' or 'cuda'") from None
+        raise ValueError(f"device={shown(wanted)} is not known; use 'auto', 'cpu' or 'cuda'") from None
     if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device={wanted!r} is not supported; use 'cpu', 'cuda' for an NVIDIA GPU, or 'auto'")
+        raise ValueError(f"device={shown(wanted)} is not supported; use 'cpu', 'cuda' for an NVIDIA GPU, or 'auto'")
     if device.type == "cuda":
         n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if n_devices == 0:
-            raise ValueError(f"device={wanted!r}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+            raise ValueError(f"device={shown(wanted)}, but torch sees no CUDA device; use device='auto' or 'cpu'")
         if (device.index or 0) >= n_devices:
             raise ValueError(
-                f"device={wanted!r}, but torch sees {n_devices} CUDA devices; use 'cuda:0' to 'cuda:{n_devices - 1}'"
+                f"device={shown(wanted)}, but torch sees {n_devices} CUDA devices; use 'cuda:0' to "
+                f"'cuda:{n_devices - 1}'"
             )
     return device
 
@@ -144,20 +146,20 @@ class FleetSettings:
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)
         if not isinstance(self.warmup, numbers.Real) or not 0 <= self.warmup < 1:
-            raise ValueError(f"warmup={self.warmup!r} is out of range; expected a fraction of the steps in [0, 1)")
+            raise ValueError(f"warmup={shown(self.warmup)} is out of range; expected a fraction of the steps in [0, 1)")
         if (
             not isinstance(self.betas, Sequence)
             or len(self.betas) != 2
             or not all(0 <= beta < 1 for beta in self.betas)
         ):
-            raise ValueError(f"betas={self.betas!r} are out of range; expected two numbers in [0, 1)")
+            raise ValueError(f"betas={shown(self.betas)} are out of range; expected two numbers in [0, 1)")
         _at_least("eps", self.eps, 0, exclusive=True)
         if self.clip_norm is not None:
             _at_least("clip_norm", self.clip_norm, 0, exclusive=True)
         for name, factor in self.rate_factors.items():
-            _at_least(f"rate_factors[{name!r}]", factor, 0)
+            _at_least(f"rate_factors[{shown(name)}]", factor, 0)
         if not isinstance(self.metric, bool):
-            raise TypeError(f"metric={self.metric!r} is not a bool; use True or False")
+            raise TypeError(f"metric={shown(self.metric)} is not a bool; use True or False")
         if self.metric and not isinstance(self.loss, LossWithMetric):
             raise ValueError(
                 f"metric=True, but the loss {type(self.loss).__name__} has no metric; give it a method "
@@ -173,7 +175,7 @@ class FleetSettings:
         """Return the device to train on."""
         device = torch_device(self.device)
         if device.type == "cpu" and self.precision in ("tf32", "bf16"):
-            raise ValueError(f"precision={self.precision!r} is for GPUs; use 'float32' or 'float64' on the CPU")
+            raise ValueError(f"precision={shown(self.precision)} is for GPUs; use 'float32' or 'float64' on the CPU")
         return device
 
     def thread_count(self) -> int:
@@ -255,19 +257,21 @@ class Member:
             _at_least("frequency_scale", self.frequency_scale, 0, exclusive=True)
         positive_integer("table", self.table, smallest=0)
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
-            raise TypeError(f"seed={self.seed!r} has type {type(self.seed).__name__}; expected an integer")
+            raise TypeError(f"seed={shown(self.seed)} has type {type(self.seed).__name__}; expected an integer")
         object.__setattr__(self, "seed", int(self.seed))
         for name in ("train", "val", "sample_weight", "class_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
         for name, factors in (self.l1_factors or {}).items():
             if bool((torch.as_tensor(factors).isnan() | (torch.as_tensor(factors) < 0)).any()):
-                raise ValueError(f"l1_factors[{name!r}] has a factor that is negative or NaN; expected numbers >= 0")
+                raise ValueError(
+                    f"l1_factors[{shown(name)}] has a factor that is negative or NaN; expected numbers >= 0"
+                )
         if self.start is not None:
             if not isinstance(self.start, Mapping):
                 raise TypeError(f"start is a {type(self.start).__name__}; expected a mapping from names to tensors")
             start = {name: torch.as_tensor(value).detach() for name, value in self.start.items()}
             for name, value in start.items():
                 if not torch.isfinite(value).all():
-                    raise ValueError(f"start[{name!r}] contains NaN or infinity; expected finite numbers")
+                    raise ValueError(f"start[{shown(name)}] contains NaN or infinity; expected finite numbers")
             object.__setattr__(self, "start", start)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import torch
 from threadpoolctl import ThreadpoolController
 
+from tabgnm._printable import shown
 from tabgnm.training.machine import core_count
 
 MOST_THREADS = 1024  # starting more would take seconds, and gain nothing on any machine
@@ -25,8 +26,8 @@ def thread_count(n_jobs: int | None) -> int:
         return _torch_threads.outside()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MOST_THREADS:
         raise ValueError(
-            f"n_jobs={n_jobs!r} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or -1 for "
-            "all cores"
+            f"n_jobs={shown(n_jobs)} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or "
+            "-1 for all cores"
         )
     return int(n_jobs) if n_jobs > 0 else max(1, core_count() + 1 + int(n_jobs))
 
@@ -68,10 +69,14 @@ class _TorchThreads:
 
 
 class _BlasThreads:
-    """One thread for NumPy's matrix products, which is a setting of the whole process."""
+    """One thread for NumPy's matrix products, which is a setting of the whole process.
+
+    While a thread computes a product with several threads of OpenBLAS, the process cannot be forked: `fork` ends these
+    threads, and the computing thread or `fork` itself then waits for ever.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may fork while its thread has the lock
         self._n_users = 0
 
     @contextmanager
@@ -79,28 +84,57 @@ class _BlasThreads:
         with self._lock:
             self._n_users += 1
             if self._n_users == 1:
-                self._limits = ThreadpoolController().select(user_api="blas").limit(limits=1)
+                self._libraries = ThreadpoolController().select(user_api="blas")
+                self._let_every_thread_set()
+                self._limits = self._libraries.limit(limits=1)
         try:
             yield
         finally:
             with self._lock:
                 self._n_users -= 1
                 if self._n_users == 0:
-                    self._limits.restore_original_limits()
+                    self._restore()
+
+    def _let_every_thread_set(self) -> None:
+        """Make the next call effective: threadpoolctl 3.8 obeys only the first thread that has set a count."""
+        for library in self._libraries.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+
+    def _restore(self) -> None:
+        self._let_every_thread_set()
+        self._limits.restore_original_limits()
+        self._let_every_thread_set()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is changing the count, which may start and end threads of OpenBLAS."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        if self._n_users:  # whose threads are not in this process
+            self._restore()
 
 
 _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
 
 
-def _after_fork() -> None:
+def _after_fork_in_child() -> None:
     """Begin anew in a forked process, where locks may be held by threads that are gone, and OpenMP waits for them."""
     global _torch_threads, _blas_threads
     torch.set_num_threads(1)
+    _blas_threads.after_fork_in_child()
     _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=lambda: _blas_threads.before_fork(),
+        after_in_parent=lambda: _blas_threads.after_fork_in_parent(),
+        after_in_child=_after_fork_in_child,
+    )
 
 
 @contextmanager

@@ -111,3 +111,21 @@ def test_candidates_of_which_no_columns_can_be_left_out_are_not_tried_with_scree
         n_candidates=20, n_folds=2, max_epochs=1, n_nodes=100, screen_columns=True, random_state=0, patience=None
     ).fit(wide, wide[:, 0] > 0)
     assert len(model.pack_) == 20 and model.pack_["screen_columns"].all() and not model.pack_["clamp_inputs"].any()
+
+
+class WithoutText:
+    """An object that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+NAMES = {(make.__name__, name): (make, name) for make, name, _ in BAD_PARAMETERS}
+
+
+@pytest.mark.parametrize("value", ["a" * 10**6, ["a"] * 10**5, WithoutText()], ids=["text", "list", "without a text"])
+@pytest.mark.parametrize(("make", "name"), NAMES.values(), ids=[" ".join(key) for key in NAMES])
+def test_a_value_is_shown_in_a_few_words_however_long_it_is(make: Any, name: str, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=name) as caught:
+        make(**{name: value}).fit(Unreadable(), Unreadable())
+    assert len(str(caught.value)) < 2000

@@ -1,5 +1,6 @@
 """FleetSearchCV returns what the searches of scikit-learn return, trained as fleets."""
 
+import logging
 import re
 import time
 from collections.abc import Iterator
@@ -409,3 +410,12 @@ def test_a_scorer_object_is_kept(rows: Any) -> None:
     scorer = make_scorer(accuracy_score)
     search = FleetSearchCV(small(), {"dropout": [0.0]}, cv=2, scoring=scorer).fit(*rows)
     assert search.scorer_ is scorer
+
+
+def test_the_progress_of_a_search_shows_no_losses(rows: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """They would be taken for the score that the user has asked for."""
+    with caplog.at_level(logging.INFO, "tabgnm"):
+        FleetSearchCV(small(), {"dropout": [0.0, 0.2]}, cv=2, scoring="accuracy", refit=False, verbose=1).fit(*rows)
+    lines = [own.getMessage() for own in caplog.records]
+    assert [line for line in lines if line.startswith("trained 8 of 8 networks")] == lines[-1:]
+    assert "loss" not in " ".join(lines)

@@ -242,3 +242,41 @@ assert torch.get_num_threads() == 2
 def test_a_forked_process_can_fit_after_its_parent_did() -> None:
     """OpenMP of a forked process would wait for threads that were not forked."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKS], check=True, timeout=120)
+
+
+_FORKS_WHILE_PREDICTING = """
+import os, threading, time
+import numpy as np
+from tabgnm import MLPClassifier
+X = np.random.default_rng(0).normal(size=(3000, 4))
+model = MLPClassifier(hidden=(256, 256), n_candidates=1, n_folds=2, max_epochs=1, random_state=0, device="cpu")
+expected = model.fit(X, X[:, 0] > 0).predict_proba(X)
+done, n_predictions = threading.Event(), 0
+
+def predict():
+    global n_predictions
+    while not done.is_set():
+        model.predict_proba(X)
+        n_predictions += 1
+
+thread = threading.Thread(target=predict)
+thread.start()
+for rows in [X[:1000], X[:100]] * 10:
+    child = os.fork()
+    if child == 0:
+        right = np.allclose(model.predict_proba(rows), expected[:len(rows)], rtol=0, atol=1e-6)
+        os._exit(17 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+n_before = n_predictions
+while n_predictions < n_before + 5:
+    time.sleep(0.01)
+done.set()
+thread.join()
+assert np.allclose(model.predict_proba(X), expected, rtol=0, atol=1e-6)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_can_be_forked_while_another_thread_predicts() -> None:
+    """`fork` ends the threads of OpenBLAS, so no prediction may use them."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKS_WHILE_PREDICTING], check=True, timeout=120)

@@ -100,6 +100,40 @@ def test_a_file_that_accepts_bytes_only_and_returns_nothing_is_written() -> None
     assert b"".join(parts) == content(MODEL)
 
 
+class Strange(io.RawIOBase):
+    """A file whose read() or write() does what no file does."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def read(self, size: int = -1) -> Any:  # type: ignore[override]
+        return self._answer(size)
+
+    def write(self, data: Any) -> Any:  # type: ignore[override]
+        return self._answer(len(data))
+
+
+def _fails(_: int) -> None:
+    raise RuntimeError("no connection")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reading", "writing"),
+    [
+        (_fails, "it cannot be read: no connection", "cannot be written: no connection"),
+        (lambda _: "text", r"read\(\) returned str; expected bytes", r"write\(\) returned 'text'"),
+        (lambda n: n + 1, r"read\(\) returned int; expected bytes", r"write\(\) returned \d+; expected the number"),
+        (lambda _: -1, r"read\(\) returned int; expected bytes", r"write\(\) returned -1; expected the number"),
+        (lambda n: bytes(n + 1), r"read\(\d+\) returned \d+ bytes; expected at most", r"write\(\) returned b"),
+    ],
+)
+def test_a_file_object_that_does_what_no_file_does_is_a_clear_error(answer: Any, reading: str, writing: str) -> None:
+    with pytest.raises(ModelFileError, match=reading):
+        tabgnm.load(Strange(answer))
+    with pytest.raises(ModelFileError, match=writing):
+        fitted(MODEL).save(Strange(answer))
+
+
 def text_files(folder: Path) -> list[Any]:
     wrapped = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 - closed with the test
     return [(folder / "text").open("w+"), io.StringIO(), wrapped]

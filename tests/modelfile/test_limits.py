@@ -76,9 +76,8 @@ def levels(n: int, **parameters: Any) -> File:
     return with_weights(schema, arrays), table()
 
 
-def levels_of_encoders(n_encoders: int, n_levels: int) -> File:
-    schema, arrays = regressor()
-    schema["encoders"][0]["columns"][1]["levels"] = strings(n_levels)
+def repeated(schema: dict[str, Any], arrays: Arrays, n_encoders: int) -> tuple[dict[str, Any], Arrays]:
+    """Return a file with the same encoder and group again and again."""
     for kind in ("encoders", "groups"):
         own = {name.removeprefix(f"{kind}/0/"): a for name, a in arrays.items() if name.startswith(f"{kind}/0/")}
         for place in range(1, n_encoders):
@@ -86,7 +85,21 @@ def levels_of_encoders(n_encoders: int, n_levels: int) -> File:
             arrays |= {f"{kind}/{place}/{name}": array for name, array in own.items()}
     for place, group in enumerate(schema["groups"]):
         group["encoder"] = place
-    return with_weights(schema, arrays), table()
+    return schema, arrays
+
+
+def levels_of_encoders(n_encoders: int, n_levels: int) -> File:
+    schema, arrays = regressor()
+    schema["encoders"][0]["columns"][1]["levels"] = strings(n_levels)
+    return with_weights(*repeated(schema, arrays, n_encoders)), table()
+
+
+def dates_of_encoders(n_encoders: int) -> tuple[dict[str, Any], Arrays]:
+    """Return a file whose encoders all read the same dates from text."""
+    X = pd.DataFrame({"number": np.arange(60.0), "day": [f"2024-02-{1 + i % 29:02}" for i in range(60)]})
+    with pytest.warns(UserWarning, match="read as dates"):
+        model = MLPRegressor(**QUICK | {"n_folds": 1, "numeric_embedding": None}, hidden=(1,)).fit(X, np.arange(60.0))
+    return repeated(*parts(to_bytes(model)), n_encoders)
 
 
 def of_setting(name: str, value: int, **parameters: Any) -> File:
@@ -191,3 +204,14 @@ def test_a_category_of_100000_levels_is_not_refused() -> None:
 def test_large_networks_may_have_more_classes_and_levels() -> None:
     model = from_bytes(classes(40_000, width=128)[0])
     assert len(model.classes_) == 40_000
+
+
+def test_encoders_that_read_a_column_in_different_ways_are_refused() -> None:
+    """Each way takes its time, and encoders of a model are fitted to the same rows."""
+    schema, arrays = dates_of_encoders(3)
+    assert len(from_bytes(with_weights(schema, arrays)).fitted_.encoders) == 3
+    for text in (["day/month/year", []], ["year-month-day", ["unknown"]]):
+        forged_schema = copy.deepcopy(schema)
+        forged_schema["encoders"][1]["columns"][1]["text"] = text
+        with pytest.raises(ModelFileError, match="its encoders read a column in different ways"):
+            from_bytes(with_weights(forged_schema, arrays))

@@ -191,6 +191,20 @@ def test_a_process_that_is_killed_while_saving_leaves_the_old_file(tmp_path: Pat
     assert path.read_bytes() == b"the old one"
 
 
+def test_what_a_killed_process_left_behind_is_deleted_by_a_later_save(tmp_path: Path) -> None:
+    path = tmp_path / "model.tabgnm"
+    parts = []
+    for killed in (path, path, tmp_path / "other.tabgnm"):
+        before = set(tmp_path.iterdir())
+        subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), killed], check=False)
+        parts += set(tmp_path.iterdir()) - before
+    assert len(parts) == 3
+    os.utime(parts[0], (0, 0))
+    os.utime(parts[2], (0, 0))
+    fitted("periodic").save(path)
+    assert set(tmp_path.iterdir()) == {path, *parts[1:]}  # the second one may be of a process that is still writing
+
+
 def test_a_link_stays_a_link_and_permissions_stay_as_they_were(tmp_path: Path) -> None:
     path, link = tmp_path / "model.tabgnm", tmp_path / "link"
     path.write_bytes(b"")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tabgnm.table import TableEncoder, TableError, TableSettings, read_table
 from tabgnm.table.text import USUAL_READING, TextReading
-from tabgnm.table.values import Values, as_numbers
+from tabgnm.table.values import Values, as_numbers, date_parts
 from tests.table.examples import NAN, column, encoded, fitted
 
 N = 60
@@ -441,3 +441,23 @@ def test_columns_are_read_as_their_cells_are_one_by_one(cells: list[str | None])
 def test_what_is_no_number_is_refused_among_plain_numbers(text: str) -> None:
     with pytest.raises(TableError, match="is not a number"):
         as_numbers(Values("text", np.array(["1", "2.5", text], dtype=object)), "a")
+
+
+def test_a_column_is_read_once_for_all_encoders_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoders = [TableEncoder(TableSettings(scaling=scaling)).fit(raw) for scaling in ("standard", "quantile")]
+    calls: list[int] = []
+
+    def recorded(moments: Any) -> Any:
+        calls.append(len(moments))
+        return date_parts(moments)
+
+    monkeypatch.setattr("tabgnm.table.plans.date_parts", recorded)
+    fresh = read_table(column([f"{day:%Y-%m-%d}" for day in DAYS] * 2, object))
+    for part in (fresh, fresh.take(slice(10)), fresh.take(np.array([0, 1]))):
+        before = [encoder.encode(part) for encoder in encoders]
+        for encoder, expected in zip(encoders, before, strict=True):
+            np.testing.assert_array_equal(encoder.encode(part), expected)  # nobody has written to what is shared
+    assert calls == [2 * len(DAYS), 10, 2]

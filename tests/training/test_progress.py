@@ -161,6 +161,21 @@ def test_off_a_terminal_there_are_lines_of_a_log_but_not_one_per_epoch(
     assert log.level == logging.NOTSET and all(isinstance(own, logging.NullHandler) for own in log.handlers)
 
 
+def test_a_level_that_is_set_during_training_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    unconfigured(monkeypatch)
+    log = logging.getLogger("tabgnm")
+
+    class Quiet(Callback):
+        def on_train_begin(self, n_models: int, max_epochs: int) -> None:  # noqa: ARG002 - the hook's signature
+            log.setLevel(logging.ERROR)
+
+    try:
+        train(BASE, different_members(1), settings_for(max_epochs=1), verbose=1, callbacks=[Quiet()])
+        assert log.level == logging.ERROR
+    finally:
+        log.setLevel(logging.NOTSET)
+
+
 def test_who_has_configured_logging_decides_what_is_seen(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tabgnm.training import Callback, EpochReport
 from tabgnm.training.threads import single_threaded_math, thread_count, torch_threads
 from tests.training.examples import BASE, EVERYTHING, different_members, settings_for, train
+
+_T = TypeVar("_T")
 
 
 def blas_threads() -> list[int]:
@@ -48,6 +54,56 @@ def test_math_has_one_thread_within_and_as_many_as_before_afterwards() -> None:
     with single_threaded_math(), single_threaded_math():
         assert torch.get_num_threads() == 1 and set(blas_threads()) <= {1}
     assert (torch.get_num_threads(), blas_threads()) == before
+
+
+def _in_a_thread(call: Callable[[], _T]) -> _T:
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(call).result()
+
+
+def test_math_has_one_thread_also_in_other_threads_than_the_first() -> None:
+    def blas_threads_within() -> list[int]:
+        with single_threaded_math():
+            return blas_threads()
+
+    before = blas_threads()
+    with single_threaded_math():
+        pass
+    assert set(_in_a_thread(blas_threads_within)) <= {1}
+    assert blas_threads() == before
+
+
+def test_a_thread_that_is_done_last_puts_the_counts_back() -> None:
+    before = blas_threads()
+    with ExitStack() as first:
+        first.enter_context(single_threaded_math())
+        second = single_threaded_math()
+        _in_a_thread(second.__enter__)
+    assert set(blas_threads()) <= {1}
+    _in_a_thread(lambda: second.__exit__(None, None, None))
+    assert blas_threads() == before
+
+
+def test_afterwards_every_thread_may_set_the_counts() -> None:
+    def limited() -> list[int]:
+        with threadpool_limits(1, "blas"):
+            return blas_threads()
+
+    with single_threaded_math():
+        pass
+    assert set(_in_a_thread(limited)) <= {1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_process_forked_within_has_as_many_threads_for_math_as_its_parent_had_before() -> None:
+    before = blas_threads()
+    with single_threaded_math():
+        child = os.fork()
+        if child == 0:
+            os._exit(17 if blas_threads() == before else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+        assert set(blas_threads()) <= {1}
 
 
 @pytest.mark.parametrize("shape", [BASE, EVERYTHING], ids=["numpy", "torch"])

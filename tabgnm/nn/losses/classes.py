@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses.numbers import check_continuous
 
@@ -78,7 +79,9 @@ class JointCrossEntropy:
 
     def __post_init__(self) -> None:
         if isinstance(self.sizes, str) or not isinstance(self.sizes, Sequence) or not self.sizes:
-            raise ValueError(f"sizes={self.sizes!r} are no groups; expected the classes of each target, e.g. (3, 2)")
+            raise ValueError(
+                f"sizes={shown(self.sizes)} are no groups; expected the classes of each target, e.g. (3, 2)"
+            )
         sizes = tuple(positive_integer(f"sizes[{i}]", size) for i, size in enumerate(self.sizes))
         object.__setattr__(self, "sizes", sizes)
         CrossEntropy(self.label_smoothing)  # refuses what is no share

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from tabgnm._printable import shown
+
 # Where the Huber loss may turn linear: beyond these, it is another loss, or its products overflow in float32.
 SMALLEST_DELTA, LARGEST_DELTA = 1e-12, 1e12
 # Quantiles nearer to 0 and 1 need more rows than any table has.
@@ -31,9 +33,11 @@ def check_continuous(name: str, n_columns: int, targets: Tensor) -> None:
 def setting_within(name: str, value: object, low: float, high: float, advice: str) -> float:
     """Return the number that a loss is set by; raise unless it lies in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}={value!r} has type {type(value).__name__}; expected a number: {advice}")
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected a number: {advice}")
     if not low <= float(value) <= high:  # which NaN is not
-        raise ValueError(f"{name}={value!r} is out of range; expected a number from {low:.9g} to {high:.9g}: {advice}")
+        raise ValueError(
+            f"{name}={shown(value)} is out of range; expected a number from {low:.9g} to {high:.9g}: {advice}"
+        )
     return float(value)
 
 
@@ -198,7 +202,7 @@ def ascending_quantiles(name: str, values: Any) -> tuple[float, ...]:
     example = "use for instance [0.1, 0.5, 0.9]"
     given = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise ValueError(f"{name}={values!r:.80} is not a list of quantiles; {example}")
+        raise ValueError(f"{name}={shown(values)} is not a list of quantiles; {example}")
     found = tuple(
         setting_within(f"{name}[{i}]", value, SMALLEST_QUANTILE, LARGEST_QUANTILE, "e.g. 0.5 for the median")
         for i, value in enumerate(given)

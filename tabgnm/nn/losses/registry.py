@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from tabgnm._printable import shown
 from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy
 from tabgnm.nn.losses.deviances import Gamma, Poisson, Tweedie
 from tabgnm.nn.losses.numbers import AbsoluteError, Huber, NumberLoss, Pinball, Quantiles, SquaredError
@@ -61,10 +62,10 @@ def loss_by_name(name: str, setting: float | None = None) -> Loss:
     Huber(delta=0.5)
     """
     if name in _NEEDS_MORE:
-        raise ValueError(f"loss={name!r} needs arguments; give an object of {_NEEDS_MORE[name].__name__} instead")
+        raise ValueError(f"loss={shown(name)} needs arguments; give an object of {_NEEDS_MORE[name].__name__} instead")
     loss = _BY_NAME.get(canonical_name(name))
     if loss is None:
-        raise ValueError(f"loss={name!r:.80} is not known; use one of {', '.join(map(repr, _BY_NAME))}")
+        raise ValueError(f"loss={shown(name)} is not known; use one of {', '.join(map(repr, _BY_NAME))}")
     made: Loss = loss() if setting is None or not fields(loss) else loss(setting)
     return made
 
