@@ -62,20 +62,44 @@ def replace(path: Path, content: Iterable[Buffer]) -> None:
     Of a link its target is replaced. What is not a regular file (a folder, pipe, socket or device) is refused.
     """
     try:
-        path = path.resolve()
-        if not path.parent.is_dir():
-            raise FileError(f"the folder {str(path.parent)!r} does not exist; create it first")
-        permissions = None
-        if path.exists():
-            mode = path.stat().st_mode
-            if not stat.S_ISREG(mode):
-                raise _not_regular(path, "expected a new name, or a file to replace")
-            permissions = stat.S_IMODE(mode)
-        _replace(path, content, permissions)
+        with replacing(path) as file:
+            write_all(file, content)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links
         if isinstance(error, FileError):
             raise
         raise FileError(f"{name_of(path)} cannot be written: {reason(error)}") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file next to `path` that takes its place when the context ends, and is deleted if that is by an error.
+
+    What cannot be replaced is refused at the beginning, see `replace`. Errors of the operating system are left as they
+    are.
+    """
+    path = path.resolve()
+    if not path.parent.is_dir():
+        raise FileError(f"the folder {str(path.parent)!r} does not exist; create it first")
+    permissions = None
+    if path.exists():
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_regular(path, "expected a new name, or a file to replace")
+        permissions = stat.S_IMODE(mode)
+    # In the same folder, so that the last step is an atomic rename.
+    part = path.parent / f"{_part_prefix(path)}{secrets.token_hex(8)}"
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if permissions is not None:
+                part.chmod(permissions)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def remove(path: Path) -> None:
@@ -96,20 +120,3 @@ def _not_regular(path: Path, expected: str) -> FileError:
 def _part_prefix(path: Path) -> str:
     """Return how the names of incomplete files begin; a digest, as the name itself may be as long as names can be."""
     return f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.tabgnm-part-"
-
-
-def _replace(path: Path, content: Iterable[Buffer], permissions: int | None) -> None:
-    # In the same folder, so that the last step is an atomic rename.
-    part = path.parent / f"{_part_prefix(path)}{secrets.token_hex(8)}"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if permissions is not None:
-                part.chmod(permissions)
-            write_all(file, content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -1,0 +1,23 @@
+"""Tables in files, as the commands read and write them.
+
+CSV, TSV, JSON lines, Parquet, Feather (Arrow) and SQLite, also gzipped, from paths or standard streams; whole, or in
+frames of bounded size. Every problem with a file is a `TableFileError`, one line with the cause and the remedy.
+"""
+
+from tabgnm.cli.tablefiles.errors import OutputClosedError, TableFileError
+from tabgnm.cli.tablefiles.reading import CHUNK_ROWS, TableReader, open_table, read_table
+from tabgnm.cli.tablefiles.targets import check_target, require_columns
+from tabgnm.cli.tablefiles.writing import TableWriter, open_writer
+
+__all__ = [
+    "CHUNK_ROWS",
+    "OutputClosedError",
+    "TableFileError",
+    "TableReader",
+    "TableWriter",
+    "check_target",
+    "open_table",
+    "open_writer",
+    "read_table",
+    "require_columns",
+]

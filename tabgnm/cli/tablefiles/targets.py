@@ -1,0 +1,86 @@
+"""Checks of a table's columns that commands make before they train or predict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tabgnm.cli.tablefiles.errors import TableFileError, listed, quoted, suggestion
+from tabgnm.cli.tablefiles.input_bytes import shown_name
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+def require_columns(found: Sequence[str], wanted: Iterable[str], source: str | os.PathLike[str]) -> None:
+    """Raise unless a table has all the wanted columns; it may have others.
+
+    Parameters
+    ----------
+    found : sequence of str
+        The columns of the table.
+    wanted : iterable of str
+    source : path or str
+        The file, for the message.
+
+    Raises
+    ------
+    TableFileError
+        Names the missing columns, and those that may be meant.
+
+    Examples
+    --------
+    >>> require_columns(["Price", "size"], ["price", "size"], "homes.csv")
+    Traceback (most recent call last):
+        ...
+    tabgnm.cli.tablefiles.errors.TableFileError: 'homes.csv' has no column 'price'; did you mean 'Price'?
+    """
+    known = set(found)
+    missing = [name for name in wanted if name not in known]
+    if not missing:
+        return
+    name = shown_name(os.fspath(source))
+    if len(missing) == 1:
+        said = suggestion(missing[0], found) or f"; it has {listed(found)}"
+        raise TableFileError(f"{name} has no column {quoted(missing[0])}{said}")
+    near = [(own, suggestion(own, found)) for own in missing[:10]]
+    hints = [f"{quoted(own)}{hint.removeprefix(';')}" for own, hint in near if hint]
+    said = f"; {' '.join(hints)}" if hints else f"; it has {listed(found)}"
+    raise TableFileError(f"{name} has no columns {listed(missing)}{said}")
+
+
+def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str]) -> None:
+    """Raise unless a column can be learned: it is there, has no missing cells, and has several values.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    name : str
+        The column.
+    source : path or str
+        The file, for the message.
+
+    Raises
+    ------
+    TableFileError
+    """
+    require_columns(list(frame.columns), [name], source)
+    where = f"{shown_name(os.fspath(source))}: the target {quoted(name)}"
+    target = frame[name]
+    n_missing = int(target.isna().sum())
+    meaning = "empty cells, NA, null, None, ? and the like are missing"
+    if n_missing == len(target):
+        raise TableFileError(f"{where} has no value in any row ({meaning}); choose another target")
+    if n_missing:
+        row = int(target.isna().to_numpy().argmax()) + 1
+        raise TableFileError(
+            f"{where} is missing in {n_missing:,} of {len(target):,} rows, first in row {row:,} ({meaning}); fill "
+            "these cells or delete the rows"
+        )
+    values = target.unique()
+    if len(values) == 1:
+        raise TableFileError(
+            f"{where} has the same value {quoted(str(values[0]))} in all {len(target):,} rows; there is nothing to "
+            "learn"
+        )
