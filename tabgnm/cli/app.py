@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +13,29 @@ from rich.markup import escape
 from tabgnm import __version__
 from tabgnm._extras import MissingExtraError
 from tabgnm.cli.datasets import datasets_app
+from tabgnm.cli.fitting_commands import fit, search
+from tabgnm.cli.machine_commands import export, play, sparsify
+from tabgnm.cli.model_commands import evaluate, info, predict, report
 from tabgnm.cli.paper import paper_app
+from tabgnm.cli.terminal import show_tracebacks
 
 app = typer.Typer(
     name="tabgnm",
     help="The Graph Neural Machine for tabular data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
+    epilog="Exit codes: 0 done, 1 unexpected, 2 usage, 3 table, 4 model file, 130 interrupted (Ctrl-C).",
 )
-app.add_typer(datasets_app)
-app.add_typer(paper_app)
+_TABLES, _MACHINES, _ABOUT = "From a table to predictions", "Small machines", "The paper, and a first look"
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    _TABLES: (fit, predict, evaluate, report, search, info),
+    _MACHINES: (sparsify, export, play),
+}
+for _panel, _functions in _COMMANDS.items():
+    for _function in _functions:
+        app.command(rich_help_panel=_panel)(_function)
+app.add_typer(datasets_app, rich_help_panel=_ABOUT)
+app.add_typer(paper_app, rich_help_panel=_ABOUT)
 
 
 def main() -> None:
@@ -54,15 +67,17 @@ def _picture_path(path: Path) -> Path:
 
 @app.callback()
 def tabgnm(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback does it
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
 ) -> None:
     """The Graph Neural Machine for tabular data."""
+    show_tracebacks(debug)
 
 
-@app.command()
+@app.command(rich_help_panel=_ABOUT)
 def demo(
     output: Annotated[Path, typer.Option(callback=_picture_path, help="Where to write the picture.")] = Path(
         "tabgnm-demo.png"
