@@ -63,6 +63,15 @@ def sparsify(
         Path | None,
         typer.Option(callback=output_path, help="Also draw it: .svg, .png or .pdf.", show_default=False),
     ] = None,
+    set_value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any further option of `distill`, e.g. n_layers=2 or penalty=group; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     target: Target = None,
     seed: Seed = DEFAULT_SEED,
     table_format: Format = None,
@@ -93,6 +102,7 @@ def sparsify(
         output,
         n_edges=edges,
         tolerance=tolerance,
+        assignments=set_value or [],
         picture=picture,
         seed=seed,
         as_json=as_json,

@@ -49,8 +49,6 @@ def run_predict(
             with open_writer(str(output), columns.names, format=output_format) as writer:
                 n_before = 0
                 for frame in reader:
-                    if not len(frame):
-                        continue
                     with _counted_from(n_before), table_is_to_blame():
                         predicted = columns.of(frame, inputs)
                     writer.write(predicted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -57,22 +57,27 @@ def value_of(text: str) -> Any:
     return value if isinstance(value, int | float | str | list | tuple | dict) else text
 
 
-def _named(text: str, option: str, example: str) -> tuple[str, str]:
-    """Return the name and the text of the value of NAME=VALUE."""
+def named_value(text: str, option: str, example: str, known: Collection[str]) -> tuple[str, str]:
+    """Return the name and the text of the value of NAME=VALUE; raise if there is no parameter of that name."""
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or not name or not value.strip():
         raise UsageProblem(f"{option} {text!r} is not understood; write a name, = and a value, e.g. {example}")
-    known = set().union(*map(_defaults, ESTIMATORS))
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
+        raise UsageProblem(f"{option} {name}: there is no such parameter; {hint}")
+    return name, value.strip()
+
+
+def _named(text: str, option: str, example: str) -> tuple[str, str]:
+    """Return the name of a parameter of an estimator, and the text of its value."""
+    name, value = named_value(text, option, example, set().union(*map(_defaults, ESTIMATORS)))
     if name in _OPTIONS:
         raise UsageProblem(f"{option} {name}: use {_OPTIONS[name]} instead")
     if name in _NOT_HERE:
         raise UsageProblem(f"{option} {name} is not possible on the command line: {_NOT_HERE[name]}")
-    if name not in known:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else "`tabgnm fit --print-settings` lists all"
-        raise UsageProblem(f"{option} {name}: there is no such parameter; {hint}")
-    return name, value.strip()
+    return name, value
 
 
 def check_values(task: str | None, values: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import shlex
 from pathlib import Path
@@ -14,8 +15,10 @@ from tabgnm._files import paths
 from tabgnm.cli.machine_text import machine_table
 from tabgnm.cli.models import inputs_of, load_model, read_inputs, target_of
 from tabgnm.cli.score_tables import score_names
+from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
-from tabgnm.cli.terminal import Output, UnusableModel, table_is_to_blame
+from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.parameters import GNMParameters
 
@@ -36,6 +39,7 @@ def run_sparsify(
     *,
     n_edges: int | None,
     tolerance: float | None,
+    assignments: list[str],
     picture: Path | None,
     seed: int,
     as_json: bool,
@@ -44,6 +48,7 @@ def run_sparsify(
     out = Output(as_json=as_json)
     if picture is not None:
         require_pictures(picture)
+    options = _options(assignments)
     with out.showing_warnings():
         model = load_model(model_path)
         if not isinstance(model, GNMParameters):
@@ -51,12 +56,13 @@ def run_sparsify(
                 f"the model {str(model_path)!r} is a {type(model).__name__} with fixed layers, and has no graph to "
                 "learn; fit one with `tabgnm fit`"
             )
+        _check_options(model, options)
         frame = read_inputs(source, reading, model)
         name = target_of(model, target, required=False)
         labels = _labels(frame, name, target is not None, source)
         with table_is_to_blame():
             small = model.distill(
-                frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed
+                frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
             )
         if name is not None:
             small._set_target_name(name)
@@ -86,6 +92,28 @@ def run_sparsify(
             "model": str(output),
         }
     )
+
+
+def _options(assignments: list[str]) -> dict[str, Any]:
+    """Return the options of `distill` that `--set` has."""
+    parameters = inspect.signature(MachineMethods.distill).parameters.values()
+    own = {"n_edges", "tolerance", "random_state"}  # which have options of their own
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name not in own]
+    named = (named_value(text, "--set", "n_layers=2", known) for text in assignments)
+    return {name: value_of(value) for name, value in named}
+
+
+def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
+    """Raise if a value is invalid, before the table is read."""
+    defaults = {name: own.default for name, own in inspect.signature(model.distill).parameters.items()}
+    values = defaults | options
+    names = ("penalty", "n_hidden", "n_layers", "activation", "n_edges", "tolerance", "n_folds")
+    try:
+        model._path_settings(*(values[name] for name in names))
+        if values["n_augmented"] is not None:
+            check_integer("n_augmented", values["n_augmented"], smallest=0)
+    except (ValueError, TypeError) as error:
+        raise UsageProblem(f"--set: {error}") from None
 
 
 def _labels(frame: Any, name: str | None, asked_for: bool, source: str) -> Any:
@@ -138,7 +166,6 @@ def tell_machine(out: Output, small: MachineMethods) -> None:
 def require_pictures(path: Path) -> None:
     """Raise before the work if the picture cannot be drawn."""
     from tabgnm._extras import import_extra
-    from tabgnm.cli.terminal import UsageProblem
 
     import_extra("matplotlib", "plot", "drawing the machine")
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):

@@ -75,8 +75,12 @@ def task_of(y: Any) -> tuple[str, str]:
     ('regression', 'its values are numbers with fractions')
     """
     kind = getattr(y.dtype, "kind", "O")
+    if str(y.dtype) == "category":
+        return "classification", "its values are categories"
     if kind == "b" or str(y.dtype) == "boolean":
         return "classification", "its values are true or false"
+    if kind in "Mm":
+        return "regression", "its values are dates or durations"  # which the estimator says how to convert
     if kind not in "iufO" or (kind == "O" and not _are_numbers(y)):
         return "classification", "its values are text"
     numbers = y.to_numpy(dtype=np.float64, na_value=np.nan)
