@@ -106,8 +106,8 @@ def demo(
 ) -> None:
     """See what it does: fit a table, compare with simple models, draw a small machine with its equations.
 
-    Examples
-    --------
+    For example:
+
       tabgnm demo
 
       tabgnm demo --compare

@@ -103,8 +103,8 @@ def fit(
 
     Prints the score on rows that were not trained on, beside simple models. Ctrl-C keeps the best so far.
 
-    Examples
-    --------
+    For example:
+
       tabgnm fit houses.csv --target price
 
       tabgnm fit patients.parquet -t died -o died.tabgnm --group patient --ignore id --effort fast
@@ -166,8 +166,8 @@ def search(
 
     `--metric` is also the score that decides. `--time-limit` counts for the last fit only.
 
-    Examples
-    --------
+    For example:
+
       tabgnm search houses.csv --target price --grid learning_rate=0.01,0.001 --grid dropout=0,0.2 --effort fast
     """
     from tabgnm.cli.fit import Columns

@@ -86,8 +86,8 @@ def sparsify(
     DATA are rows to learn from, usually those of `fit`. If they have the target, it chooses the size; by default the
     smallest machine whose loss is within one standard error of the best.
 
-    Examples
-    --------
+    For example:
+
       tabgnm sparsify model.tabgnm houses.csv --edges 20 --picture machine.svg
     """
     if edges is not None and tolerance is not None:
@@ -147,8 +147,8 @@ def export(
 ) -> None:
     """Write a model as a program that needs no tabgnm: ONNX or Python; small machines also as C or SQL.
 
-    Examples
-    --------
+    For example:
+
       tabgnm export model.tabgnm model.onnx
 
       tabgnm export small.tabgnm --to c --prefix price
@@ -199,8 +199,8 @@ def play(
 ) -> None:
     """Open the playground: watch a Graph Neural Machine learn, in the browser. Ctrl-C ends it.
 
-    Examples
-    --------
+    For example:
+
       tabgnm play
 
       tabgnm play houses.csv --column size --column age --target price

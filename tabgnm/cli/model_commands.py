@@ -73,8 +73,8 @@ def predict(
 
     Tables of any length are read and written in pieces. Columns that the model does not know are ignored.
 
-    Examples
-    --------
+    For example:
+
       tabgnm predict model.tabgnm new.csv -o predictions.csv --keep id --proba
 
       cat new.csv | tabgnm predict model.tabgnm - | head
@@ -112,8 +112,8 @@ def evaluate(
 
     Use rows that the model was not fitted to. Simple models are cross-validated on the same rows.
 
-    Examples
-    --------
+    For example:
+
       tabgnm evaluate model.tabgnm test.csv
     """
     from tabgnm.cli.evaluate import run_evaluate
@@ -126,8 +126,8 @@ def evaluate(
 def info(model: Model, as_json: AsJson = False) -> None:
     """Show what is in a model file: target, columns, scores, settings.
 
-    Examples
-    --------
+    For example:
+
       tabgnm info model.tabgnm
     """
     from tabgnm.cli.info import run_info
@@ -153,8 +153,8 @@ def report(
 ) -> None:
     """Write a report about a model and a table as one HTML file that needs no network.
 
-    Examples
-    --------
+    For example:
+
       tabgnm report model.tabgnm --data test.csv -o report.html
     """
     from tabgnm.cli.report import run_report

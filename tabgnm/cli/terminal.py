@@ -211,12 +211,13 @@ def _explained(error: Exception) -> tuple[str, int]:
 @contextmanager
 def table_is_to_blame() -> Iterator[None]:
     """Within this, errors about values come from the table: parameters have been checked before it was read."""
+    from tabgnm._files.errors import FileError
     from tabgnm.cli.tablefiles import TableFileError
 
     try:
         yield
     except (ValueError, TypeError) as error:
-        if isinstance(error, OSError | TableFileError | UsageProblem | UnusableModel) or _debugging:
+        if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
             raise
         raise TableFileError(str(error)) from error
 

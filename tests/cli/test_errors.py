@@ -141,5 +141,5 @@ def test_names_from_files_cannot_act_on_the_terminal() -> None:
 )
 def test_every_command_has_examples_in_its_help(command: str) -> None:
     said = run(command, "--help").output
-    assert "Examples:" in said
+    assert "For example:" in said
     assert f"tabgnm {command}" in said
