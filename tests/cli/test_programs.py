@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,47 +73,43 @@ def test_a_reader_that_goes_away_ends_the_command_silently(flowers: SimpleNamesp
     assert said == b""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_ctrl_c_ends_a_command_with_130_and_without_a_traceback(flowers: SimpleNamespace) -> None:
-    command = [sys.executable, "-m", "tabgnm", "predict", str(flowers.model), "-"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment(), **pipes) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        assert program.stderr is not None
-        program.stdin.write(pd.concat([iris()] * 400).to_csv(index=False).encode())
-        program.stdin.flush()
-        assert program.stdout.readline().startswith(b"prediction")  # so it waits for the rest of the rows
-        program.send_signal(signal.SIGINT)
-        drained = threading.Thread(target=program.stdout.read)  # it has more to write than a pipe holds
-        drained.start()
-        said = program.stderr.read()
-        assert program.wait(60) == 130
-        drained.join()
-    assert said == b"Error: interrupted\n"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_ctrl_c_keeps_the_best_fit_so_far() -> None:
-    diabetes().to_csv("table.csv", index=False)
+@contextmanager
+def interrupted_within(function: str) -> Iterator[None]:
+    """Press Ctrl-C as soon as the main thread is in a function of this name."""
     main = threading.main_thread().ident
+    done = threading.Event()
 
-    def interrupt_training() -> None:
-        while not done.wait(0.05):
+    def press() -> None:
+        while not done.wait(0.005):
             frame = sys._current_frames().get(main or 0)
-            while frame is not None and frame.f_code.co_name != "run_epoch":
+            while frame is not None and frame.f_code.co_name != function:
                 frame = frame.f_back
             if frame is not None:
                 os.kill(os.getpid(), signal.SIGINT)
                 return
 
-    done = threading.Event()
-    watcher = threading.Thread(target=interrupt_training)
+    watcher = threading.Thread(target=press)
     watcher.start()
     try:
-        result = run("fit", "table.csv", "-t", "target", *QUICK, "--set", "max_epochs=100000", "--set", "patience=none")
+        yield
     finally:
         done.set()
         watcher.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_ends_a_command_with_130_and_leaves_no_output(flowers: SimpleNamespace) -> None:
+    pd.concat([iris()] * 400).to_csv("many.csv", index=False)
+    with interrupted_within("run_predict"):
+        result = run("predict", flowers.model, "many.csv", "-o", "out.csv", code=130)
+    assert result.stderr == "Error: interrupted\n"
+    assert not Path("out.csv").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_keeps_the_best_fit_so_far() -> None:
+    diabetes().to_csv("table.csv", index=False)
+    with interrupted_within("run_epoch"):
+        result = run("fit", "table.csv", "-t", "target", *QUICK, "--set", "max_epochs=100000", "--set", "patience=none")
     assert "Training was interrupted; this is the best so far." in result.stdout
     assert tabgnm.load("model.tabgnm").history_[0]["status"] == "interrupted"
