@@ -26,7 +26,7 @@ def commands(page: str) -> list[str]:
     return [re.split(r"\s+[#|]\s", line)[0] for line in lines if line.startswith("tabgnm ")]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/command-line.md"])
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/command-line.md", marks=pytest.mark.slow)])
 def test_the_commands_of_a_page_run(page: str) -> None:
     write_wine(Path("wine.csv"))
     wines = pd.read_csv("wine.csv").sample(frac=1, random_state=0)
@@ -87,6 +87,7 @@ def test_every_command_is_on_the_page_with_all_its_options() -> None:
         assert not missing, (name, missing)
 
 
+@pytest.mark.slow
 def test_json_of_the_demo_names_its_files() -> None:
     record = run_json("demo", "--epochs", "2", "--quiet", "-o", "here")
     assert Path(record["model"]).exists()
