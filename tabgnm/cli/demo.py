@@ -59,7 +59,7 @@ def run_demo(folder: Path, *, seed: int, epochs: int | None, quiet: bool, as_jso
         draw(small, picture)
         out.show(path_table(small))
         tell_machine(out, small)
-        report = _report(model, table, folder / "report.html")
+        report = _report(model, small, table, folder / "report.html")
     out.text(f"\nPicture of the small machine: {picture}")
     if report is not None:
         out.text(f"Report: {report}")
@@ -89,11 +89,11 @@ def write_wine(path: Path) -> None:
         writer.write(frame)
 
 
-def _report(model: Any, table: TrainingTable, path: Path) -> Path | None:
+def _report(model: Any, small: Any, table: TrainingTable, path: Path) -> Path | None:
     """Write the report, where the package has what that needs."""
     if importlib.util.find_spec("tabgnm.report") is None or importlib.util.find_spec("jinja2") is None:
         return None
     from tabgnm.report import write_report  # type: ignore[import-not-found, unused-ignore] # an optional part
 
-    write_report(model, table.X, table.y, path, target_name=TARGET)
+    write_report(model, table.X, table.y, path, target_name=TARGET, machine=small)
     return path
