@@ -17,7 +17,7 @@ endif
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## train fleets of GNMs and MLPs on two small data sets, compare them, draw a picture
+demo: $(INSTALLED)  ## fit a table, compare with simple models, draw a small machine with its equations
 	$(VENV_PYTHON) -m tabgnm demo
 
 test: lint types  ## lint, types, tests, and every code block of the documentation
@@ -60,7 +60,7 @@ lock: $(VENV)/bin/python  ## renew requirements.lock and requirements-bench.lock
 	$(VENV)/bin/python .ci/lock.py
 
 clean:  ## remove caches and build output, but not .venv
-	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo.png
+	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo tabgnm-demo.png
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

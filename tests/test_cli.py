@@ -28,17 +28,17 @@ def test_version_is_shown(runner: CliRunner) -> None:
     assert (result.exit_code, result.output) == (0, f"tabgnm {tabgnm.__version__}\n")
 
 
-def test_the_demo_prints_a_table_and_writes_a_png(runner: CliRunner, tmp_path: Path) -> None:
+def test_the_comparison_prints_a_table_and_writes_a_png(runner: CliRunner, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
-    result = runner.invoke(app, ["demo", "--output", str(picture), "--epochs", "2"])
+    result = runner.invoke(app, ["demo", "--compare", "--output", str(picture), "--epochs", "2"])
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(PNG_SIGNATURE)
     for text in ("Moons", "Breast cancer", "GNM", "MLP", "Effective", "Accuracy", str(picture)):
         assert text in result.output
 
 
-def test_the_demo_compares_networks_with_as_many_weights_that_matter() -> None:
-    from tabgnm.cli.demo import evaluate, load_problems
+def test_the_comparison_is_of_networks_with_as_many_weights_that_matter() -> None:
+    from tabgnm.cli.demo_comparison import evaluate, load_problems
 
     for problem in load_problems(seed=0):
         gnm, mlp = (evaluate(model, problem, 0, 1, after_epoch=lambda: None) for model in ("GNM", "MLP"))
@@ -46,7 +46,7 @@ def test_the_demo_compares_networks_with_as_many_weights_that_matter() -> None:
 
 
 def test_the_same_seed_gives_the_same_losses() -> None:
-    from tabgnm.cli.demo import evaluate, load_problems
+    from tabgnm.cli.demo_comparison import evaluate, load_problems
 
     first, again = (evaluate("GNM", load_problems(seed=1)[0], 1, 2, after_epoch=lambda: None).losses for _ in range(2))
     assert first == again
@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_losses() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("absent/picture.png", "absent does not exist; create it or choose another one"),
+        ("absent/picture.png", "absent does not exist; create it first, or choose another one"),
         ("picture.gif", "picture.gif does not end in .png"),
         ("folder.png", "is a folder; give the name of a file in it"),
     ],
@@ -65,15 +65,15 @@ def test_a_bad_output_path_is_refused_before_the_training(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder.png").mkdir()
-    result = runner.invoke(app, ["demo", "--output", name])
+    result = runner.invoke(app, ["demo", "--compare", "--output", name])
     assert result.exit_code == 2
     assert complaint in one_line(result.output)
 
 
-def test_without_matplotlib_the_demo_says_what_to_install(
+def test_without_matplotlib_the_comparison_says_what_to_install(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # what Python takes for "not installed"
-    result = runner.invoke(app, ["demo", "--output", str(tmp_path / "picture.png")])
+    result = runner.invoke(app, ["demo", "--compare", "--output", str(tmp_path / "picture.png")])
     assert result.exit_code == 1
     assert 'pip install "tabgnm[plot]"' in result.output

@@ -1,217 +1,99 @@
-"""``tabgnm demo``: a GNM and an MLP of the same size on two small data sets that need no download."""
+"""``tabgnm demo``: from a table to a model, its score beside simple ones, and a small machine that can be read."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
+
+import importlib.util
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from sklearn.datasets import load_breast_cancer, make_moons
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
+from tabgnm.cli.fit import chosen_task, fitted, scores_beside_baselines, tell_scores
+from tabgnm.cli.options import Reading
+from tabgnm.cli.settings import FitSettings
+from tabgnm.cli.sparsify import draw, path_table, require_pictures, tell_machine
+from tabgnm.cli.tablefiles import open_writer
+from tabgnm.cli.terminal import Output
+from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
+from tabgnm.training.progress_display import clock
 
-from tabgnm.cli.demo_picture import draw_picture, require_matplotlib
-from tabgnm.nn import GNMShape, MLPShape
-from tabgnm.nn.losses import CrossEntropy
-from tabgnm.nn.network import Network
-from tabgnm.training import Callback, EpochReport, Fleet, FleetSettings, Member
-from tabgnm.training import Table as TrainingTable
-
-BATCH_SIZE = 64
-LEARNING_RATE = 0.005
-N_NODES = 32
-N_SEEDS = 20
+TARGET = "cultivar"
+_CULTIVARS = ("Barolo", "Grignolino", "Barbera")  # scikit-learn calls them class_0 to class_2
+# A small machine within seconds: one hidden layer, and fewer mixed rows than `tabgnm sparsify` learns from.
+_SMALL = {"n_edges": 25, "n_hidden": 8, "n_layers": 2, "n_folds": 2, "n_augmented": 1000}
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A two-class data set: standardised rows, split into a training and a held-out part."""
-
-    name: str
-    X_train: torch.Tensor
-    y_train: torch.Tensor
-    X_test: torch.Tensor
-    y_test: torch.Tensor
-
-
-@dataclass(frozen=True)
-class Result:
-    """A fleet of networks of one kind: the first of them, all losses and held-out accuracies."""
-
-    problem: Problem
-    model: str
-    size: str
-    net: Network
-    losses: list[list[float]]
-    accuracies: list[float]
-    seconds: float
-
-
-def run_demo(console: Console, *, output: Path, seed: int, epochs: int) -> None:
-    """Train, print the comparison and write the picture.
+def run_demo(folder: Path, *, seed: int, epochs: int | None, quiet: bool, as_json: bool) -> None:
+    """Fit a table that scikit-learn has, show what came out and write all of it to a folder.
 
     Parameters
     ----------
-    console : rich.console.Console
-        Where the progress bar and the table go; the bar shows only on a terminal.
-    output : pathlib.Path
-        The PNG file to write.
+    folder : Path
+        For the table, the models, the picture and the report; made if it does not exist.
     seed : int
-        Seed of the data, the weights and the batches.
-    epochs : int
-        Passes over the training rows, for every network.
+        Seed of all random numbers.
+    epochs : int or None
+        Passes over the rows; None for those of `effort="fast"`.
+    quiet, as_json : bool
+        As in all commands.
     """
-    require_matplotlib()  # before the training, not after it
-    problems = load_problems(seed)
-    # The first steps in a process are slow; this keeps them out of the first fleet's time.
-    evaluate("MLP", problems[0], seed, epochs=1, after_epoch=lambda: None)
-    results = []
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=2 * len(problems) * epochs)
-        for problem in problems:
-            for model in ("GNM", "MLP"):
-                progress.update(bar, description=f"{N_SEEDS} x {model} on {problem.name}")
-                results.append(evaluate(model, problem, seed, epochs, after_epoch=lambda: progress.advance(bar)))
-    console.print(comparison_table(results, epochs))
-    draw_picture(results, output)
-    console.print(f"Picture: {output}", highlight=False, soft_wrap=True)
-
-
-def load_problems(seed: int) -> list[Problem]:
-    """Return the demo's data sets, a quarter of each held out.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the moons and of both splits.
-
-    Returns
-    -------
-    list of Problem
-        The moons, which have two features and can be drawn, and breast cancer, a real table with thirty.
-    """
-    moons = make_moons(n_samples=1000, noise=0.2, random_state=seed)
-    cancer = load_breast_cancer(return_X_y=True)
-    return [split_and_scale(name, X, y, seed) for name, (X, y) in (("Moons", moons), ("Breast cancer", cancer))]
-
-
-def split_and_scale(name: str, X: np.ndarray, y: np.ndarray, seed: int) -> Problem:
-    """Hold out a quarter of the rows and standardise all by the mean and spread of the others."""
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, stratify=y, random_state=seed)
-    scaler = StandardScaler().fit(X_train)
-    return Problem(
-        name,
-        torch.as_tensor(scaler.transform(X_train), dtype=torch.float32),
-        torch.as_tensor(y_train, dtype=torch.int64),
-        torch.as_tensor(scaler.transform(X_test), dtype=torch.float32),
-        torch.as_tensor(y_test, dtype=torch.int64),
+    out = Output(as_json=as_json)
+    picture = folder / "machine.svg"
+    require_pictures(picture)
+    folder.mkdir(exist_ok=True)
+    data, model_path, small_path = (folder / name for name in ("wine.csv", "wine.tabgnm", "small.tabgnm"))
+    write_wine(data)
+    set_epochs = [] if epochs is None else [f"max_epochs={epochs}"]
+    settings = FitSettings.of("auto", set_epochs, {"effort": "fast", "random_state": seed})
+    out.text(f"$ tabgnm fit {data} --target {TARGET} --effort fast -o {model_path}", style="bold")
+    with out.showing_warnings():
+        table = read_training_table(str(data), Reading(None, None, None, None, False), Columns(TARGET))
+        task, said = chosen_task(settings.task, table, TARGET)
+        out.text(said)
+        model, seconds, _ = fitted(settings, task, table, quiet=quiet)
+        model.save(model_path)
+        rows = scores_beside_baselines(model, table)
+        tell_scores(out, model, rows, len(table.X))
+        out.text(f"Trained in {clock(seconds)}.\n")
+        out.text(f"A machine with at most {_SMALL['n_edges']} edges that the model teaches:", style="bold")
+        small = model.distill(table.X, table.y, random_state=seed, **_SMALL)  # type: ignore[arg-type] # all integers
+        small.save(small_path)
+        draw(small, picture)
+        out.show(path_table(small))
+        tell_machine(out, small)
+        report = _report(model, small, table, folder / "report.html")
+    out.text(f"\nPicture of the small machine: {picture}")
+    if report is not None:
+        out.text(f"Report: {report}")
+    out.text("Try:")
+    out.text(f"  tabgnm predict {model_path} {data} --proba | head")
+    out.text(f"  tabgnm export {small_path} {folder / 'wine.c'}")
+    out.finish(
+        {
+            "model": str(model_path),
+            "accuracy": model.oof_score_,
+            "baselines": {row.name: row.score for row in rows if row.name != "this model"},
+            "small": str(small_path),
+            "edges": small.machine_.n_edges,
+            "picture": str(picture),
+            "report": None if report is None else str(report),
+        }
     )
 
 
-def evaluate(model: str, problem: Problem, seed: int, epochs: int, after_epoch: Callable[[], None]) -> Result:
-    """Train a fleet of one kind of network, a seed each, and test it.
+def write_wine(path: Path) -> None:
+    """Write the wines of scikit-learn as a CSV file, with the names of the cultivars."""
+    from sklearn.datasets import load_wine
 
-    Parameters
-    ----------
-    model : {"GNM", "MLP"}
-        The kind of network. The MLP has one hidden unit for every node of the GNM but the bias, which gives
-        both the same number of weights that matter.
-    problem : Problem
-        The data.
-    seed : int
-        Seed of the first network's weights and batches; the others count on from it.
-    epochs : int
-        Passes over the training rows.
-    after_epoch : callable
-        Called without arguments after each of them.
-
-    Returns
-    -------
-    Result
-        The networks' losses, their held-out accuracies and the time that training all of them took.
-    """
-    n_inputs, n_classes = problem.X_train.shape[1], 2
-    shape: GNMShape | MLPShape
-    if model == "GNM":
-        n_nodes = N_NODES + n_inputs
-        shape, size = GNMShape(n_inputs, n_classes, n_nodes=n_nodes, n_layers=2), f"{n_nodes} nodes"
-    else:
-        hidden = N_NODES + n_inputs - 1
-        shape, size = MLPShape(n_inputs, n_classes, hidden=(hidden,)), f"{hidden} hidden"
-    settings = FleetSettings(loss=CrossEntropy(), max_epochs=epochs, batch_size=BATCH_SIZE)
-    members = [Member(seed=seed + i, learning_rate=LEARNING_RATE) for i in range(N_SEEDS)]
-    started = time.perf_counter()
-    fleet = Fleet(shape, members, settings)
-    result = fleet.fit(TrainingTable(problem.X_train, problem.y_train), callbacks=[_EveryEpoch(after_epoch)])
-    seconds = time.perf_counter() - started
-    correct = result.predict(problem.X_test).argmax(dim=2) == problem.y_test
-    losses = [trained.history.train_loss for trained in result.models]
-    return Result(
-        problem, model, size, result.models[0].network(), losses, correct.float().mean(dim=1).tolist(), seconds
-    )
+    wine = load_wine(as_frame=True)
+    frame = wine.data.assign(**{TARGET: [_CULTIVARS[label] for label in wine.target]})
+    with open_writer(path, list(frame.columns)) as writer:
+        writer.write(frame)
 
 
-class _EveryEpoch(Callback):
-    """Moves the demo's own progress bar."""
+def _report(model: Any, small: Any, table: TrainingTable, path: Path) -> Path | None:
+    """Write the report, where the package has what that needs."""
+    if importlib.util.find_spec("tabgnm.report") is None or importlib.util.find_spec("jinja2") is None:
+        return None
+    from tabgnm.report import write_report  # type: ignore[import-not-found, unused-ignore] # an optional part
 
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action = action
-
-    def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
-        """Pass it on."""
-        self._action()
-
-
-def comparison_table(results: list[Result], epochs: int) -> Table:
-    """Lay the results out as a table.
-
-    Parameters
-    ----------
-    results : list of Result
-        In the order of the rows; a rule separates the data sets.
-    epochs : int
-        For the caption.
-
-    Returns
-    -------
-    rich.table.Table
-        The table, ready to print.
-    """
-    table = Table(
-        title="A Graph Neural Machine and an MLP of the same size",
-        caption="Parameters: as the paper counts them. Effective: those that can matter.\n"
-        f"Accuracy: on the held-out quarter of the rows, mean and standard deviation over {N_SEEDS} seeds.\n"
-        f"Time: all {N_SEEDS} networks together, {epochs} epochs each.",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("Data set", no_wrap=True)
-    table.add_column("Model")
-    for heading in ("Size", "Parameters", "Effective", "Accuracy", "Time"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    shown = None
-    for result in results:
-        if result.problem.name != shown:
-            table.add_section()
-        table.add_row(
-            result.problem.name if result.problem.name != shown else "",
-            result.model,
-            result.size,
-            f"{result.net.n_parameters():,}",
-            f"{result.net.n_effective_parameters():,}",
-            f"{np.mean(result.accuracies):.1%} ± {100 * np.std(result.accuracies):.1f}",
-            f"{result.seconds:.1f} s",
-        )
-        shown = result.problem.name
-    return table
+    write_report(model, table.X, table.y, path, target_name=TARGET, machine=small)
+    return path

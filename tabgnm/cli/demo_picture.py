@@ -1,4 +1,4 @@
-"""The picture that ``tabgnm demo`` writes: decision regions on the moons, and the training curves."""
+"""The picture that ``tabgnm demo --compare`` writes: decision regions on the moons, and the training curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from tabgnm._extras import import_extra
 
 if TYPE_CHECKING:
-    from tabgnm.cli.demo import Problem, Result
+    from tabgnm.cli.demo_comparison import Problem, Result
 
 CLASS_COLOURS = ("#2b6ca3", "#d9772b")
 REGION_COLOURS = ("#a7c3da", "#ffffff", "#f0c8a8")  # sure of one class, undecided, sure of the other

@@ -25,6 +25,7 @@ from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
+from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -53,11 +54,14 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
         Number of columns seen during `fit`.
     feature_names_in_ : array of str
         Names of the columns seen during `fit`. Defined only if the table had names.
+    target_name_ : str
+        Name of the target. Defined only if y was a series with a name, as a column of a pandas DataFrame is.
     """
 
     fitted_: FittedPack
     n_features_in_: int
     feature_names_in_: Array
+    target_name_: str
     _n_calls: int  # of fit and partial_fit since training began
     _oof_values: Array | None  # out-of-fold predictions
     _fixed: dict[str, Any]  # parameters that cannot change while training continues, as they were at its start
@@ -142,7 +146,9 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
         """
         began = time.monotonic()
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
-        return self._train(self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous), began)
+        prepared = self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous)
+        self._set_target_name(name_of_target(y))
+        return self._train(prepared, began)
 
     def estimate_memory(
         self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
@@ -263,6 +269,12 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _set_target_name(self, name: str | None) -> None:
+        if name is not None:
+            self.target_name_ = name
+        elif hasattr(self, "target_name_"):
+            del self.target_name_
 
     # Fitted attributes
 

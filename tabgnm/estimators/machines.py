@@ -13,6 +13,7 @@ from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import node_names
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
+from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
@@ -237,7 +238,8 @@ class MachineMethods:
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
+        name = name_of_target(y) or getattr(self, "target_name_", None)
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name)
 
     def fit_sparse(
         self,
@@ -274,7 +276,7 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(random_state)
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng)
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
         """Write this fitted estimator as code or a model that makes the same predictions without this package.
@@ -355,6 +357,7 @@ class MachineMethods:
         tolerance: float | None,
         n_folds: int,
         rng: np.random.RandomState,
+        target_name: str | None,
     ) -> Self:
         small: Any = small_machines.learn(
             self,  # type: ignore[arg-type]
@@ -366,4 +369,5 @@ class MachineMethods:
             n_folds=n_folds,
             rng=rng,
         )
+        small._set_target_name(target_name)
         return small  # type: ignore[no-any-return]

@@ -17,6 +17,8 @@ from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 
 # Values at the time of the fit, of parameters that have changed since. Left out if there are none.
 FITTED_WITH = "fitted_with"
+# Name of the target. Left out if the targets had none.
+TARGET_NAME = "target_name"
 # How many threads to use is a matter of the machine, not of the model, and folds are rows of the training data.
 NOT_STORED = {"n_jobs", "cv"}
 
@@ -58,6 +60,8 @@ def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
         "n_left_out": fitted.n_left_out,
         "fold_seed": fitted.fold_seed,
     }
+    if hasattr(estimator, "target_name_"):
+        schema[TARGET_NAME] = estimator.target_name_
     changed = {name: value for name, value in changed_since(estimator).items() if name not in NOT_STORED}
     if changed:
         schema[FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}

@@ -19,7 +19,7 @@ from tabgnm.estimators.gnm_classifier import GNMClassifier
 from tabgnm.estimators.gnm_regressor import GNMRegressor
 from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
-from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, body
+from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, TARGET_NAME, body
 from tabgnm.estimators.model_limits import (
     MOST_GROUPS,
     MOST_LAYERS,
@@ -67,7 +67,7 @@ def estimator_of(container: Container) -> TabularEstimator:
     if container.version == 1:
         container = first_version.converted(container)
     schema = container.schema
-    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH})
+    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH, TARGET_NAME})
     name = schema["estimator"]
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
@@ -102,8 +102,16 @@ def estimator_of(container: Container) -> TabularEstimator:
     estimator._n_calls = check_count("its number of calls", schema["n_calls"], 1)
     estimator._oof_values = None
     estimator._set_fitted(fitted, names, schema["has_names"])
+    if TARGET_NAME in schema:
+        estimator.target_name_ = _target_name(schema[TARGET_NAME])
     estimator._fixed |= _fitted_with(estimator, schema.get(FITTED_WITH, {}))
     return estimator
+
+
+def _target_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ModelFileError(f"the name of its target is {shown(name)}; expected a text")
+    return name
 
 
 class _Reader:

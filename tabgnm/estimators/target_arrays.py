@@ -181,3 +181,9 @@ def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
             f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
         )
     return [as_target_array(own, "classes") for own in given]
+
+
+def name_of_target(y: Any) -> str | None:
+    """Return the name of a series of targets that has one, such as a column of a pandas or polars table."""
+    name = getattr(y, "name", None)
+    return str(name) if isinstance(name, str) and name else None

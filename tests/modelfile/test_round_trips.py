@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 import tabgnm
-from tabgnm import FleetSearchCV, GNMClassifier, MLPClassifier, MLPRegressor
+from tabgnm import FleetSearchCV, GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor
 from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.modelfile import ModelFileError, plain_values
 from tests.modelfile.examples import (
@@ -335,3 +335,14 @@ def test_parameters_are_nested_as_deeply_in_files_as_they_are_written() -> None:
     assert plain_values.plain("a", plain_values.parameter("a", deepest)) == deepest
     with pytest.raises(ModelFileError):
         plain_values.parameter("a", {"list": [deepest]})
+
+
+def test_the_name_of_the_target_is_kept_and_forgotten_by_a_fit_without_one(tmp_path: Path) -> None:
+    prices = pd.DataFrame({"age": np.arange(20.0), "price": np.arange(20.0) ** 2})
+    model = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(prices[["age"]], prices["price"])
+    model.save(tmp_path / "model.tabgnm")
+    loaded = tabgnm.load(tmp_path / "model.tabgnm")
+    assert loaded.target_name_ == "price"
+    small = loaded.distill(prices[["age"]], n_hidden=2, n_layers=2, n_folds=2, n_augmented=0, random_state=0)
+    assert small.target_name_ == "price"
+    assert not hasattr(model.fit(prices[["age"]], prices["price"].to_numpy()), "target_name_")

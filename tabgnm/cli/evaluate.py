@@ -1,0 +1,148 @@
+"""``tabgnm evaluate``: how good a model is on a table, with intervals and beside simple models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.table import Table
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+
+from tabgnm._printable import brief, printable
+from tabgnm.cli.confidence import bootstrap_interval, wilson_interval
+from tabgnm.cli.models import inputs_and_target, load_model, target_of
+from tabgnm.cli.score_tables import (
+    ScoreRow,
+    baseline_row,
+    is_classification,
+    score_names,
+    score_records,
+    score_table,
+)
+from tabgnm.cli.terminal import Output, UnusableModel, table_is_to_blame
+from tabgnm.estimators.baselines import baselines
+from tabgnm.estimators.metrics import quantile_losses
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+
+Array = NDArray[Any]
+
+_MOST_CLASSES = 10  # of a confusion matrix in the terminal
+_MOST_CONFUSIONS = 10
+_LEAST_PROBABILITY = 1e-7  # as in the log-loss of the estimators
+_LONGEST_LABEL = 16
+
+
+def run_evaluate(
+    model_path: Path, source: str, reading: Reading, target: str | None, *, seed: int, as_json: bool
+) -> None:
+    """Score a model on the rows of a table."""
+    out = Output(as_json=as_json)
+    with out.showing_warnings(), table_is_to_blame():
+        model = load_model(model_path)
+        name = target_of(model, target)
+        assert name is not None
+        X, y = inputs_and_target(source, reading, model, name)
+        labels = model._check_y(y, "y")
+        model._check_scored(labels)
+        row, further = (_classes if is_classification(model) else _numbers)(model, X, labels, seed)
+        names = score_names(model)
+        simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
+    rows = [row, *simple]
+    caption = f"{len(X):,} rows of {name!r}. Simple models: cross-validated on these rows."
+    out.show(score_table(rows, names))
+    out.text(caption)
+    confusion = further.pop("confusion", None)
+    for key, value in further.items():
+        out.text(f"{key.replace('_', ' ')}: {value:.4g}")
+    if confusion is not None:
+        out.show(_confusion_table(confusion))
+    record = {"target": name, "rows": len(X), "scores": score_records(rows, names), **further}
+    out.finish(record | ({} if confusion is None else {"confusion": confusion}))
+
+
+def _classes(model: Any, X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:  # noqa: ARG001 - as for numbers
+    targets = model.fitted_.targets
+    if targets.kind in ("multilabel", "joint"):
+        raise UnusableModel("this model has several targets; evaluate is for models of one, use its score(X, y)")
+    probabilities = model.predict_proba(X)
+    classes = model.classes_
+    predicted = classes[probabilities.argmax(axis=1)]
+    right = np.asarray(predicted == labels)
+    accuracy = float(right.mean())
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    own = np.array([places.get(label, -1) for label in labels.tolist()])
+    of_true = np.where(own >= 0, probabilities[np.arange(len(own)), own], 0.0)  # a class that it does not know
+    row = ScoreRow(
+        "this model",
+        accuracy,
+        float(-np.log(np.maximum(of_true, _LEAST_PROBABILITY)).mean()),
+        wilson_interval(accuracy, len(labels)),
+    )
+    recalls = [float(right[labels == label].mean()) for label in np.unique(labels)]
+    further: dict[str, Any] = {"balanced_accuracy": float(np.mean(recalls))}
+    if len(classes) == 2 and len(np.unique(own)) == 2 and (own >= 0).all():
+        further["roc_auc"] = float(roc_auc_score(own, probabilities[:, 1]))
+    further["confusion"] = _confusion(labels, predicted, classes)
+    return row, further
+
+
+def _confusion(labels: Array, predicted: Array, classes: Array) -> dict[str, Any]:
+    """Return how many rows of each true class were predicted as which."""
+    known = classes.tolist()
+    names = [*known, *sorted({label for label in labels.tolist() if label not in set(known)}, key=str)]
+    places = {label: place for place, label in enumerate(names)}
+    counts = np.zeros((len(names), len(known)), dtype=np.int64)
+    np.add.at(counts, ([places[own] for own in labels.tolist()], [places[own] for own in predicted.tolist()]), 1)
+    return {"true": names, "predicted": known, "counts": counts.tolist()}
+
+
+def _confusion_table(confusion: dict[str, Any]) -> Table:
+    counts = np.array(confusion["counts"])
+    true, predicted = (
+        [brief(printable(str(own)), _LONGEST_LABEL) for own in confusion[key]] for key in ("true", "predicted")
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    if len(true) <= _MOST_CLASSES:
+        table.add_column("true \\ predicted", no_wrap=True)
+        for name in predicted:
+            table.add_column(name, justify="right", no_wrap=True)
+        for name, own in zip(true, counts, strict=True):
+            table.add_row(name, *(f"{n:,}" if n else "·" for n in own))
+        return table
+    table.title = "Most frequent confusions"
+    for heading in ("true", "predicted", "rows"):
+        table.add_column(heading, no_wrap=True)
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
+    for flat in np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CONFUSIONS]:
+        row, column = np.unravel_index(flat, wrong.shape)
+        if wrong[row, column]:
+            table.add_row(true[row], predicted[column], f"{wrong[row, column]:,}")
+    return table
+
+
+def _numbers(model: Any, X: Any, y: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:
+    predicted = model.predict(X)
+    targets = model.fitted_.targets
+    if targets.quantiles is not None:
+        loss = float(quantile_losses(y, predicted, targets.quantiles, None).mean())
+        return ScoreRow("this model", model._score_numbers(predicted, y, None), loss), {}
+    if targets.n_targets > 1:
+        raise UnusableModel("this model has several targets; evaluate is for models of one, use its score(X, y)")
+    errors = y - predicted
+    row = ScoreRow(
+        "this model",
+        model._score_numbers(predicted, y, None),
+        float(np.sqrt(np.mean(errors**2))),
+        bootstrap_interval(lambda rows: _r2(y[rows], predicted[rows]), len(y), seed),
+    )
+    return row, {"mae": float(mean_absolute_error(y, predicted))}
+
+
+def _r2(y: Array, predicted: Array) -> float:
+    return float(r2_score(y, predicted)) if np.ptp(y) > 0 else float("nan")

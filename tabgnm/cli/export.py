@@ -1,0 +1,53 @@
+"""``tabgnm export``: a model as a program that needs no tabgnm."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from pathlib import Path
+from typing import Any
+
+from tabgnm import load
+from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem
+from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.export.exporting import FORMATS, export
+from tabgnm.export.small import is_small
+
+_SMALL_ONLY = (".c", ".sql")
+_OPTION = {"number_type": "--float32"}
+
+
+def run_export(model_path: Path, output: Path, suffix: str | None, options: dict[str, Any], *, as_json: bool) -> None:
+    """Write a model in another format; `options` has those that were given."""
+    out = Output(as_json=as_json)
+    kind = output.suffix.lower()
+    if suffix is not None and kind != suffix:
+        raise UsageProblem(f"the file {str(output)!r} does not end in {suffix}, as --to {suffix[1:]} says")
+    if kind not in FORMATS:
+        raise UsageProblem(
+            f"the format of {str(output)!r} is not known; end its name in {', '.join(FORMATS)}, or use --to"
+        )
+    known = inspect.signature(FORMATS[kind]).parameters
+    for name in options:
+        if name not in known:
+            option = _OPTION.get(name, f"--{name.replace('_', '-')}")
+            raise UsageProblem(f"{option} is not an option of exports to {kind}")
+    missing = [name for name, own in known.items() if own.kind is own.KEYWORD_ONLY and own.default is own.empty]
+    lacking = [f"--{name}" for name in missing if name not in options]
+    if lacking:
+        raise UsageProblem(f"an export to {kind} needs {' and '.join(lacking)}")
+    with out.showing_warnings():
+        model = load(model_path)
+        if kind in _SMALL_ONLY and not is_small(model):
+            small = shlex.quote(str(model_path.with_name("small.tabgnm")))
+            raise UnusableModel(
+                f"the model {str(model_path)!r} is too large for {kind[1:].upper()}, which is for small machines; "
+                f"first run: tabgnm sparsify {shlex.quote(str(model_path))} DATA -o {small}"
+            )
+        try:
+            export(model, output, **options)
+        except NoSingleMachine as error:
+            raise UnusableModel(str(error)) from None
+    n_bytes = output.stat().st_size
+    out.text(f"{output}: {n_bytes:,} bytes")
+    out.finish({"model": str(model_path), "output": str(output), "format": kind[1:], "bytes": n_bytes})

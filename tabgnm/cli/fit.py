@@ -1,0 +1,156 @@
+"""``tabgnm fit``: from a table to a model file, with the score beside simple models."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from tabgnm.cli.score_tables import (
+    ScoreRow,
+    baseline_row,
+    column_records,
+    columns_in_short,
+    out_of_fold_row,
+    score_names,
+    score_records,
+    score_table,
+)
+from tabgnm.cli.terminal import Output, showing_progress, table_is_to_blame
+from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table, task_of
+from tabgnm.estimators.baselines import baselines
+from tabgnm.training.progress_display import clock
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+    from tabgnm.cli.settings import FitSettings
+    from tabgnm.estimators.base import TabularEstimator
+
+__all__ = ["Columns", "run_fit"]
+
+
+def run_fit(
+    source: str,
+    reading: Reading,
+    columns: Columns,
+    settings: FitSettings,
+    output: Path,
+    *,
+    only_settings: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read a table, fit, tell what came out and write the model."""
+    out = Output(as_json=as_json)
+    with out.showing_warnings():
+        table = read_training_table(source, reading, columns)
+        task, said = chosen_task(settings.task, table, columns.target)
+        if only_settings:
+            _show_settings(out, settings, task, len(table.X))
+            return
+        out.text(said)
+        model, seconds, interrupted = fitted(settings, task, table, quiet=quiet)
+        rows = scores_beside_baselines(model, table)
+        model.save(output)
+    if interrupted:
+        out.text("Training was interrupted; this is the best so far.")
+    tell_scores(out, model, rows, len(table.X))
+    out.text()
+    for line in columns_in_short(model):
+        out.text(line)
+    out.text(f"Trained in {clock(seconds)}. Model: {output}")
+    tell_next_commands(out, output, source)
+    out.finish(
+        {
+            "task": task,
+            "target": columns.target,
+            "rows": len(table.X),
+            "scores": score_records(rows, score_names(model)),
+            "out_of_fold": dict(model.fitted_.scores),
+            "columns": column_records(model),
+            "seconds": seconds,
+            "interrupted": interrupted,
+            "model": str(output),
+        }
+    )
+
+
+def chosen_task(given: str | None, table: TrainingTable, target: str) -> tuple[str, str]:
+    """Return the task, and what to say about it."""
+    task, reason = (given, "") if given is not None else task_of(table.y)
+    n_classes = f", {table.y.nunique():,} classes" if task == "classification" else ""
+    other = "regression" if task == "classification" else "classification"
+    remedy = f"; use --task {other} if that is wrong" if "whole numbers" in reason else ""
+    why = f" ({reason}{remedy})" if reason else ""
+    shape = f"{len(table.X):,} rows, {table.X.shape[1]:,} columns"
+    return task, f"{task.capitalize()} of {target!r}{n_classes}{why}: {shape}."
+
+
+def fitted(
+    settings: FitSettings, task: str, table: TrainingTable, *, quiet: bool
+) -> tuple[TabularEstimator, float, bool]:
+    """Return a fitted estimator, the seconds it took, and whether Ctrl-C ended training."""
+    began = time.monotonic()
+    with showing_progress(wanted=not quiet) as verbose:
+        model = settings.estimator(task, verbose=verbose)
+        try:
+            with table_is_to_blame():
+                model.fit(table.X, table.y, sample_weight=table.weights, groups=table.groups)
+        except KeyboardInterrupt:
+            if not hasattr(model, "fitted_"):
+                raise
+            return model, time.monotonic() - began, True
+    return model, time.monotonic() - began, False
+
+
+def scores_beside_baselines(model: TabularEstimator, table: TrainingTable) -> list[ScoreRow]:
+    """Return the out-of-fold scores of a model and of simple ones on the same rows."""
+    names = score_names(model)
+    own = out_of_fold_row(model)
+    found = baselines(model, table.X, table.y, table.weights, cv=_folds_of(table))
+    return [*([] if own is None else [own]), *(baseline_row(each, squared=names[1] == "rmse") for each in found)]
+
+
+def _folds_of(table: TrainingTable) -> Any:
+    """Return folds of whole groups, if there are groups."""
+    if table.groups is None:
+        return 5
+    from sklearn.model_selection import GroupKFold
+
+    n_folds = min(5, table.groups.nunique())
+    return list(GroupKFold(n_folds).split(table.X, groups=table.groups.astype(str)))
+
+
+def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_rows: int) -> None:
+    """Show a model's out-of-fold scores beside the baselines."""
+    if any(row.name == "this model" for row in rows):
+        caption = f"On rows that were not trained on: {n_rows:,} rows, each predicted by networks of other folds."
+    else:
+        caption = "This model was not validated (n_folds=0), so it has no score of its own."
+    out.show(score_table(rows, score_names(model)))
+    out.text(caption)
+
+
+def tell_next_commands(out: Output, model: Path, source: str) -> None:
+    """Say what to try next."""
+    name, data = shlex.quote(str(model)), "DATA.csv" if source == "-" else shlex.quote(source)
+    out.text("Next:")
+    out.text(f"  tabgnm predict {name} NEW.csv -o predictions.csv")
+    out.text(f"  tabgnm sparsify {name} {data}        # a small machine that can be read")
+    out.text(f"  tabgnm report {name} --data {data} -o report.html")
+
+
+def _show_settings(out: Output, settings: FitSettings, task: str, n_rows: int) -> None:
+    explained = settings.explained(task, n_rows)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("setting", "value", "source", "stands for"):
+        table.add_column(heading)
+    for row in explained:
+        shown = "none" if row["value"] is None else str(row["value"])
+        table.add_row(row["name"], shown, row["source"], str(row.get("resolved", "")))
+    out.show(table)
+    out.finish({"task": task, "settings": explained})

@@ -1,0 +1,194 @@
+"""``tabgnm fit`` and ``tabgnm search``: their options; the work is in modules that are imported when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tabgnm.cli.options import (
+    DEFAULT_SEED,
+    AsJson,
+    Data,
+    Delimiter,
+    EffortOption,
+    Encoding,
+    Format,
+    NoHeader,
+    Quiet,
+    Reading,
+    Seed,
+    TableName,
+    TaskOption,
+    output_path,
+)
+from tabgnm.cli.terminal import command
+
+_TRAINING = "Training"
+
+MODEL = Path("model.tabgnm")
+
+Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", callback=output_path, help="The model file; an existing one is replaced.")
+]
+Task = Annotated[
+    TaskOption,
+    typer.Option(
+        help="classification or regression. auto: classification for text, booleans, and whole numbers with at most 10 "
+        "different values.",
+        rich_help_panel=_TRAINING,
+    ),
+]
+Effort = Annotated[EffortOption, typer.Option(help="How much to train.", rich_help_panel=_TRAINING)]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Seconds that training may take.", rich_help_panel=_TRAINING, show_default=False)
+]
+Metric = Annotated[
+    str, typer.Option(help="What settings are chosen by: accuracy, roc_auc, mae, ...", rich_help_panel=_TRAINING)
+]
+SetValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any further parameter of the estimator, e.g. max_epochs=50; repeatable.",
+        rich_help_panel=_TRAINING,
+        show_default=False,
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=_TRAINING)]
+Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; repeatable.", show_default=False)
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each row.", show_default=False)
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Rows with the same value, such as a patient, are in the same fold.", show_default=False
+    ),
+]
+
+
+@command
+def fit(
+    data: Data,
+    target: Target,
+    output: Output = MODEL,
+    ignore: Ignore = None,
+    weight: Weight = None,
+    group: Group = None,
+    task: Task = TaskOption.auto,
+    effort: Effort = EffortOption.default,
+    time_limit: TimeLimit = None,
+    metric: Metric = "auto",
+    set_value: SetValue = None,
+    seed: Seed = DEFAULT_SEED,
+    device: Device = "auto",
+    print_settings: Annotated[
+        bool, typer.Option("--print-settings", help="Show every setting and where it comes from; train nothing.")
+    ] = False,
+    table_format: Format = None,
+    table_name: TableName = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    no_header: NoHeader = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn to predict a column of a table from the others, and write a model file.
+
+    Prints the score on rows that were not trained on, beside simple models. Ctrl-C keeps the best so far.
+
+    For example:
+
+      tabgnm fit houses.csv --target price
+
+      tabgnm fit patients.parquet -t died -o died.tabgnm --group patient --ignore id --effort fast
+    """
+    from tabgnm.cli.fit import Columns, run_fit
+    from tabgnm.cli.settings import FitSettings
+
+    run_fit(
+        data,
+        Reading(table_format, table_name, delimiter, encoding, no_header),
+        Columns(target, tuple(ignore or ()), weight, group),
+        FitSettings.of(
+            task.value,
+            set_value or [],
+            {
+                "effort": effort.value,
+                "time_limit": time_limit,
+                "metric": metric,
+                "random_state": seed,
+                "device": device,
+            },
+        ),
+        output,
+        only_settings=print_settings,
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+@command
+def search(
+    data: Data,
+    target: Target,
+    grid: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=V1,V2", help="A parameter of the estimator and values to try; repeatable."),
+    ],
+    output: Output = MODEL,
+    ignore: Ignore = None,
+    weight: Weight = None,
+    group: Group = None,
+    task: Task = TaskOption.auto,
+    effort: Effort = EffortOption.default,
+    time_limit: TimeLimit = None,
+    metric: Metric = "auto",
+    set_value: SetValue = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds that settings are compared on.")] = 5,
+    seed: Seed = DEFAULT_SEED,
+    device: Device = "auto",
+    table_format: Format = None,
+    table_name: TableName = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    no_header: NoHeader = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare settings by cross-validation, trained together, and write the best model.
+
+    `--metric` is also the score that decides. `--time-limit` counts for the last fit only.
+
+    For example:
+
+      tabgnm search houses.csv --target price --grid learning_rate=0.01,0.001 --grid dropout=0,0.2 --effort fast
+    """
+    from tabgnm.cli.fit import Columns
+    from tabgnm.cli.search import run_search
+    from tabgnm.cli.settings import FitSettings, Grid
+
+    given = {
+        "effort": effort.value,
+        "time_limit": time_limit,
+        "metric": metric,
+        "random_state": seed,
+        "device": device,
+    }
+    run_search(
+        data,
+        Reading(table_format, table_name, delimiter, encoding, no_header),
+        Columns(target, tuple(ignore or ()), weight, group),
+        FitSettings.of(task.value, set_value or [], given),
+        Grid.of(grid),
+        output,
+        n_folds=folds,
+        quiet=quiet,
+        as_json=as_json,
+    )

@@ -1,0 +1,211 @@
+"""``tabgnm sparsify``, ``export`` and ``play``: their options; the work is imported when they run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tabgnm.cli.options import (
+    DEFAULT_SEED,
+    AsJson,
+    Data,
+    Delimiter,
+    Encoding,
+    Format,
+    Model,
+    NoHeader,
+    Reading,
+    Seed,
+    TableName,
+    Target,
+    output_path,
+)
+from tabgnm.cli.terminal import command
+
+
+class ExportFormat(str, Enum):
+    """Languages and formats of exports."""
+
+    c = "c"
+    onnx = "onnx"
+    py = "py"
+    sql = "sql"
+
+
+class Dialect(str, Enum):
+    """Databases that exports to SQL are for."""
+
+    sqlite = "sqlite"
+    duckdb = "duckdb"
+    postgresql = "postgresql"
+
+
+@command
+def sparsify(
+    model: Model,
+    data: Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", callback=output_path, help="The model file of the small machine.")
+    ] = Path("small.tabgnm"),
+    edges: Annotated[
+        int | None, typer.Option(min=1, help="The best machine with at most so many edges.", show_default=False)
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="The smallest machine whose loss is at most this share above the best.", show_default=False
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(callback=output_path, help="Also draw it: .svg, .png or .pdf.", show_default=False),
+    ] = None,
+    set_value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any further option of `distill`, e.g. n_layers=2 or penalty=group; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Target = None,
+    seed: Seed = DEFAULT_SEED,
+    table_format: Format = None,
+    table_name: TableName = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    no_header: NoHeader = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a small machine of a model: one that can be read as equations, drawn, and exported.
+
+    DATA are rows to learn from, usually those of `fit`. If they have the target, it chooses the size; by default the
+    smallest machine whose loss is within one standard error of the best.
+
+    For example:
+
+      tabgnm sparsify model.tabgnm houses.csv --edges 20 --picture machine.svg
+    """
+    if edges is not None and tolerance is not None:
+        raise typer.BadParameter("--edges and --tolerance both say how large the machine may be; use one of them")
+    from tabgnm.cli.sparsify import run_sparsify
+
+    run_sparsify(
+        model,
+        data,
+        Reading(table_format, table_name, delimiter, encoding, no_header),
+        target,
+        output,
+        n_edges=edges,
+        tolerance=tolerance,
+        assignments=set_value or [],
+        picture=picture,
+        seed=seed,
+        as_json=as_json,
+    )
+
+
+@command
+def export(
+    model: Model,
+    output: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[OUT]",
+            callback=output_path,
+            help="The file to write; its ending says the format.",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        ExportFormat | None, typer.Option("--to", help="The format; OUT may then be left out.", show_default=False)
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="C: that all names of the file begin with.", show_default=False)
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="SQL: the table to read; twice for schema and name.", show_default=False),
+    ] = None,
+    dialect: Annotated[Dialect | None, typer.Option(help="SQL: the database.", show_default=False)] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="SQL: a column to return beside the predictions; repeatable."),
+    ] = None,
+    matrix: Annotated[
+        bool | None, typer.Option("--matrix/--columns", help="ONNX: one input for all columns.", show_default=False)
+    ] = None,
+    float32: Annotated[bool, typer.Option("--float32", help="ONNX: inputs and outputs in single precision.")] = False,
+    max_megabytes: Annotated[
+        float | None, typer.Option(min=0.0, help="Python: refuse to write more.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model as a program that needs no tabgnm: ONNX or Python; small machines also as C or SQL.
+
+    For example:
+
+      tabgnm export model.tabgnm model.onnx
+
+      tabgnm export small.tabgnm --to c --prefix price
+
+      tabgnm export small.tabgnm model.sql --table houses --dialect duckdb --keep id
+    """
+    if output is None and to is None:
+        raise typer.BadParameter("give the file to write, such as model.onnx, or --to and a format")
+    from tabgnm.cli.export import run_export
+
+    given = {
+        "prefix": prefix,
+        "table": table[0] if table and len(table) == 1 else table or None,
+        "dialect": None if dialect is None else dialect.value,
+        "keep": keep or None,
+        "matrix": matrix,
+        "number_type": "float" if float32 else None,
+        "max_megabytes": max_megabytes,
+    }
+    suffix = None if to is None else f".{to.value}"
+    run_export(
+        model,
+        model.with_suffix(suffix) if output is None and suffix is not None else output or model,
+        suffix,
+        {name: value for name, value in given.items() if value is not None},
+        as_json=as_json,
+    )
+
+
+@command
+def play(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="A table of your own; or else made-up ones.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", metavar="COLUMN", help="One of the two columns to draw; give it twice."),
+    ] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="The column to predict.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the server; 0 takes a free one.")] = 0,
+    open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    table_format: Format = None,
+    table_name: TableName = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    no_header: NoHeader = False,
+) -> None:
+    """Open the playground: watch a Graph Neural Machine learn, in the browser. Ctrl-C ends it.
+
+    For example:
+
+      tabgnm play
+
+      tabgnm play houses.csv --column size --column age --target price
+    """
+    from tabgnm.cli.play import run_play
+
+    reading = Reading(table_format, table_name, delimiter, encoding, no_header)
+    run_play(data, reading, columns, target, port, open_browser=open_browser)

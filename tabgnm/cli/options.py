@@ -1,0 +1,118 @@
+"""Options that several commands have; each is defined here, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tabgnm._printable import printable
+
+_TABLE = "The table"
+_PRINTED = "What is printed"
+
+
+class TaskOption(str, Enum):
+    """What the target is."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+class EffortOption(str, Enum):
+    """How much work a fit is."""
+
+    fast = "fast"
+    default = "default"
+    best = "best"
+
+
+def output_path(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written now, rather than after the work."""
+    if path is None or str(path) == "-":
+        return path
+    if path.is_dir():
+        raise typer.BadParameter(printable(f"{path} is a folder; give the name of a file in it"))
+    if not path.parent.is_dir():
+        raise typer.BadParameter(
+            printable(f"the folder {path.parent} does not exist; create it first, or choose another one")
+        )
+    return path
+
+
+# Arguments
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A table: .csv, .tsv, .parquet, .feather, .jsonl or .sqlite, also .gz; or - for stdin."
+    ),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `tabgnm fit` writes it.")]
+
+# How to read a table
+
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Format of the table, where the end of its name does not say it: csv, parquet, ...",
+        rich_help_panel=_TABLE,
+        show_default=False,
+    ),
+]
+TableName = Annotated[
+    str | None,
+    typer.Option("--table", help="Name of the table in a database.", rich_help_panel=_TABLE, show_default=False),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="Between the cells of a line. Found out by default.", rich_help_panel=_TABLE, show_default=False),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Of a text file, such as latin-1. Default: UTF-8.", rich_help_panel=_TABLE, show_default=False),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="The first line is a row: columns have no names.", rich_help_panel=_TABLE),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="The column to predict. Default: that of the model.", show_default=False),
+]
+
+# What is printed
+
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=_PRINTED),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=_PRINTED)]
+DEFAULT_SEED = 0
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a table, as the options say."""
+
+    format: str | None
+    table: str | None
+    delimiter: str | None
+    encoding: str | None
+    no_header: bool
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments of `read_table` and `open_table`."""
+        return {
+            "format": self.format,
+            "table": self.table,
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "header": not self.no_header,
+        }

@@ -1,0 +1,73 @@
+"""``tabgnm predict``: predictions for the rows of a table, in bounded memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabgnm.cli.models import inputs_of, load_model
+from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
+from tabgnm.cli.tablefiles import TableFileError, open_table, open_writer, require_columns
+from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
+from tabgnm.training.progress_display import clock
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+
+
+def run_predict(
+    model_path: Path,
+    source: str,
+    reading: Reading,
+    output: Path,
+    output_format: str | None,
+    *,
+    probabilities: bool,
+    coverage: float | None,
+    out_of_range: bool,
+    keep: list[str],
+    as_json: bool,
+) -> None:
+    """Predict frame by frame; rows keep their order, and the output is there completely or not at all."""
+    to_stdout = str(output) == "-"
+    if as_json and to_stdout:
+        raise UsageProblem("--json and predictions both go to stdout; write the predictions to a file with -o")
+    out = Output(as_json=as_json, to_stderr=True)
+    began = time.monotonic()
+    n_outside = 0
+    with out.showing_warnings():
+        model = load_model(model_path)
+        columns = PredictionColumns(
+            model, probabilities=probabilities, coverage=coverage, out_of_range=out_of_range, keep=keep
+        )
+        with open_table(source, **reading.keywords()) as reader:
+            inputs = inputs_of(model)
+            require_columns(reader.columns, [*inputs, *keep], source)
+            with open_writer(str(output), columns.names, format=output_format) as writer:
+                n_before = 0
+                for frame in reader:
+                    with _counted_from(n_before), table_is_to_blame():
+                        predicted = columns.of(frame, inputs)
+                    writer.write(predicted)
+                    n_before += len(frame)
+                    if out_of_range:
+                        n_outside += int(predicted[OUT_OF_RANGE].sum())
+    if not to_stdout:
+        outside = f", {n_outside:,} of them out of range" if out_of_range else ""
+        out.text(f"{writer.n_rows:,} rows{outside} in {clock(time.monotonic() - began)}. Predictions: {output}")
+    record = {"rows": writer.n_rows, "columns": columns.names, "output": str(output)}
+    out.finish(record | ({"out_of_range": n_outside} if out_of_range else {}))
+
+
+@contextmanager
+def _counted_from(n_before: int) -> Iterator[None]:
+    """Within this, an error says at which row its frame begins, as its own rows count from there."""
+    try:
+        yield
+    except TableFileError as error:
+        if not n_before:
+            raise
+        raise TableFileError(f"{error} (rows count from row {n_before} of the table)") from error

@@ -1,0 +1,134 @@
+"""Predictions of a model as columns of a table; their names are known before the first row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabgnm.cli.score_tables import is_classification
+from tabgnm.cli.terminal import UnusableModel, UsageProblem
+from tabgnm.estimators.class_targets import ClassTargets
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+    from tabgnm.estimators.base import TabularEstimator
+
+OUT_OF_RANGE = "out_of_range"
+
+# Columns side by side: their names, and a function from a frame of inputs to arrays, one for each of them.
+_Block = tuple[list[str], Callable[[Any], list[Any]]]
+
+
+class PredictionColumns:
+    """What `tabgnm predict` writes for each row.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    probabilities : bool
+        Write the probability of each class beside the label.
+    coverage : float or None
+        Write the ends of an interval with this probability of containing the target.
+    out_of_range : bool
+        Write whether any cell of the row lies outside of what was seen in training.
+    keep : list of str
+        Columns of the input to begin with.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the columns that are written.
+    """
+
+    def __init__(
+        self,
+        model: TabularEstimator,
+        *,
+        probabilities: bool,
+        coverage: float | None,
+        out_of_range: bool,
+        keep: list[str],
+    ) -> None:
+        if probabilities and not is_classification(model):
+            raise UsageProblem("--proba is for models that predict classes; this one predicts numbers: use --interval")
+        if coverage is not None and is_classification(model):
+            raise UsageProblem("--interval is for models that predict numbers; this one predicts classes: use --proba")
+        self._keep = keep
+        self._blocks: list[_Block] = []
+        if is_classification(model):
+            self._blocks.append(_labels(model))
+            if probabilities:
+                self._blocks.append(_probabilities(model))
+        else:
+            self._blocks.append(_numbers(model))
+            if coverage is not None:
+                self._blocks.append(_interval(model, coverage))
+        if out_of_range:
+            self._blocks.append(([OUT_OF_RANGE], lambda X: [np.asarray(model.out_of_range(X)).any(axis=1)]))
+        self.names = [*keep, *(name for names, _ in self._blocks for name in names)]
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        if twice:
+            raise UsageProblem(f"--keep {twice[0]}: the predictions have a column of that name; rename it in the table")
+
+    def of(self, frame: pd.DataFrame, inputs: list[str]) -> pd.DataFrame:
+        """Return the columns for the rows of a frame, in their order."""
+        import pandas as pd
+
+        X = frame[inputs]
+        made = [array for _, values in self._blocks for array in values(X)]
+        kept = [frame[name].to_numpy() for name in self._keep]
+        return pd.DataFrame(dict(zip(self.names, [*kept, *made], strict=True)), columns=self.names)
+
+
+def _several(first: str, n: int) -> list[str]:
+    return [first] if n == 1 else [f"{first}_{place}" for place in range(n)]
+
+
+def _columns_of(values: Any) -> list[Any]:
+    array = np.asarray(values)
+    return [array] if array.ndim == 1 else list(array.T)
+
+
+def _labels(model: Any) -> _Block:
+    targets = model.fitted_.targets
+    return _several("prediction", len(targets.classes)), lambda X: _columns_of(model.predict(X))
+
+
+def _probabilities(model: Any) -> _Block:
+    targets: ClassTargets = model.fitted_.targets
+    if targets.kind == "multilabel":
+        names = [f"probability_{place}" for place in range(len(targets.classes))]
+        return names, lambda X: _columns_of(model.predict_proba(X))
+    if targets.kind == "joint":
+        names = [f"probability_{place}_{own}" for place, labels in enumerate(targets.classes) for own in labels]
+        return names, lambda X: [column for part in model.predict_proba(X) for column in part.T]
+    names = [f"probability_{label}" for label in targets.classes[0].tolist()]
+    return names, lambda X: _columns_of(model.predict_proba(X))
+
+
+def _numbers(model: Any) -> _Block:
+    targets = model.fitted_.targets
+    if targets.quantiles is not None:
+        names = [f"quantile_{level:g}" for level in targets.quantiles]
+    else:
+        names = _several("prediction", targets.n_targets)
+    return names, lambda X: _columns_of(model.predict(X))
+
+
+def _interval(model: Any, coverage: float) -> _Block:
+    if model.fitted_.targets.quantiles is not None or not model.fitted_.residuals:
+        raise UnusableModel(
+            "--interval needs a model of one number per row that was validated on folds; this one is not (small "
+            "machines are not: use the model that they were made from)"
+        )
+    n_targets = model.fitted_.targets.n_targets
+    ends = list(zip(_several("lower", n_targets), _several("upper", n_targets), strict=True))
+
+    def values(X: Any) -> list[Any]:
+        intervals = model.predict_interval(X, coverage).reshape(len(X), n_targets, 2)
+        return [intervals[:, place, end] for place in range(n_targets) for end in range(2)]
+
+    return [name for pair in ends for name in pair], values

@@ -1,0 +1,37 @@
+"""``tabgnm report``: a page about a model and a table, as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabgnm.cli.models import inputs_and_target, load_model, target_of
+from tabgnm.cli.terminal import Output, table_is_to_blame
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+
+
+def run_report(
+    model_path: Path,
+    source: str,
+    reading: Reading,
+    target: str | None,
+    output: Path,
+    title: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the report of a model on the rows of a table."""
+    from tabgnm.report import write_report  # type: ignore[import-not-found, unused-ignore] # an optional part
+
+    out = Output(as_json=as_json)
+    with out.showing_warnings():
+        model = load_model(model_path)
+        name = target_of(model, target)
+        assert name is not None
+        X, y = inputs_and_target(source, reading, model, name)
+        with table_is_to_blame():
+            write_report(model, X, y, output, target_name=name, title=title)
+    out.text(f"Report: {output}")
+    out.finish({"model": str(model_path), "rows": len(X), "target": name, "report": str(output)})

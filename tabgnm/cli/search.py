@@ -1,0 +1,133 @@
+"""``tabgnm search``: settings compared by cross-validation, and the best model written."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from tabgnm import FleetSearchCV
+from tabgnm.cli.fit import chosen_task, scores_beside_baselines, tell_next_commands, tell_scores
+from tabgnm.cli.score_tables import score_names, score_records
+from tabgnm.cli.terminal import Output, UsageProblem, showing_progress, table_is_to_blame
+from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
+from tabgnm.estimators.metrics import scorer_of
+from tabgnm.training.progress_display import clock
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+    from tabgnm.cli.settings import FitSettings, Grid
+
+_MOST_ROWS = 20  # of the table of settings
+
+
+def run_search(
+    source: str,
+    reading: Reading,
+    columns: Columns,
+    settings: FitSettings,
+    grid: Grid,
+    output: Path,
+    *,
+    n_folds: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Search, tell what came out and write the best model."""
+    out = Output(as_json=as_json)
+    grid.check(settings.task, settings.values)
+    began = time.monotonic()
+    with out.showing_warnings():
+        table = read_training_table(source, reading, columns)
+        task, said = chosen_task(settings.task, table, columns.target)
+        grid.check(task, settings.values)
+        out.text(said)
+        out.text(f"{grid.n_settings} settings on {n_folds} folds each.")
+        search = _searched(settings, task, table, grid, n_folds, quiet=quiet)
+        model = search.best_estimator_
+        model.set_params(verbose=0)
+        rows = scores_beside_baselines(model, table)
+        model.save(output)
+    results = _results(search)
+    metric = score_names(model)[0] if settings.values["metric"] == "auto" else str(settings.values["metric"])
+    out.show(_table(results, metric))
+    out.text(f"Mean and standard deviation over {n_folds} folds.")
+    out.text(f"Best: {', '.join(f'{name}={value}' for name, value in search.best_params_.items())}")
+    tell_scores(out, model, rows, len(table.X))
+    out.text(f"Searched in {clock(time.monotonic() - began)}. Model: {output}")
+    tell_next_commands(out, output, source)
+    out.finish(
+        {
+            "task": task,
+            "target": columns.target,
+            "rows": len(table.X),
+            "metric": metric,
+            "best": dict(search.best_params_),
+            "results": results,
+            "scores": score_records(rows, score_names(model)),
+            "model": str(output),
+        }
+    )
+
+
+def _searched(
+    settings: FitSettings, task: str, table: TrainingTable, grid: Grid, n_folds: int, *, quiet: bool
+) -> FleetSearchCV:
+    given = settings.values["metric"]
+    scoring = None
+    if given != "auto":
+        n_classes = table.y.nunique() if task == "classification" else 2
+        scoring = scorer_of(given, n_classes)
+    cv: Any = n_folds
+    parameters = {} if table.weights is None else {"sample_weight": table.weights}
+    with showing_progress(wanted=not quiet) as verbose, table_is_to_blame():
+        if table.groups is not None:
+            from sklearn.model_selection import GroupKFold
+
+            n_groups = table.groups.nunique()
+            if n_groups < n_folds:
+                raise UsageProblem(f"--group has {n_groups} different values; use --folds {n_groups} or fewer")
+            cv = list(GroupKFold(n_folds).split(table.X, groups=table.groups.astype(str)))
+        search = FleetSearchCV(
+            settings.estimator(task),
+            {name: list(values) for name, values in grid.values.items()},
+            cv=cv,
+            scoring=scoring,
+            verbose=verbose,
+            error_score="raise",
+        )
+        return search.fit(table.X, table.y, **parameters)
+
+
+def _results(search: FleetSearchCV) -> list[dict[str, Any]]:
+    """Return settings and scores, the best first."""
+    found = search.cv_results_
+    order = np.argsort(found["rank_test_score"], kind="stable")
+    return [
+        {
+            "settings": dict(found["params"][place]),
+            "score": float(found["mean_test_score"][place]),
+            "score_std": float(found["std_test_score"][place]),
+        }
+        for place in order
+    ]
+
+
+def _table(results: list[dict[str, Any]], metric: str) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    names = list(results[0]["settings"])
+    for name in names:
+        table.add_column(name)
+    table.add_column(metric, justify="right", no_wrap=True)
+    for row in results[:_MOST_ROWS]:
+        table.add_row(*(str(row["settings"][name]) for name in names), f"{row['score']:.4g} ± {row['score_std']:.2g}")
+    if len(results) > _MOST_ROWS:
+        table.add_row("...")
+    return table

@@ -1,0 +1,186 @@
+"""``tabgnm sparsify``: a small machine that a model teaches, as text, picture and model file."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from tabgnm._files import paths
+from tabgnm.cli.machine_text import machine_table
+from tabgnm.cli.models import inputs_of, load_model, read_inputs, target_of
+from tabgnm.cli.score_tables import score_names
+from tabgnm.cli.settings import named_value, value_of
+from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
+from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.estimators.checks import check_integer
+from tabgnm.estimators.machines import MachineMethods
+from tabgnm.estimators.parameters import GNMParameters
+
+if TYPE_CHECKING:
+    from tabgnm.cli.options import Reading
+    from tabgnm.estimators.base import TabularEstimator
+
+_MOST_EQUATIONS = 200  # lines
+DIGITS = 4
+
+
+def run_sparsify(
+    model_path: Path,
+    source: str,
+    reading: Reading,
+    target: str | None,
+    output: Path,
+    *,
+    n_edges: int | None,
+    tolerance: float | None,
+    assignments: list[str],
+    picture: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Distill a model, show the small machine and write it."""
+    out = Output(as_json=as_json)
+    if picture is not None:
+        require_pictures(picture)
+    options = _options(assignments)
+    with out.showing_warnings():
+        model = load_model(model_path)
+        if not isinstance(model, GNMParameters):
+            raise UnusableModel(
+                f"the model {str(model_path)!r} is a {type(model).__name__} with fixed layers, and has no graph to "
+                "learn; fit one with `tabgnm fit`"
+            )
+        _check_options(model, options)
+        frame = read_inputs(source, reading, model)
+        name = target_of(model, target, required=False)
+        labels = _labels(frame, name, target is not None, source)
+        with table_is_to_blame():
+            small = model.distill(
+                frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
+            )
+        if name is not None:
+            small._set_target_name(name)
+        small.save(output)
+        if picture is not None:
+            draw(small, picture)
+    judged = "the target" if labels is not None else "the predictions of the model, as the table has no target"
+    out.text(f"Sizes, judged by {judged}, on rows that were not learned from:")
+    out.show(path_table(small))
+    tell_machine(out, small)
+    out.text()
+    if picture is not None:
+        out.text(f"Picture: {picture}")
+    out.text(f"Model: {output}")
+    out.text("Next:")
+    out.text(f"  tabgnm export {shlex.quote(str(output))} model.c        # or .sql, .py, .onnx")
+    machine = small.machine_
+    out.finish(
+        {
+            "edges": machine.n_edges,
+            "hidden": machine.n_hidden,
+            "judged_by": "target" if labels is not None else "model",
+            "path": [dict(own) for own in small._path],
+            "description": small.describe(),
+            "equations": small.equations(digits=DIGITS),
+            "picture": None if picture is None else str(picture),
+            "model": str(output),
+        }
+    )
+
+
+def _options(assignments: list[str]) -> dict[str, Any]:
+    """Return the options of `distill` that `--set` has."""
+    parameters = inspect.signature(MachineMethods.distill).parameters.values()
+    own = {"n_edges", "tolerance", "random_state"}  # which have options of their own
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name not in own]
+    named = (named_value(text, "--set", "n_layers=2", known) for text in assignments)
+    return {name: value_of(value) for name, value in named}
+
+
+def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
+    """Raise if a value is invalid, before the table is read."""
+    defaults = {name: own.default for name, own in inspect.signature(model.distill).parameters.items()}
+    values = defaults | options
+    names = ("penalty", "n_hidden", "n_layers", "activation", "n_edges", "tolerance", "n_folds")
+    try:
+        model._path_settings(*(values[name] for name in names))
+        if values["n_augmented"] is not None:
+            check_integer("n_augmented", values["n_augmented"], smallest=0)
+    except (ValueError, TypeError) as error:
+        raise UsageProblem(f"--set: {error}") from None
+
+
+def _labels(frame: Any, name: str | None, asked_for: bool, source: str) -> Any:
+    """Return the target to choose the size by, if the table has it."""
+    if name is None or (name not in frame.columns and not asked_for):
+        return None
+    require_columns(list(frame.columns), [name], source)
+    try:
+        check_target(frame, name, source)
+    except TableFileError:
+        if asked_for:
+            raise
+        return None  # rows without labels teach as well
+    return frame[name]
+
+
+def path_table(small: TabularEstimator) -> Table:
+    """Return the sizes of the path, with the chosen one marked."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    score = {"accuracy": "accuracy", "r2": "R²"}.get(score_names(small)[0], "score")
+    for heading in ("edges", "columns", "hidden units", "loss", score, ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for own in small._path:
+        chosen = bool(own["chosen"])
+        cells = [
+            f"{own['edges']:,}",
+            f"{own['columns']}",
+            f"{own['hidden']}",
+            f"{own['loss']:,.4g}",
+            f"{own['score']:.3f}",
+        ]
+        table.add_row(*cells, "◀ chosen" if chosen else "", style="bold" if chosen else None)
+    return table
+
+
+def tell_machine(out: Output, small: MachineMethods) -> None:
+    """Show a machine in words, as a drawing, and as equations."""
+    out.text(small.describe())
+    drawing = machine_table(small.machine_)
+    if drawing is not None:
+        out.show(drawing)
+    equations = small.equations(digits=DIGITS)
+    lines = equations.count("\n") + 1
+    if lines <= _MOST_EQUATIONS:
+        out.text(equations)
+    else:
+        out.text(f"The equations take {lines:,} lines; a smaller machine (--edges 50) is easier to read.")
+
+
+def require_pictures(path: Path) -> None:
+    """Raise before the work if the picture cannot be drawn."""
+    from tabgnm._extras import import_extra
+
+    import_extra("matplotlib", "plot", "drawing the machine")
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise UsageProblem(f"--picture {str(path)!r} has no known ending; use .svg, .png or .pdf")
+
+
+def draw(small: TabularEstimator, path: Path) -> None:
+    """Write the picture of a machine; an existing file is replaced once the new one is complete."""
+    import matplotlib as mpl
+
+    from tabgnm.plots import plot_graph
+
+    content = io.BytesIO()
+    # No date in the file: the same machine gives the same bytes.
+    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+    with mpl.rc_context({"svg.hashsalt": "tabgnm"}):
+        plot_graph(small).figure.savefig(content, format=path.suffix[1:].lower(), metadata=metadata)
+    paths.replace(path, [content.getvalue()])

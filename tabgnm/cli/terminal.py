@@ -1,0 +1,242 @@
+"""What commands say and how they end: text or JSON on stdout, warnings and errors on stderr, exit codes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
+
+import typer
+from rich.console import Console
+
+from tabgnm._printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+P = ParamSpec("P")
+
+_debugging = False
+
+UNEXPECTED, USAGE, BAD_TABLE, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
+CLOSED_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
+_WIDTH_OF_A_PIPE = 120  # columns; a pipe has no width of its own, and tables should not be cut
+
+
+class UsageProblem(ValueError):
+    """Options that cannot be used, found out only when the command runs."""
+
+
+class UnusableModel(ValueError):
+    """A model that is fine, but not for this command."""
+
+
+class _PipeConsole(Console):
+    """A console that leaves a closed pipe to `command`."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console_of(stream: TextIO) -> Console:
+    """Return a console; without colors in a pipe, and wide enough for tables there."""
+    console = _PipeConsole(file=stream, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH_OF_A_PIPE
+    return console
+
+
+class Output:
+    """What a command tells: text as it goes, or one JSON object at the end.
+
+    Parameters
+    ----------
+    as_json : bool
+        Text is left out, and `finish` writes an object.
+    to_stderr : bool, default=False
+        Text goes to stderr, as stdout has the result itself.
+    """
+
+    def __init__(self, *, as_json: bool, to_stderr: bool = False) -> None:
+        self._as_json = as_json
+        self._console = console_of(sys.stderr if to_stderr else sys.stdout)
+        self.warnings: list[str] = []
+
+    def text(self, text: str = "", *, style: str | None = None) -> None:
+        """Print lines; what a terminal would act on is escaped."""
+        if not self._as_json:
+            for line in text.split("\n"):
+                self._console.print(printable(line), style=style, soft_wrap=True)
+
+    def show(self, what: RenderableType) -> None:
+        """Print a table of rich."""
+        if not self._as_json:
+            self._console.print(what)
+
+    def finish(self, record: Mapping[str, Any]) -> None:
+        """Write the JSON object, if one is wanted."""
+        if self._as_json:
+            write_json({**record, "warnings": self.warnings})
+
+    @contextmanager
+    def showing_warnings(self) -> Iterator[None]:
+        """Within this, each warning is one line on stderr."""
+
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
+                return  # for those who write code
+            text = " ".join(str(message).split())
+            if text not in self.warnings:
+                self.warnings.append(text)
+                error_line(text, kind="Warning", style="yellow")
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            yield
+
+
+def write_json(record: Mapping[str, Any]) -> None:
+    """Write one line with a JSON object to stdout; what is not a number becomes null."""
+    sys.stdout.write(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(own) for own in value]
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        return _plain(value.tolist())
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def error_line(message: str, *, kind: str = "Error", style: str = "bold red") -> None:
+    """Write one line to stderr."""
+    console = console_of(sys.stderr)
+    console.print(f"{kind}: ", style=style, end="", soft_wrap=True)
+    console.print(printable(" ".join(message.split())), soft_wrap=True)
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Decorate a command: errors are one line without a traceback, and exit codes say what went wrong.
+
+    With `--json`, stdout has an object with the error.
+    """
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            _end("interrupted", INTERRUPTED, as_json=bool(kwargs.get("as_json")))
+        except BrokenPipeError:
+            _end_silently()
+        except Exception as error:  # the last resort of a program
+            if type(error).__name__ == "OutputClosedError":
+                _end_silently()
+            if _debugging:
+                raise
+            message, code = _explained(error)
+            _end(message, code, as_json=bool(kwargs.get("as_json")))
+
+    return guarded
+
+
+def _end(message: str, code: int, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"error": message, "exit_code": code})
+    error_line(message)
+    raise typer.Exit(code) from None
+
+
+def _end_silently() -> None:
+    """End as programs do whose reader is gone, like `head`."""
+    # What is still buffered for the pipe has nowhere to go, also when Python closes stdout.
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    raise typer.Exit(CLOSED_PIPE) from None
+
+
+def show_tracebacks(wanted: bool) -> None:
+    """Say whether errors are shown with where they come from, as `--debug` wants it."""
+    global _debugging
+    _debugging = wanted
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return what to say about an error, and the exit code."""
+    from tabgnm._extras import MissingExtraError
+    from tabgnm._files.errors import FileError
+    from tabgnm.cli.tablefiles import TableFileError
+
+    modules = sys.modules
+    if isinstance(error, TableFileError):
+        return str(error), BAD_TABLE
+    if isinstance(error, UsageProblem):
+        return str(error), USAGE
+    # Asked for by name, so that errors that nobody can have raised are not imported.
+    for module, name in (("tabgnm.modelfile.errors", "ModelFileError"), ("tabgnm.export.program", "ExportError")):
+        if module in modules and isinstance(error, getattr(modules[module], name)):
+            return str(error), BAD_MODEL
+    if isinstance(error, UnusableModel):
+        return str(error), BAD_MODEL
+    if isinstance(error, MissingExtraError | FileError):
+        return str(error), UNEXPECTED
+    if isinstance(error, OSError):
+        name = f"{error.filename!r}: " if error.filename else ""
+        return f"{name}{error.strerror or error}", UNEXPECTED
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}", UNEXPECTED
+    if "tabgnm.table.errors" in modules and isinstance(error, modules["tabgnm.table.errors"].TableError):
+        return str(error), BAD_TABLE
+    return f"{type(error).__name__}: {error} (tabgnm --debug ... shows where)", UNEXPECTED
+
+
+@contextmanager
+def table_is_to_blame() -> Iterator[None]:
+    """Within this, errors about values come from the table: parameters have been checked before it was read."""
+    from tabgnm._files.errors import FileError
+    from tabgnm.cli.tablefiles import TableFileError
+
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
+            raise
+        raise TableFileError(str(error)) from error
+
+
+@contextmanager
+def showing_progress(*, wanted: bool) -> Iterator[int]:
+    """Yield the `verbose` of an estimator; within this, lines of progress go to stderr where there is no bar."""
+    if not wanted:
+        yield 0
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.addFilter(lambda record: record.levelno < logging.WARNING)  # `main` shows warnings
+    log = logging.getLogger("tabgnm")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield 1
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)

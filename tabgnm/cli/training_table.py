@@ -1,0 +1,95 @@
+"""A table with its target from a file: which columns are what, and whether the target is a class or a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tabgnm.cli.options import Reading
+from tabgnm.cli.tablefiles import TableFileError, check_target, read_table, require_columns
+from tabgnm.cli.terminal import UsageProblem
+
+MOST_CLASSES_OF_NUMBERS = 10  # whole numbers with more different values are amounts or counts
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are not for learning from."""
+
+    target: str
+    ignore: tuple[str, ...] = ()
+    weight: str | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        roles = {"--target": [self.target], "--ignore": self.ignore, "--weight": [self.weight], "--group": [self.group]}
+        seen: dict[str, str] = {}
+        for option, names in roles.items():
+            for name in names:
+                if name is not None and seen.setdefault(name, option) != option:
+                    raise UsageProblem(f"column {name!r} is given for {seen[name]} and for {option}; use one of them")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTable:
+    """Columns to learn from, the target, and weights and groups of the rows if there are any; frames of pandas."""
+
+    X: Any
+    y: Any
+    weights: Any
+    groups: Any
+
+
+def read_training_table(source: str, reading: Reading, columns: Columns) -> TrainingTable:
+    """Read a table with its target; raise `TableFileError` if a column is not there or cannot be used."""
+    frame = read_table(source, **reading.keywords())
+    extra = [name for name in (columns.weight, columns.group) if name is not None]
+    require_columns(list(frame.columns), [columns.target, *columns.ignore, *extra], source)
+    check_target(frame, columns.target, source)
+    X = frame.drop(columns=list(dict.fromkeys([columns.target, *columns.ignore, *extra])))
+    if X.shape[1] == 0:
+        raise TableFileError(f"{source!r} has no column to learn from besides {columns.target!r}; give at least one")
+    return TrainingTable(
+        X,
+        frame[columns.target],
+        None if columns.weight is None else frame[columns.weight],
+        None if columns.group is None else frame[columns.group],
+    )
+
+
+def task_of(y: Any) -> tuple[str, str]:
+    """Return what a target is to be learned as, "classification" or "regression", and why.
+
+    Parameters
+    ----------
+    y : pandas.Series
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> task_of(pd.Series(["red", "blue"]))
+    ('classification', 'its values are text')
+    >>> task_of(pd.Series([0.5, 1.5]))
+    ('regression', 'its values are numbers with fractions')
+    """
+    kind = getattr(y.dtype, "kind", "O")
+    if str(y.dtype) == "category":
+        return "classification", "its values are categories"
+    if kind == "b" or str(y.dtype) == "boolean":
+        return "classification", "its values are true or false"
+    if kind in "Mm":
+        return "regression", "its values are dates or durations"  # which the estimator says how to convert
+    if kind not in "iufO" or (kind == "O" and not _are_numbers(y)):
+        return "classification", "its values are text"
+    numbers = y.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.array_equal(numbers, np.round(numbers), equal_nan=True):
+        return "regression", "its values are numbers with fractions"
+    n_different = len(np.unique(numbers[~np.isnan(numbers)]))
+    different = f"its values are whole numbers, {n_different:,} different ones"
+    return ("classification" if n_different <= MOST_CLASSES_OF_NUMBERS else "regression"), different
+
+
+def _are_numbers(y: Any) -> bool:
+    return all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in y.dropna())

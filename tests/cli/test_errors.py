@@ -1,0 +1,145 @@
+"""How commands end: exit codes, one readable line, nothing on stdout that a program would trip over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.cli.running import QUICK, diabetes, iris, run, run_json
+
+
+@pytest.fixture
+def table() -> Path:
+    iris().to_csv("table.csv", index=False)
+    return Path("table.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--set", "max_epoch=3"], "there is no such parameter; did you mean max_epochs?"),
+        (["--set", "zzz=3"], "there is no such parameter; there are activation, batch_size"),
+        (["--set", "max_epochs"], "write a name, = and a value"),
+        (["--set", "max_epochs=0"], "max_epochs=0"),
+        (["--set", "max_epochs=many"], "max_epochs='many'"),
+        (["--set", "effort=fast"], "use --effort instead"),
+        (["--set", "cv=3"], "not possible on the command line"),
+        (["--set", "dropout=2"], "dropout"),
+        (["--metric", "bleu"], "metric='bleu' is not known"),
+        (["--device", "abacus"], "abacus"),
+        (["--time-limit", "-1"], "time_limit"),
+        (["--task", "classification", "--set", "loss=poisson"], "loss is not a parameter of classification"),
+        (["--set", "class_weight=balanced", "--set", "loss=poisson"], "not a parameter of"),
+        (["--ignore", "species"], "is given for --target and for --ignore"),
+        (["--weight", "id", "--group", "id"], "is given for --weight and for --group"),
+    ],
+)
+def test_invalid_options_are_refused_before_the_table_is_read(options: list[str], complaint: str) -> None:
+    result = run("fit", "not-there.csv", "-t", "species", *options, code=2)
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--grid", "dropout"], "write a name, = and a value"),
+        (["--grid", "dropout=0,5"], "dropout"),
+        (["--grid", "dropout=0", "--grid", "dropout=1"], "given twice"),
+        (["--grid", "dropout=0", "--set", "dropout=0.1"], "given in --set and in --grid"),
+    ],
+)
+def test_invalid_grids_are_refused_before_the_table_is_read(options: list[str], complaint: str) -> None:
+    assert complaint in run("search", "not-there.csv", "-t", "species", *options, code=2).stderr
+
+
+def test_a_parameter_of_numbers_is_refused_for_classes_once_the_table_says_so(table: Path) -> None:
+    result = run("fit", table, "-t", "species", "--set", "loss=poisson", *QUICK, code=2)
+    assert "loss is not a parameter of classification" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["not-there.csv", "-t", "species"], "not-there.csv"),
+        (["table.csv", "-t", "specie"], "did you mean 'species'?"),
+        (["table.csv", "-t", "species", "--ignore", "colour"], "no column 'colour'"),
+        (["table.csv", "-t", "species", "--weight", "sepal_len"], "did you mean"),
+        (["table.csv", "-t", "species", "--group", "plant"], "no column 'plant'"),
+        (["table.csv", "-t", "species", "--weight", "species2"], "no column"),
+        (["table.xlsx", "-t", "species"], "CSV"),
+        (["table.csv", "-t", "species", "--table", "flowers"], "--table is for SQLite"),
+        (["gaps.csv", "-t", "target"], "missing in"),
+        (["alone.csv", "-t", "species"], "no column to learn from"),
+        (["table.csv", "-t", "species", "--task", "regression"], "not numbers"),
+    ],
+)
+def test_a_table_that_cannot_be_used_ends_with_3_and_one_line(
+    arguments: list[str], complaint: str, table: Path
+) -> None:
+    frame = diabetes()
+    frame.loc[frame.index[3], "target"] = None
+    frame.to_csv("gaps.csv", index=False)
+    iris()[["species"]].to_csv("alone.csv", index=False)
+    assert table.exists()
+    result = run("fit", *arguments, *QUICK, code=3)
+    assert complaint in result.stderr
+    lines = result.stderr.splitlines()
+    assert sum(line.startswith("Error: ") for line in lines) == 1
+    assert "Traceback" not in result.stderr
+    assert not Path("model.tabgnm").exists()
+
+
+def test_weights_that_are_not_numbers_are_a_fault_of_the_table(table: Path) -> None:
+    result = run("fit", table, "-t", "sepal_length", "--weight", "species", *QUICK, code=3)
+    assert "sample_weight" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "sparsify"])
+def test_a_file_that_is_no_model_ends_with_4(command: str, table: Path) -> None:
+    assert "not-there.tabgnm" in run(command, "not-there.tabgnm", table, code=4).stderr
+    Path("broken.tabgnm").write_bytes(b"PK\x03\x04 nothing")
+    assert "broken.tabgnm" in run(command, "broken.tabgnm", table, code=4).stderr
+    assert "table.csv" in run("info", table, code=4).stderr
+
+
+def test_columns_of_the_model_have_to_be_there(flowers: SimpleNamespace) -> None:
+    diabetes().to_csv("other.csv", index=False)
+    for command in ("predict", "evaluate", "sparsify"):
+        assert "petal_length" in run(command, flowers.model, "other.csv", code=3).stderr
+
+
+def test_an_error_is_an_object_with_json(flowers: SimpleNamespace) -> None:
+    record = run_json("evaluate", flowers.model, "not-there.csv", code=3)
+    assert record["exit_code"] == 3
+    assert "not-there.csv" in record["error"]
+    assert run_json("info", "not-there.tabgnm", code=4)["exit_code"] == 4
+
+
+def test_debug_shows_where_an_error_comes_from() -> None:
+    from tests.cli.running import CliRunner, app
+
+    result = CliRunner().invoke(app, ["--debug", "info", "not-there.tabgnm"])
+    assert type(result.exception).__name__ == "ModelFileError"
+    assert run("info", "not-there.tabgnm", code=4).stderr.startswith("Error: ")
+
+
+def test_names_from_files_cannot_act_on_the_terminal() -> None:
+    iris().rename(columns={"sepal_length": "red \x1b[31m"}).to_csv("table.csv", index=False)
+    result = run("fit", "table.csv", "-t", "red", code=3)
+    assert "\x1b" not in result.output
+    said = run("fit", "table.csv", "-t", "species", *QUICK)
+    assert "\x1b" not in said.output
+    assert "red \\x1b[31m" in said.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "evaluate", "search", "sparsify", "export", "info", "report", "play"]
+)
+def test_every_command_has_examples_in_its_help(command: str) -> None:
+    said = run(command, "--help").output
+    assert "For example:" in said
+    assert f"tabgnm {command}" in said

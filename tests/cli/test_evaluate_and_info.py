@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, mean_absolute_error, r2_score
+
+import tabgnm
+from tabgnm import MLPClassifier
+from tests.cli.running import diabetes, iris, run, run_json
+
+UNTRAINED = {"n_candidates": 1, "n_folds": 0, "max_epochs": 1, "random_state": 0}
+
+
+def test_classes_are_scored_with_an_interval_beside_baselines(flowers: SimpleNamespace) -> None:
+    record = run_json("evaluate", flowers.model, flowers.data)
+    model, frame = tabgnm.load(flowers.model), iris()
+    probabilities = model.predict_proba(frame[list(model.feature_names_in_)])
+    own, *others = record["scores"]
+    predicted = model.classes_[probabilities.argmax(axis=1)]
+    assert own["accuracy"] == pytest.approx(accuracy_score(frame["species"], predicted))
+    assert own["log_loss"] == pytest.approx(log_loss(frame["species"], probabilities))
+    assert own["interval"][0] < own["accuracy"] <= own["interval"][1] <= 1
+    assert record["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(frame["species"], predicted))
+    assert [each["model"] for each in others] == ["majority class", "logistic regression"]
+    counts = np.array(record["confusion"]["counts"])
+    assert counts.sum() == 150
+    assert counts.trace() == (predicted == frame["species"]).sum()
+
+
+def test_the_confusion_matrix_is_shown(flowers: SimpleNamespace) -> None:
+    said = run("evaluate", flowers.model, flowers.data).stdout
+    assert "true \\ predicted" in said
+    assert "95 % interval" in said
+    assert "150 rows of 'species'" in said
+
+
+def test_numbers_are_scored_with_a_bootstrap_interval(patients: SimpleNamespace) -> None:
+    record = run_json("evaluate", patients.model, patients.data)
+    model, frame = tabgnm.load(patients.model), diabetes()
+    predicted = model.predict(frame[list(model.feature_names_in_)])
+    own = record["scores"][0]
+    assert own["r2"] == pytest.approx(r2_score(frame["target"], predicted))
+    assert own["interval"][0] < own["r2"] < own["interval"][1]
+    assert record["mae"] == pytest.approx(mean_absolute_error(frame["target"], predicted))
+
+
+def test_two_classes_have_an_area_under_the_curve_and_many_their_confusions() -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=120)})
+    for n_classes, text in ((2, "roc auc"), (12, "Most frequent confusions")):
+        labels = pd.Series(np.arange(120) % n_classes, name="label").map(lambda number: f"class {number}")
+        MLPClassifier(**UNTRAINED).fit(frame, labels).save("model.tabgnm")
+        frame.assign(label=labels).to_csv("table.csv", index=False)
+        assert text in run("evaluate", "model.tabgnm", "table.csv").stdout
+
+
+def test_a_class_that_the_model_does_not_know_counts_as_wrong(flowers: SimpleNamespace) -> None:
+    frame = iris().head(30)
+    frame.loc[frame.index[:10], "species"] = "unheard-of"
+    frame.to_csv("new.csv", index=False)
+    record = run_json("evaluate", flowers.model, "new.csv")
+    assert record["scores"][0]["accuracy"] <= 20 / 30
+    assert record["confusion"]["true"][-1] == "unheard-of"
+
+
+def test_the_target_can_have_another_name(flowers: SimpleNamespace) -> None:
+    iris().rename(columns={"species": "kind"}).to_csv("new.csv", index=False)
+    assert "no column 'species'" in run("evaluate", flowers.model, "new.csv", code=3).stderr
+    assert run_json("evaluate", flowers.model, "new.csv", "--target", "kind")["target"] == "kind"
+
+
+def test_a_model_without_the_name_of_its_target_asks_for_it() -> None:
+    frame = iris()
+    MLPClassifier(**UNTRAINED).fit(frame[["sepal_length"]], frame["species"].to_numpy()).save("model.tabgnm")
+    frame.to_csv("table.csv", index=False)
+    assert "give it with --target" in run("evaluate", "model.tabgnm", "table.csv", code=2).stderr
+    assert run_json("evaluate", "model.tabgnm", "table.csv", "-t", "species")["rows"] == 150
+
+
+def test_a_model_of_a_table_without_names_is_refused() -> None:
+    MLPClassifier(**UNTRAINED).fit([[1.0], [2.0]], ["a", "b"]).save("model.tabgnm")
+    iris().to_csv("table.csv", index=False)
+    assert "without column names" in run("evaluate", "model.tabgnm", "table.csv", code=4).stderr
+
+
+def test_a_single_class_can_be_scored(flowers: SimpleNamespace) -> None:
+    iris().query("species == 'setosa'").to_csv("new.csv", index=False)
+    assert run_json("evaluate", flowers.model, "new.csv")["rows"] == 50
+
+
+def test_info_shows_what_is_in_a_model_file(flowers: SimpleNamespace) -> None:
+    record = run_json("info", flowers.model)
+    assert record["target"] == "species"
+    assert record["classes"] == [["setosa", "versicolor", "virginica"]]
+    assert record["networks"] == 2
+    assert not record["small"]
+    assert sum(record["importances"].values()) == pytest.approx(1)
+    said = run("info", flowers.model).stdout
+    for text in ("GNMClassifier", "Predicts classes of 'species'", "setosa", "Most important: petal", "max_epochs=8"):
+        assert text in said
+
+
+def test_info_describes_a_small_machine(flowers: SimpleNamespace) -> None:
+    assert "edges and" in run("info", flowers.small).stdout
+    assert run_json("info", flowers.small)["small"]

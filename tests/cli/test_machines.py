@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+import tabgnm
+from tabgnm import MLPClassifier
+from tests.cli.running import QUICK_SMALL, iris, run, run_json
+
+
+def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNamespace) -> None:
+    said = flowers.made.stdout
+    for text in ("judged by the target", "◀ chosen", "It has", "hidden units", "output", "p_setosa = ", "Next:"):
+        assert text in said
+    small = tabgnm.load(flowers.small)
+    assert small.machine_.n_edges <= 8
+    assert small.target_name_ == "species"
+
+
+def test_the_drawing_has_a_line_for_each_edge(flowers: SimpleNamespace) -> None:
+    machine = tabgnm.load(flowers.small).machine_
+    lines = [line for line in flowers.made.stdout.splitlines() if "━▶" in line]
+    assert len(lines) == machine.n_edges
+    for unit in machine.units:
+        for source in unit.sources:
+            assert any(line.strip().startswith(machine.name(source)) for line in lines)
+
+
+def test_the_picture_is_an_svg_file(flowers: SimpleNamespace) -> None:
+    assert "<svg" in (flowers.folder / "m.svg").read_text()
+
+
+def test_without_the_target_the_model_itself_judges_the_sizes(flowers: SimpleNamespace) -> None:
+    iris().drop(columns="species").head(60).to_csv("new.csv", index=False)
+    record = run_json("sparsify", flowers.model, "new.csv", "--tolerance", "0.5", *QUICK_SMALL)
+    assert record["judged_by"] == "model"
+    assert sum(own["chosen"] for own in record["path"]) == 1
+    assert "p_setosa" in record["equations"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        (["--edges", "5", "--tolerance", "0.1"], 2, "use one of them"),
+        (["--set", "n_layer=2"], 2, "did you mean n_layers?"),
+        (["--set", "n_layers=x"], 2, "expected an integer"),
+        (["--set", "penalty=l7"], 2, "l7"),
+        (["--set", "n_augmented=-1"], 2, "n_augmented"),
+        (["--picture", "machine.gif"], 2, "use .svg, .png or .pdf"),
+        (["--target", "kind"], 3, "no column 'kind'"),
+    ],
+)
+def test_sparsify_refuses_what_it_cannot_do(
+    options: list[str], code: int, complaint: str, flowers: SimpleNamespace
+) -> None:
+    result = run("sparsify", flowers.model, flowers.data, *options, code=code)
+    assert complaint in " ".join(result.stderr.replace("│", " ").split())
+    assert not Path("small.tabgnm").exists()
+
+
+def test_an_mlp_has_no_graph_to_learn(flowers: SimpleNamespace) -> None:
+    frame = iris()
+    model = MLPClassifier(n_candidates=1, n_folds=0, max_epochs=1).fit(frame[["sepal_length"]], frame["species"])
+    model.save("mlp.tabgnm")
+    assert "no graph to learn" in run("sparsify", "mlp.tabgnm", flowers.data, code=4).stderr
+
+
+@pytest.mark.parametrize("format_name", ["c", "sql"])
+def test_a_pack_is_too_large_for_c_and_sql_and_the_error_says_what_to_run(
+    format_name: str, flowers: SimpleNamespace
+) -> None:
+    options = ["--table", "flowers", "--dialect", "sqlite"] if format_name == "sql" else []
+    result = run("export", flowers.model, f"out.{format_name}", *options, code=4)
+    assert f"first run: tabgnm sparsify {flowers.model} DATA" in result.stderr
+
+
+@pytest.mark.parametrize("format_name", ["onnx", "py"])
+def test_a_pack_is_exported_to_onnx_and_python(format_name: str, flowers: SimpleNamespace) -> None:
+    pytest.importorskip("onnx")
+    record = run_json("export", flowers.model, f"out.{format_name}")
+    assert record["format"] == format_name
+    assert Path(f"out.{format_name}").stat().st_size == record["bytes"] > 1000
+
+
+def test_the_format_says_the_name_of_the_file(flowers: SimpleNamespace) -> None:
+    record = run_json("export", flowers.small, "--to", "c", "--prefix", "iris")
+    assert Path(record["output"]) == flowers.small.with_suffix(".c")
+    assert "iris_predict" in flowers.small.with_suffix(".c").read_text()
+
+
+def test_the_query_of_an_export_runs_in_a_database(flowers: SimpleNamespace) -> None:
+    options = ["--table", "flowers", "--dialect", "sqlite", "--keep", "id"]
+    run("export", flowers.small, "out.sql", *options)
+    with sqlite3.connect(":memory:") as database:
+        iris().to_sql("flowers", database, index=False)
+        try:
+            found = pd.read_sql_query(Path("out.sql").read_text().rstrip(";\n"), database)
+        except Exception as error:
+            if "no such function" not in str(error):
+                raise
+            pytest.skip("this SQLite was built without mathematical functions")
+    small = tabgnm.load(flowers.small)
+    expected = pd.Series(small.predict(iris()[list(small.feature_names_in_)]), index=iris()["id"])
+    assert found.set_index("id")["prediction"].to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "give the file to write"),
+        (["out.txt"], "is not known; end its name in"),
+        (["out.c", "--to", "sql"], "does not end in .sql"),
+        (["out.c", "--dialect", "duckdb"], "--dialect is not an option of exports to .c"),
+        (["out.py", "--float32"], "--float32 is not an option of exports to .py"),
+        (["out.sql"], "needs --table and --dialect"),
+        (["absent/out.c"], "does not exist"),
+    ],
+)
+def test_export_refuses_options_that_do_not_fit(arguments: list[str], complaint: str, flowers: SimpleNamespace) -> None:
+    result = run("export", flowers.small, *arguments, code=2)
+    assert complaint in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_report_is_written(flowers: SimpleNamespace) -> None:
+    pytest.importorskip("tabgnm.report")
+    record = run_json("report", flowers.model, "--data", flowers.data, "-o", "report.html", "--title", "Flowers")
+    assert record["rows"] == 150
+    assert "Flowers" in Path("report.html").read_text()
+
+
+def test_the_playground_gets_the_table_and_its_columns(
+    flowers: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = pytest.importorskip("tabgnm.play")
+    seen = {}
+    monkeypatch.setattr(play, "serve", lambda **arguments: seen.update(arguments))
+    columns = ["--column", "sepal_length", "--column", "petal_width"]
+    run("play", flowers.data, *columns, "--target", "species", "--port", "8123", "--no-browser")
+    assert len(seen.pop("data")) == 150
+    assert seen == {
+        "columns": ["sepal_length", "petal_width"],
+        "target": "species",
+        "port": 8123,
+        "open_browser": False,
+    }
+
+
+def test_the_playground_needs_a_table_for_columns_and_a_target_for_a_table(flowers: SimpleNamespace) -> None:
+    pytest.importorskip("tabgnm.play")
+    assert "give the table, too" in run("play", "--column", "a", code=2).stderr
+    assert "--target" in run("play", flowers.data, code=2).stderr
