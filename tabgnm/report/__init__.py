@@ -1,0 +1,1 @@
+"""Reports about fitted estimators as single HTML files."""
