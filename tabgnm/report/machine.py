@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
@@ -51,6 +52,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     dict or None
         None if the estimator is not a single small machine.
     """
+    check_is_fitted(model, "fitted_")
     if not is_small(model):
         return None
     programs = [None if own is None else _drawable(program_of(own)) for own in _sizes(model)]

@@ -193,7 +193,7 @@ def test_a_machine_without_a_path_is_a_single_size(page: Page, tmp_path: Path) -
     data = machine_data(model)
     assert data is not None and len(data["sizes"]) == 1
     open_page(page, model, tmp_path)
-    assert not page.locator(".size").is_visible() and page.locator("#machine-drawing .edge").count() > 0
+    assert not page.locator("#machine-size").is_visible() and page.locator("#machine-drawing .edge").count() > 0
 
 
 def test_packs_are_no_small_machine() -> None:

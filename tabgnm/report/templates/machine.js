@@ -30,7 +30,7 @@ class App {
     this.panel = new Panel(this);
     this.whatIf = new WhatIf(this);
     this.slider.max = this.shown.length - 1;
-    this.slider.closest(".size").hidden = this.shown.length < 2;
+    document.getElementById("machine-sizes").hidden = this.shown.length < 2;
     this.slider.addEventListener("input", () => this.resize(this.shown[Number(this.slider.value)]));
     document.getElementById("machine-chosen").addEventListener("click", () => this.resize(data.sizes.findIndex((own) => own.chosen)));
     this.drawAll();

@@ -4,6 +4,8 @@ const MOST_DRAWN = 200; // edges that are drawn at first
 const NARROWEST = 680;
 const CARD = { left: 214, right: 186, row: 25, gap: 9 };
 const HIDDEN = { radius: 14, gap: 44, least: 27 };
+// Units of machines with few of them are tiles with a curve: what they respond to most.
+const TILE = { most: 18, width: 64, height: 32, gap: 62, least: 50 };
 
 // Which edges and nodes of a machine to draw, with the relative size of each weight among those into its layer.
 function chosenEdges(data, machine, most) {
@@ -58,7 +60,8 @@ function arranged(data, machine, edges, width) {
     const heightOf = (group) => (single(group) ? 1 : group.members.length + 1) * CARD.row + 8;
     const inputHeight = columns.reduce((sum, group) => sum + heightOf(group) + CARD.gap, 0);
     const most = Math.max(0, ...hidden.map((layer) => layer.length));
-    const gap = most * HIDDEN.gap <= Math.max(inputHeight, 420) ? HIDDEN.gap : HIDDEN.least;
+    const [wide, least] = most <= TILE.most ? [TILE.gap, TILE.least] : [HIDDEN.gap, HIDDEN.least];
+    const gap = most * wide <= Math.max(inputHeight, 600) ? wide : least;
     height = Math.max(inputHeight, most * gap, machine.outputs.length * 52, 150) + 24;
     y = new Map();
     let top = (height - inputHeight) / 2;
@@ -106,7 +109,7 @@ function arranged(data, machine, edges, width) {
     x.set(value, left + ((right - left) * (i + 1)) / (hidden.length + 1) + aside);
   }));
   machine.outputs.forEach((value) => x.set(value, right));
-  return { groups: columns, hidden, x, y, height };
+  return { groups: columns, hidden, x, y, height, tiled: hidden.every((layer) => layer.length <= TILE.most) };
 }
 
 class Drawing {
@@ -162,6 +165,7 @@ class Drawing {
     const hadFocus = this.host.contains(document.activeElement);
     this.host.replaceChildren(this.picture);
     if (hadFocus) this.nodes.get(this.focused)?.box.focus();
+    document.querySelector("#machine .legend-tile").hidden = !this.layout.tiled || !this.layout.hidden.length;
     this.tellLimit(all.length, drawn.length);
     this.update();
     this.show(this.app.selected);
@@ -226,7 +230,48 @@ class Drawing {
     });
   }
 
+  drawTile(value) {
+    const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
+    const box = { x: x - TILE.width / 2, y: y - TILE.height / 2, width: TILE.width, height: TILE.height, rx: 7 };
+    const [curve, here] = [svg("path", { class: "mini" }), svg("circle", { class: "mini-now", r: 3.2 })];
+    const caption = svg("text", { class: "caption", x, y: y + TILE.height / 2 + 9 });
+    const own = this.node(value, "hidden", svg("rect", { class: "back", ...box }), svg("rect", { class: "dot", ...box }), curve, here, caption);
+    Object.assign(own, { curve, here, caption, x, y });
+  }
+
+  // The curve in a tile: the value over the range of the column that moves it most, with a dot at the row.
+  updateTile(value, own, found) {
+    const best = strongestProfile(found, value);
+    const name = this.app.nodeName(value);
+    own.caption.textContent = best ? `${name} · ${shortened(this.app.data.columns[best.place].name, 14)}` : name;
+    own.here.style.display = best ? "" : "none";
+    own.curve.setAttribute("d", "");
+    if (!best) return;
+    const [width, height] = [TILE.width - 14, TILE.height - 12];
+    const low = Math.min(...best.numbers);
+    const x = (share) => own.x - width / 2 + width * Math.max(0, Math.min(1, share));
+    const y = (number) => own.y + height / 2 - (height * Math.max(0, Math.min(1, (number - low) / best.width)));
+    const last = best.numbers.length - 1;
+    const stepped = isStepped(this.app.data.columns[best.place]);
+    const points = best.numbers.map((number, i) => {
+      if (!stepped) return `${x(i / last).toFixed(1)},${y(number).toFixed(1)}`;
+      const [left, right] = [x(i / (last + 1)), x((i + 1) / (last + 1))];
+      return `${left.toFixed(1)},${y(number).toFixed(1)}L${right.toFixed(1)},${y(number).toFixed(1)}`;
+    });
+    own.curve.setAttribute("d", `M${points.join("L")}`);
+    const cell = this.app.cells[best.place];
+    const [first, end] = [best.sweep[0], best.sweep[last]];
+    const share = stepped ? (best.sweep.indexOf(cell) + 0.5) / (last + 1) : (cell - first) / (end - first || 1);
+    if (cell === null || (stepped && !best.sweep.includes(cell))) own.here.style.display = "none";
+    own.here.setAttribute("cx", x(share));
+    own.here.setAttribute("cy", y(this.app.values[value]));
+  }
+
   drawHidden(value) {
+    if (this.layout.tiled) {
+      this.drawTile(value);
+      return;
+    }
     const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
     const text = shortened(this.app.nodeName(value), 6);
     const name = svg("text", { class: `unit${text.length > 4 ? " longest" : text.length > 3 ? " long" : ""}`, x, y });
@@ -264,8 +309,10 @@ class Drawing {
     }
     const sizes = new Map();
     for (const [value, own] of this.nodes) sizes.set(own.kind, Math.max(sizes.get(own.kind) ?? 0, Math.abs(values[value])));
+    const found = this.layout.tiled ? profiles(this.app, 31) : [];
     for (const [value, own] of this.nodes) {
       const number = values[value];
+      if (own.curve) this.updateTile(value, own, found);
       const share = Math.abs(number) / (sizes.get(own.kind) || 1);
       own.box.classList.toggle("off", number === 0);
       own.box.classList.toggle("below", number < 0);

@@ -35,7 +35,7 @@ class WhatIf {
     const chart = element("div", { class: isStepped(column) ? "spark stepped" : "spark" });
     const set = (cell) => app.setCell(place, cell);
     const control = isStepped(column) ? this.levels(column, id, set) : this.numbers(column, id, set);
-    const clear = element("button", { type: "button", class: "clear", title: "Set to missing", "aria-label": `Set ${column.name} to missing` }, "∅");
+    const clear = element("button", { type: "button", class: "clear", title: column.had_missing ? "Set to missing" : "Set to missing, as no cell of the training rows was", "aria-label": `Set ${column.name} to missing` }, "∅");
     clear.addEventListener("click", () => set(null));
     const unit = column.kind === "duration" ? " (seconds)" : "";
     const label = element("label", { for: id, title: column.name }, column.name + unit);
@@ -45,7 +45,7 @@ class WhatIf {
   }
 
   levels(column, id, set) {
-    const select = element("select", { id });
+    const select = element("select", { id, title: column.ordered ? "in their order" : null });
     const values = column.kind === "boolean" ? [["1", "true"], ["0", "false"]] : column.levels.map((level) => [level, level || "(empty text)"]);
     values.forEach(([value, text]) => select.append(element("option", { value }, text)));
     if (column.kind === "category") select.append(element("option", { value: UNKNOWN }, "(unknown level)"));
