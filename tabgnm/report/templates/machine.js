@@ -16,15 +16,28 @@ class App {
   constructor(data) {
     this.data = data;
     this.machines = new Machines(data);
-    this.shown = data.sizes.map((own, place) => place).filter((place) => data.sizes[place].machine).reverse();
+    this.shown = data.sizes
+      .map((own, place) => place)
+      .filter((place) => data.sizes[place].machine)
+      .reverse();
     this.selected = null;
     const typical = data.columns.map((column) => readCell(column, column.typical));
-    this.rows = [{ name: "a typical row", cells: typical },
-      ...data.examples.map((row, i) => ({ name: `example ${i + 1}`, cells: row.map((cell, place) => readCell(data.columns[place], cell)) }))];
+    this.rows = [
+      { name: "a typical row", cells: typical },
+      ...data.examples.map((row, i) => ({
+        name: `example ${i + 1}`,
+        cells: row.map((cell, place) => readCell(data.columns[place], cell)),
+      })),
+    ];
     this.row = this.rows[0];
     this.cells = [...this.row.cells];
     this.slider = document.getElementById("machine-size");
-    this.choose(Math.max(0, data.sizes.findIndex((own) => own.chosen)));
+    this.choose(
+      Math.max(
+        0,
+        data.sizes.findIndex((own) => own.chosen),
+      ),
+    );
     this.drawing = new Drawing(this);
     this.chart = new PathChart(this);
     this.panel = new Panel(this);
@@ -32,7 +45,9 @@ class App {
     this.slider.max = this.shown.length - 1;
     document.getElementById("machine-sizes").hidden = this.shown.length < 2;
     this.slider.addEventListener("input", () => this.resize(this.shown[Number(this.slider.value)]));
-    document.getElementById("machine-chosen").addEventListener("click", () => this.resize(data.sizes.findIndex((own) => own.chosen)));
+    document
+      .getElementById("machine-chosen")
+      .addEventListener("click", () => this.resize(data.sizes.findIndex((own) => own.chosen)));
     this.drawAll();
   }
 
@@ -54,7 +69,10 @@ class App {
   resize(place) {
     if (place === this.size) return;
     // Values of another size are other units; an input stays what it is.
-    const kept = this.selected !== null && this.selected < this.data.inputs.length && this.data.sizes[place].machine.inputs.includes(this.selected);
+    const kept =
+      this.selected !== null &&
+      this.selected < this.data.inputs.length &&
+      this.data.sizes[place].machine.inputs.includes(this.selected);
     if (!kept && this.selected !== null) this.close(false);
     this.choose(place);
     this.drawAll();
@@ -105,14 +123,24 @@ class App {
   tellSize() {
     const own = this.data.sizes[this.size];
     this.slider.value = this.shown.indexOf(this.size);
-    const score = Number.isFinite(own.score) ? `${own.score.toFixed(3)}${Number.isFinite(own.score_std) ? ` ± ${own.score_std.toFixed(3)}` : ""}` : null;
+    const score = Number.isFinite(own.score)
+      ? `${own.score.toFixed(3)}${Number.isFinite(own.score_std) ? ` ± ${own.score_std.toFixed(3)}` : ""}`
+      : null;
     const hidden = this.machine.units.length - this.machine.outputs.length;
-    const facts = [[own.edges.toLocaleString("en"), own.edges === 1 ? "edge" : "edges"],
-      [this.columns.length, this.columns.length === 1 ? "column" : "columns"], [hidden, hidden === 1 ? "hidden unit" : "hidden units"]];
+    const facts = [
+      [own.edges.toLocaleString("en"), own.edges === 1 ? "edge" : "edges"],
+      [this.columns.length, this.columns.length === 1 ? "column" : "columns"],
+      [hidden, hidden === 1 ? "hidden unit" : "hidden units"],
+    ];
     if (score) facts.push([score, this.data.score_name]);
     this.slider.setAttribute("aria-valuetext", facts.map((fact) => fact.join(" ")).join(", "));
-    document.getElementById("machine-facts").replaceChildren(...facts.map(([number, name]) =>
-      element("div", { class: "fact" }, element("strong", {}, String(number)), element("span", {}, name))));
+    document
+      .getElementById("machine-facts")
+      .replaceChildren(
+        ...facts.map(([number, name]) =>
+          element("div", { class: "fact" }, element("strong", {}, String(number)), element("span", {}, name)),
+        ),
+      );
     const button = document.getElementById("machine-chosen");
     button.disabled = own.chosen;
     button.textContent = own.chosen ? "this is the chosen size" : "back to the chosen size";
@@ -121,7 +149,12 @@ class App {
   tellEquations() {
     const { units, equations, notes } = this.machine;
     const lines = units.map((unit) => unit.equation ?? `${unit.name} = … (${unit.sources.length} terms)`);
-    document.getElementById("machine-equations").textContent = [...lines, ...equations, "", ...notes.map((note) => `# ${note}`)].join("\n");
+    document.getElementById("machine-equations").textContent = [
+      ...lines,
+      ...equations,
+      "",
+      ...notes.map((note) => `# ${note}`),
+    ].join("\n");
   }
 
   // Names
@@ -141,7 +174,8 @@ class App {
 
   nodeKind(value) {
     const output = this.machine.outputs.indexOf(value);
-    if (output >= 0) return `output${this.data.classes.length ? ", in log-odds" : this.data.link === "exp" ? ", the logarithm of a factor" : ""}`;
+    if (output >= 0)
+      return `output${this.data.classes.length ? ", in log-odds" : this.data.link === "exp" ? ", the logarithm of a factor" : ""}`;
     if (value < this.data.inputs.length) return "input, as the machine reads it";
     return `hidden unit of layer ${this.unit(value).layer}`;
   }
@@ -156,7 +190,8 @@ class App {
     if (!classes.length) return outputs.length > 1 ? outputs[place] : target || "prediction";
     if (link === "constant") return String(classes[0][0]);
     if (multilabel) return outputs[place];
-    if (link === "sigmoid") return classes.length > 1 ? `${this.targetName(place)} = ${classes[place][1]}` : String(classes[0][1]);
+    if (link === "sigmoid")
+      return classes.length > 1 ? `${this.targetName(place)} = ${classes[place][1]}` : String(classes[0][1]);
     let first = 0;
     for (let own = 0; own < classes.length; own += 1) {
       if (place < first + classes[own].length) {
@@ -178,17 +213,22 @@ class App {
 
   outputText(place, prediction) {
     const number = this.outputNumber(place, prediction);
-    return prediction.numbers ? { text: shownNumber(number), share: null } : { text: shownShare(number), share: number };
+    return prediction.numbers
+      ? { text: shownNumber(number), share: null }
+      : { text: shownShare(number), share: number };
   }
 
   nodeValue(value) {
     const output = this.machine.outputs.indexOf(value);
     if (output >= 0) {
       const { text } = this.outputText(output, this.prediction);
-      return this.prediction.numbers && this.data.link !== "exp" ? text : `${text} (${shownNumber(this.values[value])})`;
+      return this.prediction.numbers && this.data.link !== "exp"
+        ? text
+        : `${text} (${shownNumber(this.values[value])})`;
     }
     const unit = this.unit(value);
-    if (unit) return this.values[value] === 0 && unit.function === "relu" ? "0, silent" : shownNumber(this.values[value]);
+    if (unit)
+      return this.values[value] === 0 && unit.function === "relu" ? "0, silent" : shownNumber(this.values[value]);
     const column = this.data.inputs[value].column;
     return `${shownNumber(this.values[value])}, from ${shownCell(this.data.columns[column], this.cells[column])}`;
   }
@@ -197,8 +237,11 @@ class App {
     const unit = this.unit(value);
     const lines = [this.nodeName(value), `${this.nodeKind(value)}; now ${this.nodeValue(value)}`];
     if (!unit) return lines;
-    const terms = unit.sources.map((source, i) => [source, unit.weights[i]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-    for (const [source, weight] of terms.slice(0, 4)) lines.push(`${signed(weight)} × ${shortened(this.nodeName(source), 40)}`);
+    const terms = unit.sources
+      .map((source, i) => [source, unit.weights[i]])
+      .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+    for (const [source, weight] of terms.slice(0, 4))
+      lines.push(`${signed(weight)} × ${shortened(this.nodeName(source), 40)}`);
     if (terms.length > 4) lines.push(`and ${terms.length - 4} more`);
     return lines;
   }
@@ -208,8 +251,11 @@ class App {
   }
 
   edgeLines(edge) {
-    return [`${this.nodeName(edge.source)} → ${this.nodeName(edge.target)}`, `weight ${signed(edge.weight)}`,
-      `now adds ${signed(edge.weight * this.values[edge.source])}`];
+    return [
+      `${this.nodeName(edge.source)} → ${this.nodeName(edge.target)}`,
+      `weight ${signed(edge.weight)}`,
+      `now adds ${signed(edge.weight * this.values[edge.source])}`,
+    ];
   }
 
   functionText(unit) {
@@ -224,7 +270,10 @@ class App {
     if (input.what === "unknown") return `1 where ${column.name} is missing or a level that is not known, else 0.`;
     if (input.what === "nothing") return "Always 0.";
     if (input.what === "table") {
-      const shown = input.levels.slice(0, 8).map((level, i) => `${shownNumber(input.numbers[i])} for ${level}`).join(", ");
+      const shown = input.levels
+        .slice(0, 8)
+        .map((level, i) => `${shownNumber(input.numbers[i])} for ${level}`)
+        .join(", ");
       return `${shown}${input.levels.length > 8 ? ", …" : ""}; ${shownNumber(input.missing)} where it is missing, ${shownNumber(input.other)} for any other level.`;
     }
     const filled = `; ${shownNumber(input.fill)} where it is missing.`;
@@ -237,7 +286,8 @@ class App {
 
   // What small curves show: a number, or the probability of the class that is predicted.
   curveOf() {
-    if (this.prediction.numbers) return { text: this.outputName(0), number: (values) => this.machines.predict(this.machine, values).numbers[0] };
+    if (this.prediction.numbers)
+      return { text: this.outputName(0), number: (values) => this.machines.predict(this.machine, values).numbers[0] };
     const part = this.prediction.probabilities[0];
     const place = part.length === 2 ? 1 : part.indexOf(Math.max(...part));
     return {

@@ -31,7 +31,8 @@ const DATE = /^(-?\d{1,6})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d(?:\.\d*)?)
 
 function daysOfDate(text) {
   const found = DATE.exec(text);
-  if (!found) throw new TypeError(`${JSON.stringify(text)} is not a date; expected one like 2024-02-29 or 2024-02-29T12:30`);
+  if (!found)
+    throw new TypeError(`${JSON.stringify(text)} is not a date; expected one like 2024-02-29 or 2024-02-29T12:30`);
   const [year, month, day, hour, minute, second] = found.slice(1).map((part) => Number(part ?? 0));
   const midnight = new Date(0);
   midnight.setUTCFullYear(year, month - 1, day);
@@ -55,7 +56,9 @@ function readCell(column, cell) {
   if (column.kind === "time" && typeof cell === "string") return secondsOfTime(cell);
   const number = typeof cell === "string" && cell.trim() === "" ? NaN : Number(cell);
   if (!Number.isFinite(number)) {
-    throw new TypeError(`column ${JSON.stringify(column.name)} has ${JSON.stringify(cell)}; expected a number, or null`);
+    throw new TypeError(
+      `column ${JSON.stringify(column.name)} has ${JSON.stringify(cell)}; expected a number, or null`,
+    );
   }
   return number;
 }
@@ -101,7 +104,8 @@ class Machines {
     this.data = data;
     this.known = data.columns.map((column) => new Set(column.levels));
     this.tables = data.inputs.map((input) =>
-      input.what === "table" ? new Map(input.levels.map((level, place) => [level, input.numbers[place]])) : null);
+      input.what === "table" ? new Map(input.levels.map((level, place) => [level, input.numbers[place]])) : null,
+    );
   }
 
   inputValue(place, cell) {

@@ -1,123 +1,5 @@
 // The machine unrolled in layers: columns of the table on the left, outputs on the right.
 
-const MOST_DRAWN = 200; // edges that are drawn at first
-const NARROWEST = 680;
-const CARD = { left: 214, right: 186, row: 25, gap: 9 };
-const HIDDEN = { radius: 14, gap: 44, least: 27 };
-const OUTPUT = { most: 10, gap: 52, least: 31 }; // more outputs have a line each instead of two
-// Units of machines with few of them are tiles with a curve: what they respond to most.
-const TILE = { most: 18, width: 64, height: 32, gap: 62, least: 50, staggered: 34 };
-
-// Which edges and nodes of a machine to draw, with the relative size of each weight among those into its layer.
-function chosenEdges(data, machine, most) {
-  const nInputs = data.inputs.length;
-  const outputs = new Set(machine.outputs);
-  const edges = [];
-  machine.units.forEach((unit, place) => {
-    const target = nInputs + place;
-    const layer = outputs.has(target) ? "output" : unit.layer;
-    unit.sources.forEach((source, i) => edges.push({ source, target, layer, weight: unit.weights[i] }));
-  });
-  const largest = new Map();
-  for (const edge of edges) largest.set(edge.layer, Math.max(largest.get(edge.layer) ?? 0, Math.abs(edge.weight)));
-  for (const edge of edges) edge.size = Math.abs(edge.weight) / (largest.get(edge.layer) || 1);
-  const drawn = [...edges].sort((a, b) => b.size - a.size).slice(0, most);
-  return { all: edges, drawn };
-}
-
-// Places of all nodes: groups of inputs, layers of hidden units, outputs; ordered so that edges cross little.
-function arranged(data, machine, edges, width) {
-  const nInputs = data.inputs.length;
-  const seen = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
-  const outputs = new Set(machine.outputs);
-  const groups = new Map();
-  for (const place of machine.inputs.filter((own) => seen.has(own))) {
-    const column = data.inputs[place].column;
-    if (!groups.has(column)) groups.set(column, { column, members: [] });
-    groups.get(column).members.push(place);
-  }
-  const layers = new Map();
-  machine.units.forEach((unit, place) => {
-    const value = nInputs + place;
-    if (outputs.has(value) || !seen.has(value)) return;
-    if (!layers.has(unit.layer)) layers.set(unit.layer, []);
-    layers.get(unit.layer).push(value);
-  });
-  const hidden = [...layers.keys()].sort((a, b) => a - b).map((layer) => layers.get(layer));
-  const neighbours = new Map();
-  const remember = (from, to, size) => {
-    if (!neighbours.has(from)) neighbours.set(from, []);
-    neighbours.get(from).push([to, size]);
-  };
-  for (const edge of edges) {
-    remember(edge.source, edge.target, edge.size);
-    remember(edge.target, edge.source, edge.size);
-  }
-  const outputStep = machine.outputs.length > OUTPUT.most ? OUTPUT.least : OUTPUT.gap;
-  let columns = [...groups.values()];
-  const roomy = (width - CARD.left - CARD.right) / (hidden.length + 1) > 2 * TILE.width + 60;
-  let tight = false; // whether tiles stand in two rows
-  let height = 0;
-  let y = new Map();
-  const place = () => {
-    const single = (group) => group.members.length === 1 && data.inputs[group.members[0]].detail === "";
-    const heightOf = (group) => (single(group) ? 1 : group.members.length + 1) * CARD.row + 8;
-    const inputHeight = columns.reduce((sum, group) => sum + heightOf(group) + CARD.gap, 0);
-    const most = Math.max(0, ...hidden.map((layer) => layer.length));
-    const [wide, least] = most <= TILE.most ? [TILE.gap, roomy ? TILE.staggered : TILE.least] : [HIDDEN.gap, HIDDEN.least];
-    const gap = most * wide <= Math.max(inputHeight, 600) ? wide : least;
-    tight = gap === TILE.staggered;
-    height = Math.max(inputHeight, most * gap, machine.outputs.length * outputStep, 150) + 24;
-    y = new Map();
-    let top = (height - inputHeight) / 2;
-    for (const group of columns) {
-      group.top = top;
-      group.height = heightOf(group);
-      group.single = single(group);
-      group.members.forEach((value, i) => y.set(value, top + 4 + CARD.row * (i + (group.single ? 0.5 : 1.5))));
-      top += group.height + CARD.gap;
-    }
-    for (const layer of hidden) {
-      // Short layers are spread out, long ones fill the height.
-      const own = Math.max(gap, Math.min((height - 24) / layer.length, 110));
-      layer.forEach((value, i) => y.set(value, height / 2 + (i - (layer.length - 1) / 2) * own));
-    }
-    const step = Math.max(outputStep, Math.min((height - 24) / machine.outputs.length, 110));
-    machine.outputs.forEach((value, i) => y.set(value, height / 2 + (i - (machine.outputs.length - 1) / 2) * step));
-  };
-  const mean = (values) => {
-    const near = values.flatMap((value) => neighbours.get(value) ?? []).filter(([other]) => y.has(other));
-    const total = near.reduce((sum, [, size]) => sum + size, 0);
-    return total ? near.reduce((sum, [other, size]) => sum + size * y.get(other), 0) / total : height / 2;
-  };
-  const byMean = (list, membersOf) => {
-    const means = new Map(list.map((own) => [own, mean(membersOf(own))]));
-    list.sort((a, b) => means.get(a) - means.get(b));
-  };
-  place();
-  for (let sweep = 0; sweep < 6; sweep += 1) {
-    for (const layer of sweep % 2 ? [...hidden].reverse() : hidden) {
-      byMean(layer, (value) => [value]);
-      place();
-    }
-    byMean(columns, (group) => group.members);
-    for (const group of columns) byMean(group.members, (value) => [value]);
-    place();
-  }
-  const x = new Map();
-  const left = CARD.left;
-  const right = width - CARD.right;
-  columns.forEach((group) => group.members.forEach((value) => x.set(value, left)));
-  hidden.forEach((layer, i) => layer.forEach((value, j) => {
-    // Neighbours in a crowded layer stand aside, so that edges can be told apart.
-    const side = tight ? TILE.width / 2 + 5 : 16;
-    const aside = layer.length > (tight ? TILE.most / 2 : 14) ? (j % 2 ? side : -side) : 0;
-    x.set(value, left + ((right - left) * (i + 1)) / (hidden.length + 1) + aside);
-  }));
-  machine.outputs.forEach((value) => x.set(value, right));
-  return { groups: columns, hidden, x, y, height, tight, tiled: hidden.every((layer) => layer.length <= TILE.most) };
-}
-
 class Drawing {
   constructor(app) {
     this.app = app;
@@ -143,9 +25,13 @@ class Drawing {
     this.layout = arranged(data, machine, drawn, width);
     const { x, y, height } = this.layout;
     this.picture = svg("svg", {
-      width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
-      "aria-label": `The machine: ${plural(all.length, "edge", "edges")} from columns on the left to predictions on the `
-        + "right. Arrow keys move between nodes, Enter opens one.",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "group",
+      "aria-label":
+        `The machine: ${plural(all.length, "edge", "edges")} from columns on the left to predictions on the ` +
+        "right. Arrow keys move between nodes, Enter opens one.",
     });
     const lines = svg("g", { class: "edges" });
     for (const edge of [...drawn].reverse()) {
@@ -153,7 +39,8 @@ class Drawing {
       const bend = (x2 - x1) * 0.45;
       const path = `M${x1},${y1}C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}`;
       edge.line = svg("path", {
-        d: path, class: `edge ${edge.weight < 0 ? "negative" : "positive"}`,
+        d: path,
+        class: `edge ${edge.weight < 0 ? "negative" : "positive"}`,
         "stroke-width": (0.8 + 6 * edge.size ** 0.8).toFixed(2),
       });
       const area = svg("path", { d: path, class: "edge-area" });
@@ -180,7 +67,10 @@ class Drawing {
   tellLimit(nAll, nDrawn) {
     this.note.replaceChildren();
     const nBiases = this.app.data.sizes[this.app.size].edges - nAll;
-    const biases = nBiases > 0 ? `${plural(nBiases, "edge is a bias", "edges are biases")}, which the panels of their nodes show. ` : "";
+    const biases =
+      nBiases > 0
+        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, which the panels of their nodes show. `
+        : "";
     this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;
     const button = element("button", { type: "button" }, this.all ? `Show the ${MOST_DRAWN} strongest` : "Show all");
@@ -189,7 +79,8 @@ class Drawing {
       this.draw();
       this.note.querySelector("button")?.focus();
     });
-    const text = this.all ? `All ${nAll.toLocaleString("en")} others are drawn. `
+    const text = this.all
+      ? `All ${nAll.toLocaleString("en")} others are drawn. `
       : `Of the other ${nAll.toLocaleString("en")}, the ${nDrawn} strongest are drawn, and the nodes that they join. `;
     this.note.append(text, button);
   }
@@ -224,7 +115,16 @@ class Drawing {
     group.value = value;
     group.members.forEach((place) => {
       const y = this.layout.y.get(place);
-      const parts = [svg("rect", { class: "area", x: 2, y: y - CARD.row / 2 + 1, width: CARD.left - 2, height: CARD.row - 2, rx: 6 })];
+      const parts = [
+        svg("rect", {
+          class: "area",
+          x: 2,
+          y: y - CARD.row / 2 + 1,
+          width: CARD.left - 2,
+          height: CARD.row - 2,
+          rx: 6,
+        }),
+      ];
       if (group.single) parts.push(title, value);
       else {
         const detail = svg("text", { class: "detail", x: CARD.left - 20, y });
@@ -241,7 +141,15 @@ class Drawing {
     const box = { x: x - TILE.width / 2, y: y - TILE.height / 2, width: TILE.width, height: TILE.height, rx: 7 };
     const [curve, here] = [svg("path", { class: "mini" }), svg("circle", { class: "mini-now", r: 3.2 })];
     const caption = svg("text", { class: "caption", x, y: y + TILE.height / 2 + 9 });
-    const own = this.node(value, "hidden", svg("rect", { class: "back", ...box }), svg("rect", { class: "dot", ...box }), curve, here, caption);
+    const own = this.node(
+      value,
+      "hidden",
+      svg("rect", { class: "back", ...box }),
+      svg("rect", { class: "dot", ...box }),
+      curve,
+      here,
+      caption,
+    );
     Object.assign(own, { curve, here, caption, x, y });
   }
 
@@ -249,14 +157,16 @@ class Drawing {
   updateTile(value, own, found) {
     const best = strongestProfile(found, value);
     const name = this.app.nodeName(value);
-    own.caption.textContent = shortened(name, 9) + (best ? ` · ${shortened(this.app.data.columns[best.place].name, this.layout.tight ? 8 : 13)}` : "");
+    own.caption.textContent =
+      shortened(name, 9) +
+      (best ? ` · ${shortened(this.app.data.columns[best.place].name, this.layout.tight ? 8 : 13)}` : "");
     own.here.style.display = best ? "" : "none";
     own.curve.setAttribute("d", "");
     if (!best) return;
     const [width, height] = [TILE.width - 14, TILE.height - 12];
     const low = Math.min(...best.numbers);
     const x = (share) => own.x - width / 2 + width * Math.max(0, Math.min(1, share));
-    const y = (number) => own.y + height / 2 - (height * Math.max(0, Math.min(1, (number - low) / best.width)));
+    const y = (number) => own.y + height / 2 - height * Math.max(0, Math.min(1, (number - low) / best.width));
     const last = best.numbers.length - 1;
     const stepped = isStepped(this.app.data.columns[best.place]);
     const points = best.numbers.map((number, i) => {
@@ -282,8 +192,13 @@ class Drawing {
     const text = shortened(this.app.nodeName(value), 6);
     const name = svg("text", { class: `unit${text.length > 4 ? " longest" : text.length > 3 ? " long" : ""}`, x, y });
     name.append(text);
-    this.node(value, "hidden", svg("circle", { class: "back", cx: x, cy: y, r: HIDDEN.radius }),
-      svg("circle", { class: "dot", cx: x, cy: y, r: HIDDEN.radius }), name);
+    this.node(
+      value,
+      "hidden",
+      svg("circle", { class: "back", cx: x, cy: y, r: HIDDEN.radius }),
+      svg("circle", { class: "dot", cx: x, cy: y, r: HIDDEN.radius }),
+      name,
+    );
   }
 
   drawOutput(value, place) {
@@ -293,10 +208,22 @@ class Drawing {
     const card = { x, y: y - (many ? 13 : 23), height: many ? 26 : 46, rx: 7 };
     const name = svg("text", { class: "name", x: x + 20, y: many ? y : y - 9 });
     name.append(shortened(this.app.outputName(place), many ? 14 : 20));
-    const number = svg("text", { class: many ? "value end" : "value", x: many ? x + width - 8 : x + 20, y: many ? y : y + 11 });
+    const number = svg("text", {
+      class: many ? "value end" : "value",
+      x: many ? x + width - 8 : x + 20,
+      y: many ? y : y + 11,
+    });
     const bar = svg("rect", { class: "share", ...card, width: 0 });
-    const own = this.node(value, "output", svg("rect", { class: "card area", ...card, width }), bar,
-      name, number, svg("circle", { class: "back", cx: x, cy: y, r: 8 }), svg("circle", { class: "dot", cx: x, cy: y, r: 8 }));
+    const own = this.node(
+      value,
+      "output",
+      svg("rect", { class: "card area", ...card, width }),
+      bar,
+      name,
+      number,
+      svg("circle", { class: "back", cx: x, cy: y, r: 8 }),
+      svg("circle", { class: "dot", cx: x, cy: y, r: 8 }),
+    );
     Object.assign(own, { bar, width, place });
   }
 
@@ -319,7 +246,8 @@ class Drawing {
       edge.line.style.setProperty("--strength", (edge.carried === 0 ? 0.13 : 0.34 + 0.56 * share ** 0.6).toFixed(3));
     }
     const sizes = new Map();
-    for (const [value, own] of this.nodes) sizes.set(own.kind, Math.max(sizes.get(own.kind) ?? 0, Math.abs(values[value])));
+    for (const [value, own] of this.nodes)
+      sizes.set(own.kind, Math.max(sizes.get(own.kind) ?? 0, Math.abs(values[value])));
     const found = this.layout.tiled ? profiles(this.app, 31) : [];
     for (const [value, own] of this.nodes) {
       const number = values[value];
@@ -346,7 +274,10 @@ class Drawing {
     if (!known) return;
     const marked = new Set([shown]);
     const lines = new Set();
-    for (const [from, to] of [["target", "source"], ["source", "target"]]) {
+    for (const [from, to] of [
+      ["target", "source"],
+      ["source", "target"],
+    ]) {
       const reached = [shown];
       const seen = new Set(reached);
       while (reached.length) {
@@ -372,7 +303,8 @@ class Drawing {
   showEdge(edge, event) {
     this.picture.classList.add("focused");
     for (const own of this.edges) own.line.classList.toggle("marked", own === edge);
-    for (const [value, { box }] of this.nodes) box.classList.toggle("marked", value === edge.source || value === edge.target);
+    for (const [value, { box }] of this.nodes)
+      box.classList.toggle("marked", value === edge.source || value === edge.target);
     const middle = (from) => (from.get(edge.source) + from.get(edge.target)) / 2;
     this.tell(event, middle(this.layout.x), middle(this.layout.y), this.app.edgeLines(edge));
   }
@@ -415,7 +347,9 @@ class Drawing {
   // The node that an arrow key leads to: the next one of the layer, or the nearest one of the next layer.
   neighbour(value, key) {
     const { groups, hidden, y } = this.layout;
-    const layers = [groups.flatMap((group) => group.members), ...hidden, this.app.machine.outputs].filter((own) => own.length);
+    const layers = [groups.flatMap((group) => group.members), ...hidden, this.app.machine.outputs].filter(
+      (own) => own.length,
+    );
     const layer = layers.findIndex((own) => own.includes(value));
     const sorted = [...layers[layer]].sort((a, b) => y.get(a) - y.get(b));
     const place = sorted.indexOf(value);

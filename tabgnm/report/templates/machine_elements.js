@@ -53,5 +53,7 @@ function shownCell(column, cell) {
 
 function timeText(seconds) {
   const whole = Math.round(seconds);
-  return [whole / 3600, (whole / 60) % 60, whole % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
+  return [whole / 3600, (whole / 60) % 60, whole % 60]
+    .map((part) => String(Math.floor(part)).padStart(2, "0"))
+    .join(":");
 }

@@ -34,8 +34,15 @@ class Panel {
     parts.push(element("p", { class: "now-value" }, "now ", element("strong", {}, app.nodeValue(value))));
     if (unit) {
       parts.push(this.heading("Equation"));
-      parts.push(unit.equation ? element("pre", {}, unit.equation.replace(/\n\s+/g, " "))
-        : element("p", { class: "muted" }, `A sum of ${unit.sources.length} terms${unit.function === "identity" ? "" : `, through ${unit.function}`}; see below.`));
+      parts.push(
+        unit.equation
+          ? element("pre", {}, unit.equation.replace(/\n\s+/g, " "))
+          : element(
+              "p",
+              { class: "muted" },
+              `A sum of ${unit.sources.length} terms${unit.function === "identity" ? "" : `, through ${unit.function}`}; see below.`,
+            ),
+      );
       if (app.functionText(unit)) parts.push(element("p", { class: "muted" }, app.functionText(unit)));
       parts.push(...this.responses(value));
       parts.push(...this.contributions(value, unit));
@@ -55,21 +62,34 @@ class Panel {
   responses(value) {
     const { app } = this;
     const output = app.machine.outputs.indexOf(value);
-    const valueOf = (values) => (output < 0 ? values[value] : app.outputNumber(output, app.machines.predict(app.machine, values)));
-    const found = app.columns.map((place) => {
-      const own = response(app, place, 41, valueOf);
-      const numbers = own.points.map((point) => point.value);
-      own.low = Math.min(...numbers, own.at.value);
-      own.high = Math.max(...numbers, own.at.value);
-      return own;
-    }).filter((own) => own.high > own.low).sort((a, b) => b.high - b.low - (a.high - a.low));
+    const valueOf = (values) =>
+      output < 0 ? values[value] : app.outputNumber(output, app.machines.predict(app.machine, values));
+    const found = app.columns
+      .map((place) => {
+        const own = response(app, place, 41, valueOf);
+        const numbers = own.points.map((point) => point.value);
+        own.low = Math.min(...numbers, own.at.value);
+        own.high = Math.max(...numbers, own.at.value);
+        return own;
+      })
+      .filter((own) => own.high > own.low)
+      .sort((a, b) => b.high - b.low - (a.high - a.low));
     const heading = this.heading("What it responds to");
     if (!found.length) return [heading, element("p", { class: "muted" }, "At this row no single column changes it.")];
     const shown = found.find((own) => own.place === this.column) ?? found[0];
     const name = (own) => app.data.columns[own.place].name;
     const buttons = found.slice(0, MOST_RESPONSES).map((own) => {
-      const button = element("button", { type: "button", class: "response-choice", "aria-pressed": String(own === shown), "data-key": `column-${own.place}` },
-        element("span", {}, name(own)), element("span", { class: "muted" }, `${shownNumber(own.low)} … ${shownNumber(own.high)}`));
+      const button = element(
+        "button",
+        {
+          type: "button",
+          class: "response-choice",
+          "aria-pressed": String(own === shown),
+          "data-key": `column-${own.place}`,
+        },
+        element("span", {}, name(own)),
+        element("span", { class: "muted" }, `${shownNumber(own.low)} … ${shownNumber(own.high)}`),
+      );
       button.addEventListener("click", () => {
         this.column = own.place;
         this.update();
@@ -77,28 +97,50 @@ class Panel {
       return button;
     });
     const more = found.length - buttons.length;
-    const chart = responseChart(app.data.columns[shown.place], shown, extentOf([shown]), { width: 330, height: 130, axes: true });
+    const chart = responseChart(app.data.columns[shown.place], shown, extentOf([shown]), {
+      width: 330,
+      height: 130,
+      axes: true,
+    });
     return [
       heading,
-      element("p", { class: "muted" }, `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(shown)}, with all else as in the row below:`),
+      element(
+        "p",
+        { class: "muted" },
+        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(shown)}, with all else as in the row below:`,
+      ),
       chart,
-      element("div", { class: "response-choices", role: "group", "aria-label": "Columns that move it, and how far" }, ...buttons),
-      ...(more > 0 ? [element("p", { class: "muted" }, `${plural(more, "other column moves", "other columns move")} it less.`)] : []),
+      element(
+        "div",
+        { class: "response-choices", role: "group", "aria-label": "Columns that move it, and how far" },
+        ...buttons,
+      ),
+      ...(more > 0
+        ? [element("p", { class: "muted" }, `${plural(more, "other column moves", "other columns move")} it less.`)]
+        : []),
     ];
   }
 
   contributions(value, unit) {
     const { app } = this;
-    const terms = unit.sources.map((source, i) => ({ source, weight: unit.weights[i], now: unit.weights[i] * app.values[source] }));
+    const terms = unit.sources.map((source, i) => ({
+      source,
+      weight: unit.weights[i],
+      now: unit.weights[i] * app.values[source],
+    }));
     terms.sort((a, b) => Math.abs(b.now) - Math.abs(a.now) || Math.abs(b.weight) - Math.abs(a.weight));
-    const rows = terms.slice(0, MOST_LISTED).map((term) => this.edgeRow(term.source, value, app.nodeName(term.source), term.weight, term.now));
+    const rows = terms
+      .slice(0, MOST_LISTED)
+      .map((term) => this.edgeRow(term.source, value, app.nodeName(term.source), term.weight, term.now));
     if (unit.bias !== 0) rows.push(this.edgeRow(null, value, "bias", unit.bias, unit.bias));
     this.scaleBars(rows);
     const rest = terms.length - MOST_LISTED;
     return [
       this.heading("What it adds up now"),
       this.table(["from", "weight", "adds"], rows),
-      ...(rest > 0 ? [element("p", { class: "muted" }, `${plural(rest, "smaller term is", "smaller terms are")} not listed.`)] : []),
+      ...(rest > 0
+        ? [element("p", { class: "muted" }, `${plural(rest, "smaller term is", "smaller terms are")} not listed.`)]
+        : []),
     ];
   }
 
@@ -111,8 +153,11 @@ class Panel {
     });
     if (!found.length) return [];
     found.sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight));
-    const rows = found.slice(0, MOST_LISTED).map(({ target, weight }) =>
-      this.edgeRow(value, target, app.nodeName(target), weight, weight * app.values[value]));
+    const rows = found
+      .slice(0, MOST_LISTED)
+      .map(({ target, weight }) =>
+        this.edgeRow(value, target, app.nodeName(target), weight, weight * app.values[value]),
+      );
     this.scaleBars(rows);
     return [this.heading("Who reads it"), this.table(["to", "weight", "adds there"], rows)];
   }
@@ -125,10 +170,19 @@ class Panel {
   // A row that points at its edge in the drawing, by mouse and by keyboard.
   edgeRow(source, target, name, weight, now) {
     const { app } = this;
-    const link = element("button", { type: "button", class: "edge-link", "data-key": `edge-${source}-${target}` }, name);
+    const link = element(
+      "button",
+      { type: "button", class: "edge-link", "data-key": `edge-${source}-${target}` },
+      name,
+    );
     const bar = element("span", { class: `bar ${now < 0 ? "negative" : "positive"}` });
-    const line = element("tr", {}, element("td", {}, source === null ? name : link), element("td", {}, signed(weight)),
-      element("td", {}, bar, signed(now)));
+    const line = element(
+      "tr",
+      {},
+      element("td", {}, source === null ? name : link),
+      element("td", {}, signed(weight)),
+      element("td", {}, bar, signed(now)),
+    );
     if (source !== null) {
       const other = app.selected === source ? target : source;
       const point = () => app.drawing.pointAt(source, target);

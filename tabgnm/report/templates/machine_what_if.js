@@ -24,8 +24,12 @@ class WhatIf {
     this.fields = app.columns.map((place) => this.field(place));
     this.form.replaceChildren(...this.fields.map((field) => field.box));
     const unused = app.data.columns.length - app.columns.length;
-    this.more.textContent = app.columns.length === 0 ? "This machine reads no column: it always predicts the same."
-      : unused ? `Other sizes of the machine read ${plural(unused, "further column", "further columns")}.` : "";
+    this.more.textContent =
+      app.columns.length === 0
+        ? "This machine reads no column: it always predicts the same."
+        : unused
+          ? `Other sizes of the machine read ${plural(unused, "further column", "further columns")}.`
+          : "";
     if (focused) document.getElementById(focused)?.focus();
     this.update();
   }
@@ -37,7 +41,16 @@ class WhatIf {
     const chart = element("div", { class: isStepped(column) ? "spark stepped" : "spark" });
     const set = (cell) => app.setCell(place, cell);
     const control = isStepped(column) ? this.levels(column, id, set) : this.numbers(column, id, set);
-    const clear = element("button", { type: "button", class: "clear", title: column.had_missing ? "Set to missing" : "Set to missing, as no cell of the training rows was", "aria-label": `Set ${column.name} to missing` }, "∅");
+    const clear = element(
+      "button",
+      {
+        type: "button",
+        class: "clear",
+        title: column.had_missing ? "Set to missing" : "Set to missing, as no cell of the training rows was",
+        "aria-label": `Set ${column.name} to missing`,
+      },
+      "∅",
+    );
     clear.addEventListener("click", () => set(null));
     const unit = column.kind === "duration" ? " (seconds)" : "";
     const label = element("label", { for: id, title: column.name }, column.name + unit);
@@ -48,13 +61,22 @@ class WhatIf {
 
   levels(column, id, set) {
     const select = element("select", { id, title: column.ordered ? "in their order" : null });
-    const values = column.kind === "boolean" ? [["1", "true"], ["0", "false"]] : column.levels.map((level) => [level, level || "(empty text)"]);
+    const values =
+      column.kind === "boolean"
+        ? [
+            ["1", "true"],
+            ["0", "false"],
+          ]
+        : column.levels.map((level) => [level, level || "(empty text)"]);
     values.forEach(([value, text]) => select.append(element("option", { value }, text)));
     if (column.kind === "category") select.append(element("option", { value: UNKNOWN }, "(unknown level)"));
     select.append(element("option", { value: "" }, "(missing)"));
     // By place, not by value: a level may be any text, "" too.
-    const cells = [...values.map(([value]) => (column.kind === "boolean" ? Number(value) : value)),
-      ...(column.kind === "category" ? [UNKNOWN] : []), null];
+    const cells = [
+      ...values.map(([value]) => (column.kind === "boolean" ? Number(value) : value)),
+      ...(column.kind === "category" ? [UNKNOWN] : []),
+      null,
+    ];
     select.addEventListener("change", () => set(cells[select.selectedIndex]));
     const show = (cell) => {
       const found = cells.indexOf(cell);
@@ -69,8 +91,15 @@ class WhatIf {
     const isTime = column.kind === "time";
     const type = isDate ? (column.has_time ? "datetime-local" : "date") : isTime ? "time" : "number";
     const input = element("input", { id, type, step: isDate ? null : isTime ? 1 : "any", placeholder: "missing" });
-    const slider = element("input", { type: "range", min: low, max: high, step: isDate && !column.has_time ? 1 : (high - low) / 400, "aria-label": `${column.name}, slider` });
-    const text = (cell) => (isDate ? dateText(cell, column.has_time) : isTime ? timeText(cell) : String(Number(cell.toPrecision(6))));
+    const slider = element("input", {
+      type: "range",
+      min: low,
+      max: high,
+      step: isDate && !column.has_time ? 1 : (high - low) / 400,
+      "aria-label": `${column.name}, slider`,
+    });
+    const text = (cell) =>
+      isDate ? dateText(cell, column.has_time) : isTime ? timeText(cell) : String(Number(cell.toPrecision(6)));
     input.addEventListener("input", () => {
       if (input.value === "") set(null);
       else set(readCell(column, input.value));
@@ -107,9 +136,19 @@ class WhatIf {
       numbers.forEach((value, i) => {
         const before = app.startPrediction.numbers[i];
         const change = value - before;
-        parts.push(element("div", { class: "prediction" }, element("span", { class: "name" }, app.outputName(i)),
-          element("strong", {}, shownNumber(value)),
-          element("span", { class: "muted" }, Math.abs(change) < 1e-9 ? "as at the start" : `${signed(change)} from the start, ${shownNumber(before)}`)));
+        parts.push(
+          element(
+            "div",
+            { class: "prediction" },
+            element("span", { class: "name" }, app.outputName(i)),
+            element("strong", {}, shownNumber(value)),
+            element(
+              "span",
+              { class: "muted" },
+              Math.abs(change) < 1e-9 ? "as at the start" : `${signed(change)} from the start, ${shownNumber(before)}`,
+            ),
+          ),
+        );
       });
     } else {
       probabilities.forEach((part, target) => {
@@ -123,16 +162,31 @@ class WhatIf {
           bar.style.width = `${100 * value}%`;
           const mark = element("span", { class: "before", title: "at the start" });
           mark.style.left = `${100 * app.startPrediction.probabilities[target][i]}%`;
-          parts.push(element("div", { class: `probability${isLabel ? " largest" : ""}` },
-            element("span", { class: "name" }, `${isLabel ? "▸ " : ""}${app.data.classes[target][i]}`),
-            element("span", { class: "share" }, shownShare(value)), element("span", { class: "track" }, bar, mark)));
+          parts.push(
+            element(
+              "div",
+              { class: `probability${isLabel ? " largest" : ""}` },
+              element("span", { class: "name" }, `${isLabel ? "▸ " : ""}${app.data.classes[target][i]}`),
+              element("span", { class: "share" }, shownShare(value)),
+              element("span", { class: "track" }, bar, mark),
+            ),
+          );
         });
         const rest = 1 - order.reduce((sum, i) => sum + part[i], 0);
-        if (order.length < part.length) parts.push(element("p", { class: "muted" }, `${part.length - order.length} other classes: ${shownShare(Math.max(0, rest))}`));
+        if (order.length < part.length)
+          parts.push(
+            element(
+              "p",
+              { class: "muted" },
+              `${part.length - order.length} other classes: ${shownShare(Math.max(0, rest))}`,
+            ),
+          );
       });
     }
     this.result.replaceChildren(...parts);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => { this.live.textContent = `Prediction: ${app.predictionText()}`; }, 300);
+    this.timer = setTimeout(() => {
+      this.live.textContent = `Prediction: ${app.predictionText()}`;
+    }, 300);
   }
 }
