@@ -76,19 +76,20 @@ class Panel {
       .sort((a, b) => b.high - b.low - (a.high - a.low));
     const heading = this.heading("What it responds to");
     if (!found.length) return [heading, element("p", { class: "muted" }, "At this row no single column changes it.")];
-    const shown = found.find((own) => own.place === this.column) ?? found[0];
+    const chosen = found.find((own) => own.place === this.column) ?? found[0];
     const name = (own) => app.data.columns[own.place].name;
+    const shown = output >= 0 && app.prediction.probabilities ? shownShare : shownNumber;
     const buttons = found.slice(0, MOST_RESPONSES).map((own) => {
       const button = element(
         "button",
         {
           type: "button",
           class: "response-choice",
-          "aria-pressed": String(own === shown),
+          "aria-pressed": String(own === chosen),
           "data-key": `column-${own.place}`,
         },
         element("span", {}, name(own)),
-        element("span", { class: "muted" }, `${shownNumber(own.low)} … ${shownNumber(own.high)}`),
+        element("span", { class: "muted" }, `${shown(own.low)} … ${shown(own.high)}`),
       );
       button.addEventListener("click", () => {
         this.column = own.place;
@@ -97,7 +98,7 @@ class Panel {
       return button;
     });
     const more = found.length - buttons.length;
-    const chart = responseChart(app.data.columns[shown.place], shown, extentOf([shown]), {
+    const chart = responseChart(app.data.columns[chosen.place], chosen, extentOf([chosen]), {
       width: 330,
       height: 130,
       axes: true,
@@ -107,7 +108,7 @@ class Panel {
       element(
         "p",
         { class: "muted" },
-        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(shown)}, with all else as in the row below:`,
+        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(chosen)}, with all else as in the row below:`,
       ),
       chart,
       element(
