@@ -1,1 +1,5 @@
-"""Reports about fitted estimators as single HTML files."""
+"""Reports about fitted models: one self-contained HTML file."""
+
+from tabgnm.report.machine import machine_html
+
+__all__ = ["machine_html"]
