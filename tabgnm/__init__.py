@@ -37,6 +37,7 @@ _LAZY = {
     "paper": "tabgnm.paper",
     "play": "tabgnm.play",
     "plots": "tabgnm.plots",
+    "report": "tabgnm.report",
     "sparsity": "tabgnm.sparsity",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from tabgnm import paper as paper
     from tabgnm import play as play
     from tabgnm import plots as plots
+    from tabgnm import report as report
     from tabgnm import sparsity as sparsity
     from tabgnm import table as table
     from tabgnm import training as training

@@ -262,6 +262,7 @@ class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEst
 
     def _set_fitted(self, fitted: FittedPack, names: list[str], has_names: bool) -> None:
         self.fitted_ = fitted
+        self._forget_other_path()
         self.n_features_in_ = len(names)
         self._names = list(names)
         self._fixed = fixed_now(self)
