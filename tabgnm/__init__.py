@@ -36,6 +36,7 @@ _LAZY = {
     "nn": "tabgnm.nn",
     "paper": "tabgnm.paper",
     "plots": "tabgnm.plots",
+    "report": "tabgnm.report",
     "sparsity": "tabgnm.sparsity",
     "table": "tabgnm.table",
     "training": "tabgnm.training",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tabgnm import nn as nn
     from tabgnm import paper as paper
     from tabgnm import plots as plots
+    from tabgnm import report as report
     from tabgnm import sparsity as sparsity
     from tabgnm import table as table
     from tabgnm import training as training
