@@ -26,6 +26,7 @@ from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
+from tabgnm.estimators.reporting import ReportMethods
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, ExplainingMethods, BaseEstimator):  # type: ignore[misc] # untyped
+class TabularEstimator(  # type: ignore[misc] # scikit-learn has no types
+    TrainingParameters, LearnedGraph, MachineMethods, ExplainingMethods, ReportMethods, BaseEstimator
+):
     """Base class of the four estimators.
 
     Attributes

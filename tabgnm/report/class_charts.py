@@ -11,7 +11,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from tabgnm.estimators.metrics import calibration_error
 from tabgnm.report.evaluation import ClassesOfTarget
-from tabgnm.report.scores import auc
+from tabgnm.report.scores import auc, wilson
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, escaped, label, thinned
 from tabgnm.report.wording import number, percent, shortened
 
@@ -20,6 +20,7 @@ Array = NDArray[Any]
 MOST_CLASSES = 12  # of a confusion matrix; the rarest share one row beyond
 _MOST_POINTS = 150  # of a curve
 _CALIBRATION_BINS = 10
+_FEWEST_CALIBRATED = 10  # rows of a point of a calibration curve
 _UNIT = Scale(0.0, 1.0)
 _SHARES = [(0.0, "0"), (0.25, ""), (0.5, "50 %"), (0.75, ""), (1.0, "100 %")]
 
@@ -85,7 +86,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
     longest = 14 if n_classes <= 6 else 9
     left = 14 + 6.2 * min(longest, max(map(len, labels)))
     side = (340 - left - 4) / n_classes
-    row_height = min(side, 64.0)
+    row_height = min(side, 106.0)
     top, height = 36.0, 36 + row_height * n_classes + 4
     title = f"Confusion matrix of {target.name}: rows are true classes, columns are predicted ones"
     parts = [
@@ -169,26 +170,49 @@ def _calibration(target: ClassesOfTarget) -> Chart:
     binary = len(target.labels) == 2
     stated = target.probabilities[:, 1] if binary else target.confidence
     happened = target.codes == 1 if binary else target.predicted == target.codes
-    what = f"predicted probability of {shortened(target.labels[1], 16)}" if binary else "probability of the predicted class"
+    what = (
+        f"predicted probability of {shortened(target.labels[1], 16)}"
+        if binary
+        else "probability of the predicted class"
+    )
     observed = "observed share" if binary else "share that is right"
     title = f"Calibration of {target.name}: {observed} by {what}"
     panel = Panel(_UNIT, _UNIT, title, what, observed, 340, 280, _SHARES, _SHARES)
     panel.line([0, 1], [0, 1], "chance")
-    bins = np.minimum((stated * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
-    counts = np.bincount(bins, minlength=_CALIBRATION_BINS)
+    counts, _ = np.histogram(stated, _CALIBRATION_BINS, (0, 1))
+    for place, n_rows in enumerate(counts.tolist()):
+        low, high = place / _CALIBRATION_BINS, (place + 1) / _CALIBRATION_BINS
+        told = f"{n_rows:,} rows from {percent(low)} to {percent(high)}"
+        panel.bar(low + 0.006, high - 0.006, 0, 0.14 * n_rows / counts.max(), "faint", told)
     points = []
-    for own in np.flatnonzero(counts):
-        n_rows = int(counts[own])
-        x, y = float(stated[bins == own].mean()), float(happened[bins == own].mean())
-        height = 0.14 * n_rows / counts.max()
-        low, high = own / _CALIBRATION_BINS, (own + 1) / _CALIBRATION_BINS
-        panel.bar(low + 0.006, high - 0.006, 0, height, "faint", f"{n_rows:,} rows from {percent(low)} to {percent(high)}")
-        error = 1.96 * np.sqrt(max(y * (1 - y), 0.25 / n_rows) / n_rows)
-        panel.line([x, x], [max(0, y - error), min(1, y + error)], "whisker")
+    for rows in _groups(stated):
+        n_rows, x, y = len(rows), float(stated[rows].mean()), float(happened[rows].mean())
+        low, high = wilson(y, n_rows)
+        panel.line([x, x], [low, high], "whisker")
         points.append((x, y, f"{n_rows:,} rows: stated {percent(x)}, observed {percent(y)}"))
     panel.line([x for x, _, _ in points], [y for _, y, _ in points], "s0")
     for x, y, told in points:
         panel.marker(x, y, 0, told)
     error = calibration_error(target.confidence, target.predicted == target.codes)
-    note = f"On the dotted line, probabilities are true. Bars: number of rows. Calibration error {percent(error)}."
+    note = (
+        "On the dotted line, probabilities are true. Bars are numbers of rows, whiskers 95 % intervals. "
+        f"Calibration error {percent(error)}."
+    )
     return Chart("Calibration", panel.drawn(), note)
+
+
+def _groups(stated: Array) -> list[Array]:
+    """Return rows of similar probabilities: equal bins, joined until each has enough rows to say something."""
+    bins = np.minimum((stated * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    groups: list[Array] = []
+    waiting = np.empty(0, dtype=np.intp)
+    for own in range(_CALIBRATION_BINS):
+        waiting = np.concatenate([waiting, np.flatnonzero(bins == own)])
+        if len(waiting) >= _FEWEST_CALIBRATED:
+            groups.append(waiting)
+            waiting = np.empty(0, dtype=np.intp)
+    if not groups:
+        return [waiting] if len(waiting) else []
+    if len(waiting):
+        groups[-1] = np.concatenate([groups[-1], waiting])
+    return groups

@@ -15,6 +15,7 @@ from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, scale_of, tick_labels
 from tabgnm.report.wording import number, percent, shortened, text
 
 Array = NDArray[Any]
+Ticks = list[tuple[float, str]]
 
 MOST_EFFECTS = 12
 MOST_LISTED = 100  # columns in tables below the charts
@@ -86,7 +87,11 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
         for column in ranked
     ]
     infos = list(model.columns_)
-    unused = [(names[place], text(infos[place].note) or "without information") for place in range(len(names)) if place not in used]
+    unused = [
+        (names[place], text(infos[place].note) or "without information")
+        for place in range(len(names))
+        if place not in used
+    ]
     outside = _out_of_range(evaluation, names)
     return ColumnsSection(
         measure=measure,
@@ -135,9 +140,7 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
     """Return charts of the effects of columns, all with the same vertical axis, and the names of the outputs."""
     if not columns or evaluation.kind == "one":
         return {}, []
-    found = effects(
-        evaluation.model, evaluation.raw, columns, n_points=16, n_rows=_EFFECT_ROWS, random_state=_SEED
-    )
+    found = effects(evaluation.model, evaluation.raw, columns, n_points=16, n_rows=_EFFECT_ROWS, random_state=_SEED)
     names = _output_names(evaluation, found[0])
     shown = _shown_outputs(found)
     single = len(names) == 1
@@ -145,7 +148,14 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
     values = scale_of(np.concatenate([np.concatenate([low.reshape(-1), high.reshape(-1)]) for low, high in ranges]))
     if evaluation.classes:
         values = Scale(max(0.0, values.low), min(1.0, values.high))
-    charts = {column: _drawn(own, values, shown, single=single) for column, own in zip(columns, found, strict=True)}
+    places = ticks(values, 3)
+    value_ticks = list(
+        zip(places, [percent(own) for own in places] if evaluation.classes else tick_labels(places), strict=True)
+    )
+    charts = {
+        column: _drawn(own, values, value_ticks, shown, single=single)
+        for column, own in zip(columns, found, strict=True)
+    }
     return charts, [names[place] for place in shown]
 
 
@@ -161,9 +171,9 @@ def _shown_outputs(found: list[Effect]) -> list[int]:
     return sorted(np.argsort(-spans, kind="stable")[:N_SERIES].tolist())
 
 
-def _drawn(effect: Effect, values: Scale, shown: list[int], *, single: bool) -> Svg:
+def _drawn(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], *, single: bool) -> Svg:
     if effect.kind == "category":
-        return _drawn_levels(effect, values, shown, single=single)
+        return _drawn_levels(effect, values, value_ticks, shown, single=single)
     known = slice(None, -1) if effect.has_missing else slice(None)
     grid = effect.grid[known]
     across = grid.astype("datetime64[s]").astype(np.float64) if effect.kind == "date" else grid.astype(np.float64)
@@ -175,7 +185,9 @@ def _drawn(effect: Effect, values: Scale, shown: list[int], *, single: bool) -> 
         place = scale.high - 0.05 * (scale.high - scale.low)
         x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.17 * (scale.high - scale.low)]
         x_ticks.append((place, "missing"))
-    panel = Panel(scale, values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks)
+    panel = Panel(
+        scale, values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks, y_ticks=value_ticks
+    )
     if single:
         panel.band(across, effect.lower[known, 0], effect.upper[known, 0], "s0")
     for series, output in enumerate(shown):
@@ -193,7 +205,7 @@ def _rug(panel: Panel, across: Array) -> None:
     panel.add(f'<path d="{data}" class="rug"></path>')
 
 
-def _drawn_levels(effect: Effect, values: Scale, shown: list[int], *, single: bool) -> Svg:
+def _drawn_levels(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], *, single: bool) -> Svg:
     labels = effect.labels
     order = list(range(min(len(labels), _MOST_LEVELS)))
     if effect.has_missing and len(labels) > _MOST_LEVELS:
@@ -201,7 +213,13 @@ def _drawn_levels(effect: Effect, values: Scale, shown: list[int], *, single: bo
     room = max(3, int(270 / len(order) / 6.1))
     x_ticks = [(float(place), shortened(text(labels[level]), room)) for place, level in enumerate(order)]
     panel = Panel(
-        Scale(-0.5, len(order) - 0.5), values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks
+        Scale(-0.5, len(order) - 0.5),
+        values,
+        f"Effect of {text(effect.column)}",
+        width=300,
+        height=170,
+        x_ticks=x_ticks,
+        y_ticks=value_ticks,
     )
     for place, level in enumerate(order):
         for series, output in enumerate(shown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +148,9 @@ class Evaluation:
         return self.raw.take(chosen), self.y[chosen]
 
 
-def evaluate(model: TabularEstimator, X: Any, y: Any, target_name: str | None, most_rows: int = MOST_ROWS) -> Evaluation:
+def evaluate(
+    model: TabularEstimator, X: Any, y: Any, target_name: str | None, most_rows: int = MOST_ROWS
+) -> Evaluation:
     """Predict the rows of a table, or some of them if there are very many."""
     given = read_table(X)
     raw, checked = model._matched(given), model._check_y(y, "y")
@@ -196,10 +199,8 @@ def _numbers(
         share = float(levels[-1] - levels[0])
         return [NumbersOfTarget(names[0], y[:, 0], predicted[:, middle], interval, share, source, predicted)]
     coverage, intervals = 0.9, None
-    try:
-        intervals = model.predict_interval(raw, coverage).reshape(len(y), -1, 2)  # type: ignore[attr-defined]
-    except ValueError:  # too few rows were left out, or none
-        pass
+    with contextlib.suppress(ValueError):  # none, or too few rows were left out
+        intervals = model.predict_interval(raw, coverage).reshape(len(y), -1, 2)
     source = "by predict_interval(X, coverage=0.9)"
     if out_of_fold:
         source += "; its width comes from these rows, so coverage on them is near 90 % by construction"
@@ -224,9 +225,12 @@ def _target_names(y: Any, target_name: str | None, n_targets: int) -> list[str]:
     elif isinstance(native, nw.DataFrame):
         found = [text(name) for name in native.columns]
     if target_name is not None:
-        found = [target_name] if n_targets == 1 else [f"{target_name}: {name}" for name in found] or [
-            f"{target_name} {place + 1}" for place in range(n_targets)
-        ]
+        found = (
+            [target_name]
+            if n_targets == 1
+            else [f"{target_name}: {name}" for name in found]
+            or [f"{target_name} {place + 1}" for place in range(n_targets)]
+        )
     if len(found) == n_targets and all(found):
         return found
     return ["target"] if n_targets == 1 else [f"target {place + 1}" for place in range(n_targets)]

@@ -59,7 +59,13 @@ def _residuals_by_prediction(target: NumbersOfTarget) -> Chart:
     across = scale_of(target.predicted[rows])
     name = shortened(target.name, 20)
     panel = Panel(
-        across, Scale(-1.05 * reach, 1.05 * reach), f"Residuals of {target.name}", f"predicted {name}", "true − predicted", 340, 300
+        across,
+        Scale(-1.05 * reach, 1.05 * reach),
+        f"Residuals of {target.name}",
+        f"predicted {name}",
+        "true − predicted",
+        340,
+        300,
     )
     panel.points(target.predicted[rows], residuals[rows], "s0", _radius(len(rows)))
     panel.line([across.low, across.high], [0, 0], "chance")
@@ -81,8 +87,13 @@ def _distribution(target: NumbersOfTarget) -> Chart:
     edges = np.linspace(-reach, reach, 32)
     counts, _ = np.histogram(np.clip(residuals, -reach, reach), edges)
     panel = Panel(
-        Scale(-reach, reach), Scale(0, float(counts.max()) * 1.06), f"Distribution of the residuals of {target.name}",
-        "true − predicted", "rows", 340, 300,
+        Scale(-reach, reach),
+        Scale(0, float(counts.max()) * 1.06),
+        f"Distribution of the residuals of {target.name}",
+        "true − predicted",
+        "rows",
+        340,
+        300,
     )
     for n_rows, start, end in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if n_rows:

@@ -18,7 +18,15 @@ _MOST_GROUPS = 6
 _MOST_NETWORKS = 8  # of a candidate whose curves are drawn
 _MOST_POINTS = 80
 _RECORDS = {
-    "candidate", "weight", "loss", "loss_std", "networks", "epochs", "best_epoch", "seconds", "stopped_by_race",
+    "candidate",
+    "weight",
+    "loss",
+    "loss_std",
+    "networks",
+    "epochs",
+    "best_epoch",
+    "seconds",
+    "stopped_by_race",
 }  # what `pack_` has beside settings
 
 
@@ -114,7 +122,9 @@ def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
         epochs=f"{record['best_epoch']:.0f} of {record['epochs']:.0f}",
         seconds=f"{number(float(record['seconds']), 2)} s",
         remark="stopped by the race" if record["stopped_by_race"] else "",
-        settings=[(name, _shown(record.get(name))) for name, usual in common.items() if _shown(record.get(name)) != usual],
+        settings=[
+            (name, _shown(record.get(name))) for name, usual in common.items() if _shown(record.get(name)) != usual
+        ],
     )
 
 
@@ -145,7 +155,8 @@ def _curves(model: TabularEstimator) -> list[Chart]:
             losses, best = _numbers(own[kind]), int(own["best_epoch"])
             if 1 <= best <= len(losses) and np.isfinite(losses[best - 1]):
                 panel.marker(best, float(losses[best - 1]), 0, f"chosen: epoch {best}, loss {number(losses[best - 1])}")
-        note = f"weight {percent(group.weight / sum(own.weight for own in model.fitted_.groups), 0)}, {count(group.n_networks, 'network')}"
+        share = group.weight / sum(own.weight for own in model.fitted_.groups)
+        note = f"weight {percent(share, 0)}, {count(group.n_networks, 'network')}"
         charts.append(Chart(name, panel.drawn(), note))
     return charts
 

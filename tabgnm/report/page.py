@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -48,21 +48,20 @@ def write_report(
     *,
     target_name: str | None = None,
     title: str | None = None,
-    machine: TabularEstimator | None | bool = None,
+    machine: TabularEstimator | Literal[False] | None = None,
 ) -> None:
     """Write a report about a fitted model: one HTML file that opens in any browser and needs no network.
 
-    Scores with intervals beside baselines, the candidates and how they learned, charts of the predictions, importance and
-    effects of columns, rows that the model is unsure of, a small machine to play with, and how to use the model.
+    It has scores with intervals beside baselines, the candidates and their learning curves, charts of the predictions,
+    importance and effects of columns, rows that the model is unsure of, a small machine, and code to use the model.
 
     Parameters
     ----------
     model : estimator
         Fitted.
     X, y : table and targets
-        Rows to judge the model by. If these are the rows of `fit`, in the same order and without sample weights, and the
-        model was not loaded from a file, out-of-fold predictions are used; otherwise rows that the model has not
-        seen are the right ones.
+        Rows to judge the model by. For the rows of `fit`, in the same order and without sample weights, out-of-fold
+        predictions are used, except in loaded models; otherwise give rows that the model has not seen.
     path : str or Path
         An existing file is replaced once the new one is complete.
     target_name : str or None, default=None
@@ -93,7 +92,7 @@ def report_html(
     *,
     target_name: str | None = None,
     title: str | None = None,
-    machine: TabularEstimator | None | bool = None,
+    machine: TabularEstimator | Literal[False] | None = None,
 ) -> str:
     """Return the page that `write_report` writes; the parameters are the same."""
     environment = _environment()  # before anything is computed

@@ -27,6 +27,7 @@ class RowsTable:
     headings: list[str]
     rows: list[list[str]]
     n_columns: int  # at the end, that are columns of the user's table
+    numeric: list[bool]  # whether a column holds numbers
 
 
 def rows_section(evaluation: Evaluation, columns: list[int]) -> list[RowsTable]:
@@ -64,7 +65,7 @@ def _spread(evaluation: Evaluation) -> tuple[str, Array] | None:
         return "Widest range between the lowest and the highest quantile.", interval[:, 1] - interval[:, 0]
     if evaluation.model.fitted_.n_networks < 2:
         return None
-    _, deviations = evaluation.model.predict(evaluation.raw, return_std=True)  # type: ignore[attr-defined]
+    _, deviations = evaluation.model.predict(evaluation.raw, return_std=True)
     return "The networks disagree the most.", deviations.reshape(evaluation.n_rows, -1).max(axis=1)
 
 
@@ -88,4 +89,6 @@ def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array,
     for column in columns:
         headings.append(text(names[column]))
         cells.append([text(cell) for cell in shown.source.cells(column)])
-    return RowsTable(heading, explanation, headings, [list(row) for row in zip(*cells, strict=True)], len(columns))
+    numeric = [all(cell[:1] in "0123456789−–∞" for cell in own) for own in cells]
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    return RowsTable(heading, explanation, headings, rows, len(columns), numeric)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.baselines import Baseline, baselines
+from tabgnm.estimators.metrics import scaled_r2
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.scores import (
     Bootstrap,
@@ -37,7 +38,6 @@ _OOF_NAMES = {
     "metric": "Chosen metric",
 }
 _SHARES = {"accuracy", "calibration_error"}
-_SURE_OF = 0.02  # difference of scores below which "about the same" is said
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ def _origin(evaluation: Evaluation) -> str:
             rows += ", drawn at random"
     if evaluation.out_of_fold:
         return (
-            f"Scores of {rows} that the model was fitted with. Each row is predicted out of fold, by networks that were "
-            "not trained on it. This is slightly optimistic, as epochs and weights were chosen on the same rows."
+            f"Scores of {rows} that the model was fitted with. Each row is predicted out of fold, by networks that "
+            "were not trained on it. This is slightly optimistic, as epochs and weights were chosen on the same rows."
         )
     return (
-        f"Scores of {rows}, predicted by the whole model. If the model was fitted to these rows, the scores are too good: "
-        "use rows that it has not seen."
+        f"Scores of {rows}, predicted by the whole model. If the model was fitted to these rows, the scores are too "
+        "good: use rows that it has not seen."
     )
 
 
@@ -126,7 +126,11 @@ def _headline(evaluation: Evaluation, score: Score, simple: list[Score], scores:
         )
     else:
         error = by_name["MAE"]
-        said = f"On {rows}, predictions are off by {error.shown} on average and explain {percent(max(score.value, 0.0), 0)} of the variance (R² {score.shown})"
+        explained = percent(max(score.value, 0.0), 0)
+        said = (
+            f"On {rows}, predictions are off by {error.shown} on average and explain {explained} of the variance "
+            f"(R² {score.shown})"
+        )
     return f"{said}. {_beside(score, simple)}".strip()
 
 
@@ -135,8 +139,9 @@ def _beside(score: Score, simple: list[Score]) -> str:
         return ""
     linear = simple[-1]
     shown = percent(linear.value) if score.is_share else f"R² {number(linear.value)}"
-    difference = score.value - linear.value
-    better = "better than" if difference > _SURE_OF else "worse than" if difference < -_SURE_OF else "about the same as"
+    better = (
+        "better than" if score.low > linear.value else "worse than" if score.high < linear.value else "about as good as"
+    )
     return f"This is {better} {linear.name} ({shown})."
 
 
@@ -164,8 +169,15 @@ def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Sv
     height = 38.0 * len(lines) + 40
     title = f"{score.name} of the model and of baselines"
     panel = Panel(
-        values, Scale(0, 1), title, f"{score.name} with 95 % interval", "", 340, height,
-        [(place / unit, own) for place, own in zip(places, shown, strict=True)], [],
+        values,
+        Scale(0, 1),
+        title,
+        f"{score.name} with 95 % interval",
+        "",
+        340,
+        height,
+        [(place / unit, own) for place, own in zip(places, shown, strict=True)],
+        [],
     )
     for place, (name, own) in enumerate(lines):
         y = 30 + 38.0 * place
@@ -193,7 +205,6 @@ def _of_targets(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
             ]
             for own in evaluation.classes
         ]
-    model: Any = evaluation.model
     return ["Target", "R²", "MAE", "RMSE"], [
         [
             own.name,
@@ -206,6 +217,4 @@ def _of_targets(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
 
 
 def _r2(y: Array, predicted: Array) -> float:
-    from tabgnm.estimators.metrics import scaled_r2
-
     return scaled_r2(y[:, None], predicted[:, None], None) if len(y) > 1 else float("nan")

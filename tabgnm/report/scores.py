@@ -85,11 +85,29 @@ class Bootstrap:
         if len(found) < N_RESAMPLES // 2 or self.counts.shape[1] < 5:
             return np.nan, np.nan
         low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return float(low), float(high)
+        # All resamples are alike where no row is wrong, or none is right: they say nothing then.
+        return (float(low), float(high)) if low < high else (np.nan, np.nan)
 
     def mean_score(self, name: str, values: Array, meaning: str, *, is_share: bool = False) -> Score:
         """Return the score that is a mean over rows."""
-        return Score(name, float(np.mean(values)), *self.interval(self.means(values)), meaning, is_share)
+        ends = self.interval(self.means(values))
+        if is_share and not np.isfinite(ends[0]):
+            ends = wilson(float(np.mean(values)), len(values))
+        return Score(name, float(np.mean(values)), *ends, meaning, is_share)
+
+
+def wilson(share: float, n_rows: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of so many rows (Wilson's score interval).
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(1.0, 178)]
+    [0.979, 1.0]
+    """
+    z2 = 1.96**2 / n_rows
+    middle = (share + z2 / 2) / (1 + z2)
+    half = np.sqrt(share * (1 - share) * z2 + z2**2 / 4) / (1 + z2)
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def scores_of(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
@@ -150,7 +168,9 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
     found = [bootstrap.mean_score("Accuracy", accuracy_of_rows(targets), f"Share of {what}.", is_share=True)]
     if several:
         share = np.mean([own.predicted == own.codes for own in targets], axis=0)
-        found.append(bootstrap.mean_score("Labels right", share, "Share of single labels that are right.", is_share=True))
+        found.append(
+            bootstrap.mean_score("Labels right", share, "Share of single labels that are right.", is_share=True)
+        )
     if all(len(own.labels) < 2 for own in targets):
         return found
     found.append(_balanced_accuracy(targets, bootstrap))
@@ -187,7 +207,9 @@ def _balanced_accuracy(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> 
         return np.nanmean(recalls, axis=0)
 
     value = float(of(np.mean))
-    meaning = "Mean over classes of the share of their rows that are right: rare classes count as much as frequent ones."
+    meaning = (
+        "Mean over classes of the share of their rows that are right: rare classes count as much as frequent ones."
+    )
     return Score("Balanced accuracy", value, *bootstrap.interval(of(bootstrap.means)), meaning, is_share=True)
 
 
@@ -214,7 +236,7 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     y = np.stack([own.y for own in targets], axis=1)
     predicted = np.stack([own.predicted for own in targets], axis=1)
     several = "; mean over targets." if len(targets) > 1 else "."
-    r2 = evaluation.model._score_numbers(predicted, y, None)  # type: ignore[attr-defined] # of regressors
+    r2 = evaluation.model._score_numbers(predicted, y, None)
     ends = bootstrap.interval(r2_of_resamples(y, predicted, bootstrap))
     found = [Score("R²", r2, *ends, f"Share of the variance that is explained: 0 is the mean, 1 is perfect{several}")]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -239,9 +261,11 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
 
 def _quantile_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     [own] = evaluation.numbers
-    quantiles = evaluation.model.fitted_.targets.quantiles  # type: ignore[union-attr] # of a regressor
-    assert own.quantiles is not None and quantiles is not None
-    d2 = d2_of_quantiles(own.y, own.quantiles, quantiles, None)
+    targets = evaluation.model.fitted_.targets
+    assert isinstance(targets, NumberTargets)
+    assert targets.quantiles is not None
+    assert own.quantiles is not None
+    d2 = d2_of_quantiles(own.y, own.quantiles, targets.quantiles, None)
     meaning = "Share of the quantile loss of constant quantiles that the model removes: 1 is perfect."
     found = [Score("D²", d2, np.nan, np.nan, meaning)]
     found.append(coverage_score(own, bootstrap))

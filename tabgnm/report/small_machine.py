@@ -57,7 +57,9 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     if not isinstance(model, GNMParameters):
         return SmallMachine(None, f"{type(model).__name__} has fixed layers, so no small machine is distilled from it.")
     if model.n_features_in_ > _MOST_COLUMNS:
-        return SmallMachine(None, f"With {model.n_features_in_:,} columns distilling a small machine takes too long for a report.")
+        return SmallMachine(
+            None, f"With {model.n_features_in_:,} columns distilling a small machine takes too long for a report."
+        )
     raw, y = evaluation.sample(_ROWS)
     try:
         small = model.distill(raw, y, n_edges=MOST_EDGES, random_state=0, **_SETTINGS)
@@ -68,8 +70,8 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     name = "accuracy" if evaluation.classes else "D²" if evaluation.kind == "quantiles" else "R²"
     origin = (
         f"A small machine that the model taught on {count(raw.n_rows, 'of these rows', 'of these rows')}: "
-        f"{count(chosen['edges'], 'edge')}, and {name} {score} on rows that were left out. It is simpler than the model, and "
-        "its predictions differ from those of the model."
+        f"{count(chosen['edges'], 'edge')}, and {name} {score} on rows that were left out. It is simpler than the "
+        "model, and its predictions differ from those of the model."
     )
     return SmallMachine(_data(evaluation, small), origin)
 

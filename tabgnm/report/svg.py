@@ -239,7 +239,9 @@ class Panel:
                     f'<path d="M{coordinate(self.left)} {coordinate(down)}H{coordinate(self.right)}" class="grid"/>'
                 )
             parts.append(label(self.left - 6, down + 3.5, shown, "tick end"))
-        parts.append(f'<path d="M{coordinate(self.left)} {coordinate(self.bottom)}H{coordinate(self.right)}" class="axis"/>')
+        parts.append(
+            f'<path d="M{coordinate(self.left)} {coordinate(self.bottom)}H{coordinate(self.right)}" class="axis"/>'
+        )
         for value, shown in self.x_ticks or ():
             (across,) = self.x([value])
             parts.append(f'<path d="M{coordinate(across)} {coordinate(self.bottom)}v4" class="axis"/>')

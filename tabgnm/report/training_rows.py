@@ -16,7 +16,7 @@ from tabgnm.table import RawTable
 
 Array = NDArray[Any]
 
-_COMPARED_ROWS = 64
+_COMPARED_ROWS = 512
 _SAME_SCORE = 1e-6
 _SAME_PREDICTION = 1e-3  # of a probability, or of the standard deviation of the target
 
@@ -24,8 +24,8 @@ _SAME_PREDICTION = 1e-3  # of a probability, or of the standard deviation of the
 def out_of_fold(model: TabularEstimator, raw: RawTable, y: Array) -> Array | None:
     """Return the out-of-fold predictions (rows, outputs) if these are the rows of `fit` in their order, or else None.
 
-    They are those rows if the out-of-fold predictions have the same score for these targets as in `fit`, and if for
-    some rows of the table they are what the networks of a fold predict.
+    They are those rows if the out-of-fold predictions have the same score for these targets as in `fit`, and if they
+    lie between the predictions of the networks, of which they are means, for many rows of the table.
     """
     values, scores = getattr(model, "_oof_values", None), model.fitted_.scores
     if values is None or len(values) != len(y) or not scores:
@@ -34,16 +34,22 @@ def out_of_fold(model: TabularEstimator, raw: RawTable, y: Array) -> Array | Non
     if not len(rows) or not _same_score(model, values[rows], y[rows]):
         return None
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, _COMPARED_ROWS).round().astype(np.intp))]
-    predicted = model._predicted(raw.take(rows), lambda outputs: [_of_folds(model, outputs)])[0]
-    distance = np.abs(predicted - values[rows][:, None]).max(axis=2).min(axis=1)
-    unit = 1.0 if isinstance(model.fitted_.targets, ClassTargets) else float(np.std(y)) or 1.0
-    return values if bool((distance <= _SAME_PREDICTION * unit).all()) else None
+    low, high = model._predicted(raw.take(rows), lambda outputs: _ends(model, outputs))
+    own, targets, unit = values[rows], model.fitted_.targets, 1.0
+    if isinstance(targets, ClassTargets):
+        # The mean of the networks comes first, and is calibrated then.
+        parts = [scaled_by(part, 1 / model.fitted_.temperature) for part in targets.parts(own)]
+        own = np.concatenate(parts, axis=1)
+    else:
+        unit = float(np.std(y)) or 1.0
+    room = _SAME_PREDICTION * unit
+    return values if bool(((low - room <= own) & (own <= high + room)).all()) else None
 
 
 def _same_score(model: TabularEstimator, predicted: Array, y: Array) -> bool:
     targets, scores = model.fitted_.targets, model.fitted_.scores
     if not isinstance(targets, ClassTargets):
-        own = model._score_numbers(predicted, y, None)  # type: ignore[attr-defined] # of regressors
+        own = model._score_numbers(predicted, y, None)
         return bool(abs(own - scores[targets.metric_name]) <= _SAME_SCORE)
     if targets.kind == "one":
         return False
@@ -55,34 +61,16 @@ def _same_score(model: TabularEstimator, predicted: Array, y: Array) -> bool:
     return abs(loss - scores["log_loss"]) <= _SAME_SCORE * max(1.0, loss)
 
 
-def _of_folds(model: TabularEstimator, outputs: list[Tensor]) -> Array:
-    """Return what the networks of each fold predict, (rows, folds, outputs)."""
-    fitted = model.fitted_
-    base = fitted.targets
-    if isinstance(base, ClassTargets):
-        of_networks = np.concatenate(
-            [
-                np.concatenate([part.exp().numpy() for part in base.log_probabilities(own.to(torch.float64))], axis=2)
-                for own in outputs
-            ]
-        )
-    else:
-        of_networks = np.concatenate(
-            [
-                group.targets.numbers(own)
-                for group, own in zip(fitted.groups, outputs, strict=True)
-                if isinstance(group.targets, NumberTargets)
-            ]
-        )
-    folds = np.array([fold for group in fitted.groups for fold in group.folds])
-    weights = fitted.network_weights
-    means = []
-    for fold in np.unique(folds):
-        own = np.average(of_networks[folds == fold], axis=0, weights=weights[folds == fold])
+def _ends(model: TabularEstimator, outputs: list[Tensor]) -> list[Array]:
+    """Return the lowest and the highest predictions of the networks, (rows, outputs)."""
+    groups, base = model.fitted_.groups, model.fitted_.targets
+    of_groups = []
+    for group, own in zip(groups, outputs, strict=True):
         if isinstance(base, ClassTargets):
-            if fitted.temperature != 1.0:
-                own = np.concatenate([scaled_by(part, fitted.temperature) for part in base.parts(own)], axis=1)
+            parts = base.log_probabilities(own.to(torch.float64))
+            of_groups.append(np.concatenate([part.exp().numpy() for part in parts], axis=2))
         else:
-            own = base.ordered(own)
-        means.append(own)
-    return np.stack(means, axis=1)
+            assert isinstance(group.targets, NumberTargets)
+            of_groups.append(group.targets.numbers(own))
+    of_networks = np.concatenate(of_groups)  # (networks, rows, outputs)
+    return [of_networks.min(axis=0), of_networks.max(axis=0)]

@@ -37,7 +37,9 @@ def usage(model: TabularEstimator) -> list[Snippet]:
         _ = model.machine_
     except NoSingleMachine:
         if isinstance(model, GNMParameters):
-            whole += "\n\n# C and SQL are for small machines\nsmall = model.distill(X, y)\nsmall." + of_small.format("small")
+            whole += "\n\n# C and SQL are for small machines\nsmall = model.distill(X, y)\nsmall." + of_small.format(
+                "small"
+            )
     else:
         whole += "\nmodel." + of_small.format("model")
     return [*snippets, Snippet("Export", whole)]

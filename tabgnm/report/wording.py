@@ -71,7 +71,7 @@ def text(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return number(float(value), 4)
     if isinstance(value, np.datetime64):
-        value = str(np.datetime64(value, "s")).replace("T", " ")
+        value = str(value.astype("datetime64[s]")).replace("T", " ")
     if isinstance(value, datetime.datetime):
         value = value.isoformat(sep=" ", timespec="seconds")
     shown = str(value)
