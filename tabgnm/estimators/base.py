@@ -260,6 +260,7 @@ class TabularEstimator(  # type: ignore[misc] # scikit-learn has no types
 
     def _set_fitted(self, fitted: FittedPack, names: list[str], has_names: bool) -> None:
         self.fitted_ = fitted
+        self._forget_other_path()
         self.n_features_in_ = len(names)
         self._names = list(names)
         self._fixed = fixed_now(self)

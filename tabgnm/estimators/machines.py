@@ -67,11 +67,12 @@ class MachineMethods:
 
         For each size: edges, columns that are used, hidden units, loss on held-out rows with its standard error, score
         (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas DataFrame, or a
-        list of dicts where pandas is not installed. Not part of model files.
+        list of dicts where pandas is not installed.
         """
         if not hasattr(self, "_path"):
             raise AttributeError(
-                f"this {type(self).__name__} was not made by distill or fit_sparse, so there is no path of sizes"
+                f"this {type(self).__name__} was not made by distill or fit_sparse, or was fitted or pruned since, so "
+                "there is no path of sizes"
             )
         return as_frame(self._path)
 
@@ -93,7 +94,7 @@ class MachineMethods:
         if not hasattr(self, "_path_fitted"):
             raise AttributeError(
                 f"this {type(self).__name__} has no path of sizes: it was not made by distill or fit_sparse, or it was "
-                "loaded from a file, which has the machine alone"
+                "fitted or pruned since"
             )
         place = small_machines.choose(self._path, n_edges, None)
         has_names = hasattr(self, "feature_names_in_")
@@ -306,6 +307,11 @@ class MachineMethods:
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
 
         export(self, path, **options)  # type: ignore[arg-type]
+
+    def _forget_other_path(self) -> None:
+        """Forget the path of sizes unless the estimator is one of its machines."""
+        if hasattr(self, "_path_fitted") and not any(own is self.fitted_ for own in self._path_fitted):
+            del self._path, self._path_fitted
 
     def _path_settings(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import tabgnm
 from tabgnm._files.tensors import Arrays
 from tabgnm.estimators.base import TabularEstimator
@@ -17,6 +19,8 @@ from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 
 # Values at the time of the fit, of parameters that have changed since. Left out if there are none.
 FITTED_WITH = "fitted_with"
+# The sizes that a small machine was chosen from. Left out if there are none.
+PATH = "path"
 # How many threads to use is a matter of the machine, not of the model, and folds are rows of the training data.
 NOT_STORED = {"n_jobs", "cv"}
 
@@ -61,6 +65,9 @@ def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
     changed = {name: value for name, value in changed_since(estimator).items() if name not in NOT_STORED}
     if changed:
         schema[FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}
+    if hasattr(estimator, "_path_fitted"):
+        schema[PATH], path_arrays = _described_path(estimator)
+        arrays |= path_arrays
     return schema, arrays
 
 
@@ -80,6 +87,22 @@ def _described_group(group: NetworkGroup, encoder: int, base: Targets) -> tuple[
         "folds": group.folds,
         "histories": [plain_values.plain_history(history) for history in group.histories],
     }, arrays
+
+
+def _described_path(estimator: TabularEstimator) -> tuple[list[dict[str, Any]], Arrays]:
+    """Return sizes and scores of a path as JSON values, and the arrays of all machines but the chosen one.
+
+    Most weights of these machines are 0, so only the others are stored, with their places.
+    """
+    arrays: Arrays = {}
+    for place, (record, fitted) in enumerate(zip(estimator._path, estimator._path_fitted, strict=True)):
+        if not record["chosen"]:
+            values = np.concatenate([value.numpy().ravel() for value in fitted.groups[0].parameters.values()])
+            places = np.flatnonzero(values)
+            arrays[f"{PATH}/{place}/places"] = places.astype(np.int64)
+            arrays[f"{PATH}/{place}/weights"] = values[places]
+            arrays[f"{PATH}/{place}/importances"] = fitted.importances
+    return [plain_values.plain_record(record) for record in estimator._path], arrays
 
 
 def body(shape: Shape) -> GNMShape | MLPShape:

@@ -18,6 +18,7 @@ from tabgnm.table import TableEncoder
 MOST_GROUPS = 1000
 MOST_NETWORKS = 100_000  # of a group
 MOST_LAYERS = 4096  # of all groups together
+MOST_SIZES = 64  # of the path of a small machine
 _LONGEST_NAMES = 2**23  # characters of the names of all encoded columns, each of which repeats that of a raw one
 
 # Levels and encoded columns take some hundred bytes each, and encoded columns memory for each row as well; as many as
@@ -25,6 +26,9 @@ _LONGEST_NAMES = 2**23  # characters of the names of all encoded columns, each o
 _MOST_ENTRIES = 2**19
 _ENTRIES_OF_COLUMN = 3
 _WEIGHTS_PER_ENTRY = 64
+# Machines of a path are stored without their weights of 0, which memory has.
+_MOST_PATH_WEIGHTS = 2**22
+_PATH_WEIGHTS_PER_STORED = 8
 # Predictions take 8 bytes for each row and output.
 _MOST_OUTPUTS = 2**15
 _WEIGHTS_PER_OUTPUT = 128
@@ -61,6 +65,16 @@ def check_outputs(n_outputs: int, n_weights: int) -> None:
     most = max(_MOST_OUTPUTS, n_weights // _WEIGHTS_PER_OUTPUT)
     if n_outputs > most:
         raise ModelFileError(f"it has {n_outputs} outputs; expected at most {most} with {n_weights} weights")
+
+
+def check_path(n_sizes: int, n_weights: int, n_stored: int) -> None:
+    """Raise if the machines of a path, of so many weights each, would take much memory that is not in the file."""
+    most = max(_MOST_PATH_WEIGHTS, _PATH_WEIGHTS_PER_STORED * (n_weights + n_stored))
+    if n_sizes * n_weights > most:
+        raise ModelFileError(
+            f"the {n_sizes} machines of its path have {n_sizes * n_weights} weights; expected at most {most}: use a "
+            "smaller n_hidden or fewer columns"
+        )
 
 
 def check_work(fitted: FittedPack, n_weights: int) -> None:

@@ -19,7 +19,7 @@ from tabgnm.estimators.gnm_classifier import GNMClassifier
 from tabgnm.estimators.gnm_regressor import GNMRegressor
 from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
-from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, body
+from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, body
 from tabgnm.estimators.model_limits import (
     MOST_GROUPS,
     MOST_LAYERS,
@@ -29,6 +29,7 @@ from tabgnm.estimators.model_limits import (
     check_outputs,
     check_work,
 )
+from tabgnm.estimators.model_path import checked_importances, read_path
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.modelfile import plain_values
@@ -67,7 +68,7 @@ def estimator_of(container: Container) -> TabularEstimator:
     if container.version == 1:
         container = first_version.converted(container)
     schema = container.schema
-    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH})
+    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH, PATH})
     name = schema["estimator"]
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
@@ -95,12 +96,15 @@ def estimator_of(container: Container) -> TabularEstimator:
     )
     if fitted.residuals and not fitted.n_left_out:
         raise ModelFileError("it has sizes of errors of no rows; expected a number of left-out rows")
+    path = read_path(schema[PATH], reader.arrays, fitted) if PATH in schema else None
     reader.check_all_used()
     check_work(fitted, n_weights)
     if type(schema["has_names"]) is not bool:
         raise ModelFileError(f"has_names is {shown(schema['has_names'])}; expected true or false")
     estimator._n_calls = check_count("its number of calls", schema["n_calls"], 1)
     estimator._oof_values = None
+    if path is not None:
+        estimator._path, estimator._path_fitted = path
     estimator._set_fitted(fitted, names, schema["has_names"])
     estimator._fixed |= _fitted_with(estimator, schema.get(FITTED_WITH, {}))
     return estimator
@@ -312,9 +316,4 @@ def _weights(name: str, array: Any) -> torch.Tensor:
 def _importances(reader: _Reader, n_columns: int) -> Any:
     arrays = reader.arrays("")
     check_same("arrays outside of folders", sorted(arrays), ["importances"])
-    importances = arrays["importances"]
-    if importances.dtype != np.float64 or importances.shape != (n_columns,):
-        raise ModelFileError(f"the importances of its columns are not {n_columns} numbers of type float64")
-    if not np.isfinite(importances).all():
-        raise ModelFileError("the importances of its columns are not finite numbers")
-    return importances
+    return checked_importances(arrays["importances"], n_columns)

@@ -32,6 +32,7 @@ def pruned(estimator: Estimator, threshold: float, X: Any, y: Any) -> Estimator:
     small = copy(estimator)
     small.fitted_ = replace(fitted, groups=groups, scores={}, residuals=[], n_left_out=0)
     small._oof_values = None
+    small._forget_other_path()
     small.pruning_ = {
         "threshold": threshold,
         "n_edges_before": _count_edges(fitted.groups),

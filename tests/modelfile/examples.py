@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -169,6 +170,18 @@ TABLES: dict[str, Callable[[], Any]] = {
     "paper": lambda: GNMClassifier.paper(max_epochs=2, n_nodes=30, random_state=1).fit(numbers(), codes(3)),
 }
 
+
+def with_path(estimator: Any, X: Any, y: Any) -> Any:
+    """Return a small machine with its path of sizes, trained for a moment."""
+    with mock.patch("tabgnm.sparsity.path.N_STEPS", 20):
+        return estimator.fit_sparse(X, y, n_edges=12, n_hidden=3, n_layers=2, n_folds=2, random_state=0)
+
+
+PATHS: dict[str, Callable[[], Any]] = {
+    "path of a regressor": lambda: with_path(GNMRegressor(), numbers(), target()),
+    "path of a classifier": lambda: with_path(GNMClassifier(), frame(), np.array(["no", "yes"])[codes(2)]),
+}
+
 PACK: dict[str, Any] = {"n_candidates": 3, "numeric_dim": 1, "n_basis": 2}
 
 PACKS: dict[str, Callable[[], Any]] = {
@@ -197,7 +210,7 @@ POSITIVE: dict[str, dict[str, Any]] = {
 
 
 def _all() -> dict[str, Callable[[], Any]]:
-    cases = TABLES | PACKS
+    cases = TABLES | PACKS | PATHS
     for name, labels in LABELS.items():
         fit = gnm_classifier if len(cases) % 2 else mlp_classifier
         cases[f"labels: {name}"] = lambda fit=fit, labels=labels: fit(numbers(), labels())

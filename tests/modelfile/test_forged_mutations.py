@@ -26,7 +26,8 @@ CASES = [
     "periodic", "piecewise", "unscaled, one-hot", "no names", "class weights", "partly fitted", "variant: gated",
     "variant: tied", "labels: several targets", "labels: multilabel", "labels: dates", "labels: one class",
     "loss: quantile, 2 outputs", "loss: huber, 1 outputs", "float64", "pack of a table", "pack of regressors",
-    "pack with logarithms", "all logarithms", "calibrated", "not validated",
+    "pack with logarithms", "all logarithms", "calibrated", "not validated", "path of a regressor",
+    "path of a classifier",
 ]  # fmt: skip
 N_EACH = [20, pytest.param(960, marks=pytest.mark.slow)]  # files of each case; the latter are 20,160 together
 MOST_MEGABYTES = 250
@@ -190,6 +191,24 @@ def other_targets(schema: Any, arrays: Arrays, rng: random.Random) -> None:
     arrays |= {name: array for name, array in their_arrays.items() if name.startswith("targets/")}
 
 
+def change_path(schema: Any, arrays: Arrays, rng: random.Random) -> None:
+    """Change a size of a path or what its machine is; of a file without one, make one."""
+    path = schema.setdefault("path", [copy.deepcopy(A_SIZE)])
+    size = rng.choice(path)
+    values: list[Any] = [True, False, 0, -1, 5, 2**31, 0.5, "NaN", "Infinity", None]
+    size[rng.choice(list(size))] = rng.choice(values)
+    folder = f"path/{rng.randrange(len(path))}"
+    if rng.randrange(2) and f"{folder}/places" in arrays:
+        places, n = arrays[f"{folder}/places"], rng.choice([0, 1, 7])
+        arrays[f"{folder}/places"] = rng.choice([places[:n], places[::-1], places + n, places - n, places * 2**40])
+        arrays[f"{folder}/weights"] = rng.choice([arrays[f"{folder}/weights"], np.ones(n, dtype=np.float32)])
+
+
+A_SIZE = {
+    "edges": 3, "columns": 1, "hidden": 0, "loss": 0.5, "loss_se": 0.1, "score": 0.5, "score_std": 0.1, "chosen": True,
+}  # fmt: skip
+
+
 def change_residuals(schema: Any, arrays: Arrays, rng: random.Random) -> None:
     for fold in range(rng.choice([1, 2, 3])):
         arrays[f"residuals/{fold}"] = np.sort(np.random.default_rng(0).random((rng.choice([0, 1, 5000]), 1)), axis=0)
@@ -198,7 +217,7 @@ def change_residuals(schema: Any, arrays: Arrays, rng: random.Random) -> None:
 
 MEANINGS = [
     swap_weights, spoil_array, spoil_integer, stretch_list, nest, reweigh, reshape, other_table, change_column,
-    other_targets, change_residuals,
+    other_targets, change_residuals, change_path,
 ]  # fmt: skip
 
 
@@ -221,7 +240,16 @@ def mutated(case: str, rng: random.Random) -> bytes:
 def use(model: Any, X: Any) -> None:
     """Ask everything that a model can be asked."""
     repr(model), model.get_params(), repr(model.columns_), model.history_, model.feature_importances_, model.members_
+    if hasattr(model, "_path"):
+        repr(model.sparsity_path_)
+        for n_edges in {own["edges"] for own in model._path}:
+            if n_edges > 0:
+                use_predictions(model.resized(n_edges), X)
     repr(model.pack_), model.fitted_.scores and (model.oof_scores_, model.oof_score_)
+    use_predictions(model, X)
+
+
+def use_predictions(model: Any, X: Any) -> None:
     try:
         model.predict(X)
         if hasattr(model, "classes_"):

@@ -230,6 +230,16 @@ def first_version(change: Change, arrays: dict[str, np.ndarray] | None = None) -
     return forged(schema, own | (arrays or {}))
 
 
+def unchosen(schema: Schema) -> None:
+    for size in schema["path"]:
+        size["chosen"] = False
+
+
+def moved(by: int) -> Callable[[dict[str, np.ndarray]], None]:
+    return lambda arrays: arrays.update({"path/0/places": arrays["path/0/places"] + by})
+
+
+PATH = "path of a regressor"
 PAIR = "pack of a table"  # several groups and encoders
 MSE = "loss: mse, 1 outputs"
 QUANTILES = "loss: several quantiles"
@@ -620,6 +630,39 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "a million tensors": lambda: reheaded(
         lambda header: header | {f"{i}": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for i in range(30_000)}
     ),
+    # The path of a small machine
+    "a path that is an object": lambda: edited(PATH, put("path", {})),
+    "a path without sizes": lambda: edited(PATH, put("path", [])),
+    "a path of thousands of sizes": lambda: edited(PATH, lambda schema: schema["path"].extend(schema["path"] * 9999)),
+    "a path of a pack": lambda: edited(PAIR, lambda schema: schema.update(path=parts(content(PATH))[0]["path"])),
+    "a path of which nothing is chosen": lambda: edited(PATH, unchosen),
+    "a size without edges": lambda: edited(PATH, lambda schema: schema["path"][0].pop("edges")),
+    "a size with something else": lambda: edited(PATH, put("path.0.nodes", 3)),
+    "a size of -1 edges": lambda: edited(PATH, put("path.0.edges", -1)),
+    "a size of half an edge": lambda: edited(PATH, put("path.0.edges", 0.5)),
+    "a size whose loss is a list": lambda: edited(PATH, put("path.0.loss", [])),
+    "a size without its arrays": lambda: edited(
+        PATH, lambda schema: schema["path"].append(schema["path"][0] | {"chosen": False})
+    ),
+    "a size without weights": lambda: rearranged(lambda arrays: arrays.pop("path/0/weights"), PATH),
+    "a size of a machine that nobody needs": lambda: rearranged(array("path/99/weights", np.ones(3)), PATH),
+    "places beyond the weights": lambda: rearranged(moved(2**40), PATH),
+    "places before the weights": lambda: rearranged(moved(-1000), PATH),
+    "places that are floats": lambda: rearranged(
+        lambda arrays: arrays.update({"path/0/places": arrays["path/0/places"].astype(float)}), PATH
+    ),
+    "places that are not in order": lambda: rearranged(
+        lambda arrays: arrays.update({"path/0/places": arrays["path/0/places"][::-1].copy()}), PATH
+    ),
+    "fewer places than weights": lambda: rearranged(array("path/0/places", np.arange(2)), PATH),
+    "weights of a path that are not finite": lambda: rearranged(
+        lambda arrays: arrays["path/0/weights"].fill(np.inf), PATH
+    ),
+    "weights of a path that are 0": lambda: rearranged(lambda arrays: arrays["path/0/weights"].fill(0), PATH),
+    "weights of a path of another type": lambda: rearranged(
+        lambda arrays: arrays.update({"path/0/weights": arrays["path/0/weights"].astype(np.float64)}), PATH
+    ),
+    "importances of a path of too few columns": lambda: rearranged(array("path/0/importances", np.ones(1)), PATH),
     # The first version of the format
     "version 1 without seeds": lambda: first_version(dropped("seeds")),
     "version 1 with groups": lambda: first_version(put("groups", [])),
@@ -686,7 +729,16 @@ def test_the_heaviest_file_that_is_not_refused_takes_little_memory_too(case: str
 
 def test_the_forger_makes_files_that_load_where_nothing_is_changed() -> None:
     """Otherwise every refusal above would prove nothing."""
-    cases = ("no names", "periodic", MSE, "labels: several targets", "variant: tied", PAIR, "pack with logarithms")
+    cases = (
+        "no names",
+        "periodic",
+        MSE,
+        "labels: several targets",
+        "variant: tied",
+        PAIR,
+        "pack with logarithms",
+        PATH,
+    )
     for case in cases:
         for data in (edited(case, lambda _: None), rearranged(lambda _: None, case)):
             from_bytes(data)

@@ -23,6 +23,7 @@ from tabgnm.table import TableEncoder
 from tests.modelfile.examples import (
     QUICK,
     codes,
+    content,
     forged,
     gnm_classifier,
     measured,
@@ -116,11 +117,26 @@ def classes(n: int, width: int = 1) -> File:
     return with_weights(schema, arrays), numbers(N_ROWS)
 
 
+def path(n_sizes: int, n_nodes: int) -> File:
+    """Return a file with a path of large machines all of whose weights are 0."""
+    schema, arrays = parts(content("path of a regressor"))
+    chosen = next(size for size in schema["path"] if size["chosen"])
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("path/")}
+    schema["path"] = [chosen, *(chosen | {"chosen": False} for _ in range(n_sizes - 1))]
+    for place in range(1, n_sizes):
+        arrays[f"path/{place}/places"] = np.zeros(0, dtype=np.int64)
+        arrays[f"path/{place}/weights"] = np.zeros(0, dtype=np.float32)
+        arrays[f"path/{place}/importances"] = arrays["importances"]
+    schema["groups"][0]["shape"]["n_nodes"] = n_nodes
+    return with_weights(schema, arrays), numbers(N_ROWS)
+
+
 REFUSED: dict[str, tuple[Callable[[], File], str]] = {
     "140,000 one-hot levels": (lambda: levels(140_000), "levels and encoded columns count as 560003 with"),
     "one-hot levels of eight encoders": (lambda: levels_of_encoders(8, 18_000), "levels and encoded columns"),
     "4,096 rounds of 1,000 nodes": (lambda: tied(1000, 4096), "fewer layers of a tied network"),
     "512 rounds of eight groups": (lambda: tied(300, 512, 8), "fewer layers of a tied network"),
+    "64 machines of 30,000 nodes": (lambda: path(64, 30_000), "the 64 machines of its path have"),
     "100,000 classes": (lambda: classes(100_000), "it has 100000 outputs; expected at most 32768 with"),
 }
 
@@ -149,6 +165,7 @@ LARGE: dict[str, Callable[[], File]] = {
     "4,096 rounds": lambda: tied(20, 4096),
     "40 rounds of 300 nodes of eight groups": lambda: tied(300, 40, 8),
     "1,024 layers": lambda: hidden(*[1] * 1023),
+    "64 machines of 12,000 nodes": lambda: path(64, 12_000),
     "a wide layer": lambda: hidden(2**17),
     "many frequencies": lambda: of_setting("n_basis", 2**16, numeric_embedding="periodic", numeric_dim=1),
     "many bins": lambda: of_setting("n_basis", 2**16, numeric_embedding="piecewise", numeric_dim=1),

@@ -18,6 +18,7 @@ CASES = [
     "labels: several targets",
     "variant: gated",
     "pack of regressors",
+    "path of a classifier",
 ]
 MOST_MEGABYTES = 250
 

@@ -75,6 +75,10 @@ def told(estimator: Any, X: Any) -> dict[str, Any]:
         "pack": pd.DataFrame(estimator.pack_).to_dict("list"),
         "scores": estimator.fitted_.scores,
     }
+    if hasattr(estimator, "_path"):
+        said["path"] = estimator.sparsity_path_.to_dict("list")
+        machines = [estimator.resized(n_edges) for n_edges in estimator.sparsity_path_["edges"]]
+        said["machines"] = [(own.predict(X), own.feature_importances_, own.describe()) for own in machines]
     if hasattr(estimator, "classes_"):
         said |= {
             name: getattr(estimator, name)(X) for name in ("predict_proba", "predict_log_proba", "decision_function")
@@ -219,6 +223,42 @@ def test_a_pack_comes_back_with_all_its_candidates() -> None:
     transforms = {group.targets.transform for group in from_bytes(content("pack with logarithms")).fitted_.groups}
     assert transforms == {"none", "log"}
     assert from_bytes(content("calibrated")).fitted_.temperature < 1
+
+
+def test_a_small_machine_comes_back_with_its_path_of_sizes() -> None:
+    model, loaded = fitted("path of a regressor"), from_bytes(content("path of a regressor"))
+    pd.testing.assert_frame_equal(loaded.sparsity_path_, model.sparsity_path_)
+    sizes = sorted(set(model.sparsity_path_["edges"]))
+    assert len(sizes) > 2
+    for n_edges in sizes:
+        other = loaded.resized(n_edges)
+        assert_identical(other.predict(numbers()), model.resized(n_edges).predict(numbers()))
+        assert to_bytes(from_bytes(to_bytes(other))) == to_bytes(other), "each size can be saved with the path"
+    for own, other in zip(model._path_fitted, loaded._path_fitted, strict=True):
+        assert_identical(
+            {name: value.numpy() for name, value in own.groups[0].parameters.items()},
+            {name: value.numpy() for name, value in other.groups[0].parameters.items()},
+        )
+
+
+@pytest.mark.parametrize("change", ["fit", "partial_fit", "prune"])
+def test_a_machine_that_is_trained_or_pruned_has_left_its_path(change: str) -> None:
+    model = from_bytes(content("path of a regressor"))
+    if change == "prune":
+        model = model.prune(0.1)
+    else:
+        getattr(model.set_params(max_epochs=1), change)(numbers(), target())
+    assert not hasattr(from_bytes(to_bytes(model)), "sparsity_path_")
+    with pytest.raises(AttributeError, match=r"has no path of sizes: .* or it was fitted or pruned since"):
+        model.resized(12)
+
+
+def test_weights_of_0_on_a_path_take_no_place_in_a_file() -> None:
+    data = content("path of a classifier")
+    machines = fitted("path of a classifier")._path_fitted
+    values = [value for own in machines for value in own.groups[0].parameters.values()]
+    n_bytes = 4 * sum(value.numel() for value in values)
+    assert len(parts(data)[0]["path"]) == len(machines) and len(data) < n_bytes / 2 + 8_000
 
 
 def test_groups_that_share_an_encoder_share_it_after_loading() -> None:
