@@ -49,9 +49,13 @@ def equations(program: Program, format: str = "text", digits: int | None = DIGIT
 # Text
 
 
+def line_text(line: Line) -> str:
+    """Return one line of the text; what does not fit into its width is indented below."""
+    return _wrapped(f"{line.name.text} = {_text(line.expression)}", "    ").replace(_KEPT_SPACE, " ")
+
+
 def _as_text(formulas: Formulas) -> str:
-    lines = [_wrapped(f"{line.name.text} = {_text(line.expression)}", "    ") for line in formulas.lines]
-    lines = [line.replace(_KEPT_SPACE, " ") for line in lines]
+    lines = [line_text(line) for line in formulas.lines]
     return "\n".join([*lines, "", *(_wrapped(f"# {note}", "#   ") for note in formulas.notes)])
 
 

@@ -78,12 +78,12 @@ class _Building:
             for value, name in zip(machine.outputs, names, strict=True)
             if value >= machine.n_inputs and value not in read and machine.outputs.count(value) == 1
         }
-        for value, unit in enumerate(machine.units, start=machine.n_inputs):
+        for place, unit in enumerate(machine.units):
             total = collected(
                 ((weight, values[source]) for source, weight in zip(unit.sources, unit.weights, strict=True)), unit.bias
             )
-            name = own_line.get(value) or self._symbol(unit.name)
-            values.append(Combination(((1.0, self._add(name, total, unit.function)),)))
+            name = own_line.get(machine.n_inputs + place) or self._symbol(unit.name)
+            values.append(Combination(((1.0, self._add(name, total, unit.function, place)),)))
         outputs = []
         for value, name in zip(machine.outputs, names, strict=True):
             outputs.append(
@@ -91,9 +91,9 @@ class _Building:
             )
         return outputs
 
-    def _add(self, name: Name, total: Combination, function: str) -> Quantity:
+    def _add(self, name: Name, total: Combination, function: str, unit: int | None = None) -> Quantity:
         shown, error = rounded_sum(total, self.rounding)
-        self.lines.append(Line(name, shown if function == "identity" else Call(function, (shown,))))
+        self.lines.append(Line(name, shown if function == "identity" else Call(function, (shown,)), unit))
         middle = total.constant + sum(factor * own.middle for factor, own in total.terms)
         width = sum(abs(factor) * own.half_width for factor, own in total.terms)
         ends = [FUNCTIONS[function].scalar(own) for own in (middle - width, middle + width)]

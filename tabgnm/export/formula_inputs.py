@@ -157,12 +157,12 @@ class FormulaInputs:
     def _number(self, recipe: Recipe, own: NumberMap) -> Combination:
         name = self._number_name(recipe)
         low, high = _range(recipe, own)
-        fill = self.rounding.relative_to(_raw_fill(own), high / 2 - low / 2)
+        fill = self.rounding.relative_to(raw_fill(own), high / 2 - low / 2)
         self.fills.append((name, fill))
         scale, centre = (1.0, 0.0) if own.method in ("identity", "knots") else (own.scale, own.centre)
         # The training rows are rounded to float32 after scaling; a missing value may be rounded here.
         largest = max(abs(low - centre), abs(high - centre)) if own.method in ("identity", "linear") else 0.0
-        raw = Quantity(name, low, high, max(largest * FLOAT32_ROUNDING, abs(fill - _raw_fill(own))))
+        raw = Quantity(name, low, high, max(largest * FLOAT32_ROUNDING, abs(fill - raw_fill(own))))
         linear = Combination(((1 / scale, raw),), -centre / scale)
         if own.method in ("identity", "linear"):
             return linear
@@ -243,7 +243,7 @@ def _in_quotes(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _raw_fill(own: NumberMap) -> float:
+def raw_fill(own: NumberMap) -> float:
     """Return the number that is encoded as a missing one is."""
     if own.method == "identity":
         return own.fill

@@ -79,10 +79,19 @@ Expression = Name | Sum | Call | Ratio | Interpolation
 
 @dataclass(frozen=True)
 class Line:
-    """name = expression."""
+    """name = expression.
+
+    Attributes
+    ----------
+    name : Name
+    expression : Expression
+    unit : int or None, default=None
+        Place of the unit of the machine that the line computes; None for other lines.
+    """
 
     name: Name
     expression: Expression
+    unit: int | None = None
 
 
 @dataclass(frozen=True)

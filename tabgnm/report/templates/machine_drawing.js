@@ -1,0 +1,362 @@
+// The machine unrolled in layers: columns of the table on the left, outputs on the right.
+
+const MOST_DRAWN = 200; // edges that are drawn at first
+const NARROWEST = 680;
+const CARD = { left: 214, right: 186, row: 25, gap: 9 };
+const HIDDEN = { radius: 13, gap: 44, least: 27 };
+
+// Which edges and nodes of a machine to draw, with the relative size of each weight among those into its layer.
+function chosenEdges(data, machine, most) {
+  const nInputs = data.inputs.length;
+  const outputs = new Set(machine.outputs);
+  const edges = [];
+  machine.units.forEach((unit, place) => {
+    const target = nInputs + place;
+    const layer = outputs.has(target) ? "output" : unit.layer;
+    unit.sources.forEach((source, i) => edges.push({ source, target, layer, weight: unit.weights[i] }));
+  });
+  const largest = new Map();
+  for (const edge of edges) largest.set(edge.layer, Math.max(largest.get(edge.layer) ?? 0, Math.abs(edge.weight)));
+  for (const edge of edges) edge.size = Math.abs(edge.weight) / (largest.get(edge.layer) || 1);
+  const drawn = [...edges].sort((a, b) => b.size - a.size).slice(0, most);
+  return { all: edges, drawn };
+}
+
+// Places of all nodes: groups of inputs, layers of hidden units, outputs; ordered so that edges cross little.
+function arranged(data, machine, edges, width) {
+  const nInputs = data.inputs.length;
+  const seen = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
+  const outputs = new Set(machine.outputs);
+  const groups = new Map();
+  for (const place of machine.inputs.filter((own) => seen.has(own))) {
+    const column = data.inputs[place].column;
+    if (!groups.has(column)) groups.set(column, { column, members: [] });
+    groups.get(column).members.push(place);
+  }
+  const layers = new Map();
+  machine.units.forEach((unit, place) => {
+    const value = nInputs + place;
+    if (outputs.has(value) || !seen.has(value)) return;
+    if (!layers.has(unit.layer)) layers.set(unit.layer, []);
+    layers.get(unit.layer).push(value);
+  });
+  const hidden = [...layers.keys()].sort((a, b) => a - b).map((layer) => layers.get(layer));
+  const neighbours = new Map();
+  const remember = (from, to, size) => {
+    if (!neighbours.has(from)) neighbours.set(from, []);
+    neighbours.get(from).push([to, size]);
+  };
+  for (const edge of edges) {
+    remember(edge.source, edge.target, edge.size);
+    remember(edge.target, edge.source, edge.size);
+  }
+  let columns = [...groups.values()];
+  let height = 0;
+  let y = new Map();
+  const place = () => {
+    const single = (group) => group.members.length === 1 && data.inputs[group.members[0]].detail === "";
+    const heightOf = (group) => (single(group) ? 1 : group.members.length + 1) * CARD.row + 8;
+    const inputHeight = columns.reduce((sum, group) => sum + heightOf(group) + CARD.gap, 0);
+    const most = Math.max(0, ...hidden.map((layer) => layer.length));
+    const gap = most * HIDDEN.gap <= Math.max(inputHeight, 420) ? HIDDEN.gap : HIDDEN.least;
+    height = Math.max(inputHeight, most * gap, machine.outputs.length * 52, 150) + 24;
+    y = new Map();
+    let top = (height - inputHeight) / 2;
+    for (const group of columns) {
+      group.top = top;
+      group.height = heightOf(group);
+      group.single = single(group);
+      group.members.forEach((value, i) => y.set(value, top + 4 + CARD.row * (i + (group.single ? 0.5 : 1.5))));
+      top += group.height + CARD.gap;
+    }
+    for (const layer of hidden) {
+      // Short layers are spread out, long ones fill the height.
+      const own = Math.max(gap, Math.min((height - 24) / layer.length, 110));
+      layer.forEach((value, i) => y.set(value, height / 2 + (i - (layer.length - 1) / 2) * own));
+    }
+    const step = Math.max(52, Math.min((height - 24) / machine.outputs.length, 110));
+    machine.outputs.forEach((value, i) => y.set(value, height / 2 + (i - (machine.outputs.length - 1) / 2) * step));
+  };
+  const mean = (values) => {
+    const near = values.flatMap((value) => neighbours.get(value) ?? []).filter(([other]) => y.has(other));
+    const total = near.reduce((sum, [, size]) => sum + size, 0);
+    return total ? near.reduce((sum, [other, size]) => sum + size * y.get(other), 0) / total : height / 2;
+  };
+  const byMean = (list, membersOf) => {
+    const means = new Map(list.map((own) => [own, mean(membersOf(own))]));
+    list.sort((a, b) => means.get(a) - means.get(b));
+  };
+  place();
+  for (let sweep = 0; sweep < 6; sweep += 1) {
+    for (const layer of sweep % 2 ? [...hidden].reverse() : hidden) {
+      byMean(layer, (value) => [value]);
+      place();
+    }
+    byMean(columns, (group) => group.members);
+    for (const group of columns) byMean(group.members, (value) => [value]);
+    place();
+  }
+  const x = new Map();
+  const left = CARD.left;
+  const right = width - CARD.right;
+  columns.forEach((group) => group.members.forEach((value) => x.set(value, left)));
+  hidden.forEach((layer, i) => layer.forEach((value, j) => {
+    // Neighbours in a crowded layer stand a little aside, so that edges can be told apart.
+    const aside = layer.length > 14 ? (j % 2 ? 16 : -16) : 0;
+    x.set(value, left + ((right - left) * (i + 1)) / (hidden.length + 1) + aside);
+  }));
+  machine.outputs.forEach((value) => x.set(value, right));
+  return { groups: columns, hidden, x, y, height };
+}
+
+class Drawing {
+  constructor(app) {
+    this.app = app;
+    this.host = document.getElementById("machine-drawing");
+    this.note = document.getElementById("machine-note");
+    this.tip = document.getElementById("machine-tip");
+    this.all = false;
+    this.focused = null;
+    this.host.addEventListener("keydown", (event) => this.onKey(event));
+    this.host.addEventListener("pointerleave", () => this.show(null));
+    let width = 0;
+    new ResizeObserver(() => {
+      if (this.host.clientWidth !== width) this.draw();
+      width = this.host.clientWidth;
+    }).observe(this.host);
+  }
+
+  draw() {
+    const { data, machine } = this.app;
+    const width = Math.max(NARROWEST, this.host.clientWidth);
+    const { all, drawn } = chosenEdges(data, machine, this.all ? Infinity : MOST_DRAWN);
+    this.edges = drawn;
+    this.layout = arranged(data, machine, drawn, width);
+    const { x, y, height } = this.layout;
+    this.picture = svg("svg", {
+      width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
+      "aria-label": `The machine: ${plural(all.length, "edge", "edges")} from columns on the left to predictions on the `
+        + "right. Arrow keys move between nodes, Enter opens one.",
+    });
+    const lines = svg("g", { class: "edges" });
+    for (const edge of [...drawn].reverse()) {
+      const [x1, y1, x2, y2] = [x.get(edge.source), y.get(edge.source), x.get(edge.target), y.get(edge.target)];
+      const bend = (x2 - x1) * 0.45;
+      const path = `M${x1},${y1}C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}`;
+      edge.line = svg("path", {
+        d: path, class: `edge ${edge.weight < 0 ? "negative" : "positive"}`,
+        "stroke-width": (0.8 + 6 * edge.size ** 0.8).toFixed(2),
+      });
+      const area = svg("path", { d: path, class: "edge-area" });
+      area.addEventListener("pointerenter", (event) => this.showEdge(edge, event));
+      area.addEventListener("pointerleave", () => this.show(null));
+      lines.append(edge.line, area);
+    }
+    this.picture.append(lines);
+    this.nodes = new Map();
+    for (const group of this.layout.groups) this.drawGroup(group);
+    for (const layer of this.layout.hidden) for (const value of layer) this.drawHidden(value);
+    machine.outputs.forEach((value, place) => this.drawOutput(value, place));
+    if (!this.nodes.has(this.focused)) this.focused = this.nodes.keys().next().value;
+    this.nodes.get(this.focused)?.box.setAttribute("tabindex", "0");
+    this.host.replaceChildren(this.picture);
+    this.tellLimit(all.length, drawn.length);
+    this.update();
+    this.show(this.app.selected);
+  }
+
+  tellLimit(nAll, nDrawn) {
+    this.note.replaceChildren();
+    if (nAll <= MOST_DRAWN) return;
+    const button = element("button", { type: "button" }, this.all ? `Show the ${MOST_DRAWN} strongest` : "Show all");
+    button.addEventListener("click", () => {
+      this.all = !this.all;
+      this.draw();
+      this.note.querySelector("button")?.focus();
+    });
+    const text = this.all ? `All ${nAll.toLocaleString("en")} edges are shown. `
+      : `The ${nDrawn} strongest of ${nAll.toLocaleString("en")} edges are shown, and the nodes that they join. `;
+    this.note.append(text, button);
+  }
+
+  node(value, kind, ...children) {
+    const box = svg("g", { class: `node ${kind}`, role: "button", tabindex: "-1", "data-value": value }, ...children);
+    box.addEventListener("pointerenter", (event) => this.showNode(value, event));
+    box.addEventListener("pointerleave", () => this.show(null));
+    box.addEventListener("focus", () => {
+      this.nodes.get(this.focused)?.box.setAttribute("tabindex", "-1");
+      this.focused = value;
+      box.setAttribute("tabindex", "0");
+      this.showNode(value, null);
+    });
+    box.addEventListener("blur", () => this.show(null));
+    box.addEventListener("click", () => this.app.open(value, box));
+    this.picture.append(box);
+    const own = { box, kind, dot: box.querySelector(".dot"), text: box.querySelector(".value") };
+    this.nodes.set(value, own);
+    return own;
+  }
+
+  drawGroup(group) {
+    const { data } = this.app;
+    const column = data.columns[group.column];
+    const card = svg("rect", { class: "card", x: 1, y: group.top, width: CARD.left - 1, height: group.height, rx: 7 });
+    const title = svg("text", { class: "name", x: 11, y: group.top + 4 + CARD.row / 2 });
+    const value = svg("text", { class: "value", x: CARD.left - 20, y: group.top + 4 + CARD.row / 2 });
+    title.append(shortened(column.name, 17));
+    this.picture.append(card);
+    if (!group.single) this.picture.append(title, value);
+    group.value = value;
+    group.members.forEach((place) => {
+      const y = this.layout.y.get(place);
+      const parts = [svg("rect", { class: "area", x: 2, y: y - CARD.row / 2 + 1, width: CARD.left - 2, height: CARD.row - 2, rx: 6 })];
+      if (group.single) parts.push(title, value);
+      else {
+        const detail = svg("text", { class: "detail", x: CARD.left - 20, y });
+        detail.append(shortened(data.inputs[place].detail || "value", 27));
+        parts.push(detail);
+      }
+      parts.push(svg("circle", { class: "dot", cx: CARD.left, cy: y, r: 6.5 }));
+      this.node(place, "input", ...parts);
+    });
+  }
+
+  drawHidden(value) {
+    const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
+    const name = svg("text", { class: "unit", x, y });
+    name.append(shortened(this.app.nodeName(value), 5));
+    this.node(value, "hidden", svg("circle", { class: "back", cx: x, cy: y, r: HIDDEN.radius }),
+      svg("circle", { class: "dot", cx: x, cy: y, r: HIDDEN.radius }), name);
+  }
+
+  drawOutput(value, place) {
+    const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
+    const width = CARD.right - 2;
+    const name = svg("text", { class: "name", x: x + 20, y: y - 9 });
+    name.append(shortened(this.app.outputName(place), 20));
+    const number = svg("text", { class: "value", x: x + 20, y: y + 11 });
+    const bar = svg("rect", { class: "share", x, y: y - 23, width: 0, height: 46, rx: 7 });
+    const own = this.node(value, "output", svg("rect", { class: "card area", x, y: y - 23, width, height: 46, rx: 7 }), bar,
+      name, number, svg("circle", { class: "back", cx: x, cy: y, r: 8 }), svg("circle", { class: "dot", cx: x, cy: y, r: 8 }));
+    Object.assign(own, { bar, width, place });
+  }
+
+  // What changes with the row: values, which nodes are active, and what edges carry.
+  update() {
+    const { data, values, cells, prediction } = this.app;
+    for (const group of this.layout.groups) {
+      group.value.textContent = shortened(shownCell(data.columns[group.column], cells[group.column]), group.single ? 11 : 14);
+    }
+    const most = new Map();
+    for (const edge of this.edges) {
+      edge.carried = Math.abs(edge.weight * values[edge.source]);
+      most.set(edge.layer, Math.max(most.get(edge.layer) ?? 0, edge.carried));
+    }
+    for (const edge of this.edges) {
+      const share = edge.carried / (most.get(edge.layer) || 1);
+      edge.line.style.setProperty("--strength", (edge.carried === 0 ? 0.13 : 0.34 + 0.56 * share ** 0.6).toFixed(3));
+    }
+    const sizes = new Map();
+    for (const [value, own] of this.nodes) sizes.set(own.kind, Math.max(sizes.get(own.kind) ?? 0, Math.abs(values[value])));
+    for (const [value, own] of this.nodes) {
+      const number = values[value];
+      const share = Math.abs(number) / (sizes.get(own.kind) || 1);
+      own.box.classList.toggle("off", number === 0);
+      own.box.classList.toggle("below", number < 0);
+      own.dot.style.setProperty("--share", (number === 0 ? 0 : 0.25 + 0.75 * share).toFixed(3));
+      own.box.setAttribute("aria-label", this.app.nodeText(value));
+      if (own.kind === "output") {
+        const { text, share: filled } = this.app.outputText(own.place, prediction, values);
+        own.text.textContent = text;
+        own.bar.setAttribute("width", filled === null ? 0 : Math.max(0, filled * own.width));
+      }
+    }
+  }
+
+  // Highlight what leads to a node and what follows from it; null: what is selected, or nothing.
+  show(value) {
+    const shown = value ?? this.app.selected;
+    const known = shown !== null && this.nodes.has(shown);
+    this.picture.classList.toggle("focused", known);
+    this.tip.hidden = true;
+    if (!known) return;
+    const marked = new Set([shown]);
+    const lines = new Set();
+    for (const [from, to] of [["target", "source"], ["source", "target"]]) {
+      const reached = [shown];
+      const seen = new Set(reached);
+      while (reached.length) {
+        const here = reached.pop();
+        for (const edge of this.edges) {
+          if (edge[from] !== here) continue;
+          lines.add(edge);
+          marked.add(edge[to]);
+          if (!seen.has(edge[to])) reached.push(edge[to]);
+          seen.add(edge[to]);
+        }
+      }
+    }
+    for (const edge of this.edges) edge.line.classList.toggle("marked", lines.has(edge));
+    for (const [own, { box }] of this.nodes) box.classList.toggle("marked", marked.has(own));
+  }
+
+  showNode(value, event) {
+    this.show(value);
+    this.tell(event, this.layout.x.get(value), this.layout.y.get(value), this.app.nodeLines(value));
+  }
+
+  showEdge(edge, event) {
+    this.picture.classList.add("focused");
+    for (const own of this.edges) own.line.classList.toggle("marked", own === edge);
+    for (const [value, { box }] of this.nodes) box.classList.toggle("marked", value === edge.source || value === edge.target);
+    const middle = (from) => (from.get(edge.source) + from.get(edge.target)) / 2;
+    this.tell(event, middle(this.layout.x), middle(this.layout.y), this.app.edgeLines(edge));
+  }
+
+  // The edge between two nodes, if it is drawn; the panel points at it.
+  pointAt(source, target) {
+    const edge = this.edges.find((own) => own.source === source && own.target === target);
+    if (edge) this.showEdge(edge, null);
+  }
+
+  tell(event, x, y, lines) {
+    const [title, ...more] = lines;
+    this.tip.replaceChildren(element("strong", {}, title), ...more.map((line) => element("span", {}, line)));
+    this.tip.hidden = false;
+    const frame = this.tip.parentElement.getBoundingClientRect();
+    const left = event ? event.clientX - frame.left : x - this.host.scrollLeft;
+    const top = event ? event.clientY - frame.top : y - this.host.scrollTop;
+    const width = this.tip.offsetWidth;
+    const below = top + 18 + this.tip.offsetHeight < this.host.clientHeight;
+    this.tip.style.left = `${Math.max(4, Math.min(left + 14, frame.width - width - 4))}px`;
+    this.tip.style.top = `${Math.max(4, below ? top + 18 : top - this.tip.offsetHeight - 18)}px`;
+  }
+
+  onKey(event) {
+    const box = event.target.closest(".node");
+    if (!box) return;
+    const value = Number(box.dataset.value);
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.app.open(value, box);
+      return;
+    }
+    const next = this.neighbour(value, event.key);
+    if (next === undefined) return;
+    event.preventDefault();
+    this.nodes.get(next).box.focus();
+  }
+
+  // The node that an arrow key leads to: the next one of the layer, or the nearest one of the next layer.
+  neighbour(value, key) {
+    const { groups, hidden, y } = this.layout;
+    const layers = [groups.flatMap((group) => group.members), ...hidden, this.app.machine.outputs].filter((own) => own.length);
+    const layer = layers.findIndex((own) => own.includes(value));
+    const sorted = [...layers[layer]].sort((a, b) => y.get(a) - y.get(b));
+    const place = sorted.indexOf(value);
+    if (key === "ArrowDown") return sorted[place + 1];
+    if (key === "ArrowUp") return sorted[place - 1];
+    const other = layers[layer + (key === "ArrowRight" ? 1 : key === "ArrowLeft" ? -1 : NaN)];
+    return other && [...other].sort((a, b) => Math.abs(y.get(a) - y.get(value)) - Math.abs(y.get(b) - y.get(value)))[0];
+  }
+}
