@@ -90,7 +90,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
     top, height = 36.0, 36 + row_height * n_classes + 4
     title = f"Confusion matrix of {target.name}: rows are true classes, columns are predicted ones"
     parts = [
-        f'<svg class="chart" viewBox="0 0 340 {coordinate(height)}" role="img" aria-label="{escaped(title)}">'
+        f'<svg class="chart report-svg" viewBox="0 0 340 {coordinate(height)}" role="img" aria-label="{escaped(title)}">'
         f"<title>{escaped(title)}</title>",
         label(2, 12, "true ↓   predicted →", "label"),
     ]

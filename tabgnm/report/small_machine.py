@@ -11,6 +11,7 @@ from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.report.evaluation import Evaluation
+from tabgnm.report.machine import machine_data
 from tabgnm.report.wording import count, number, percent
 
 # A machine that can be read, and taught within seconds.
@@ -77,11 +78,5 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
 
 
 def _data(evaluation: Evaluation, machine: TabularEstimator) -> dict[str, Any] | None:
-    from importlib.util import find_spec
-
-    if find_spec("tabgnm.report.machine") is None:
-        return None
-    from tabgnm.report.machine import machine_data
-
     examples, _ = evaluation.sample(_EXAMPLES)
     return machine_data(machine, examples=examples, target=evaluation.targets[0].name)

@@ -229,7 +229,7 @@ class Panel:
     def drawn(self) -> Svg:
         """Return the chart."""
         parts = [
-            f'<svg class="chart" viewBox="0 0 {coordinate(self.width)} {coordinate(self.height)}" role="img" '
+            f'<svg class="chart report-svg" viewBox="0 0 {coordinate(self.width)} {coordinate(self.height)}" role="img" '
             f'aria-label="{escaped(self.title)}"><title>{escaped(self.title)}</title>'
         ]
         for value, shown in self.y_ticks or ():
