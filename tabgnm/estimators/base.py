@@ -44,8 +44,13 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(  # type: ignore[misc] # scikit-learn has no types
-    TrainingParameters, LearnedGraph, MachineMethods, ExplainingMethods, ReportMethods, BaseEstimator
+class TabularEstimator(
+    TrainingParameters,
+    LearnedGraph,
+    MachineMethods,
+    ExplainingMethods,
+    ReportMethods,
+    BaseEstimator,  # type: ignore[misc] # untyped
 ):
     """Base class of the four estimators.
 

@@ -12,7 +12,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 from tabgnm.estimators.metrics import calibration_error
 from tabgnm.report.evaluation import ClassesOfTarget
 from tabgnm.report.scores import auc, wilson
-from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, escaped, label, thinned
+from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, escaped, label, opening, thinned
 from tabgnm.report.wording import number, percent, shortened
 
 Array = NDArray[Any]
@@ -90,8 +90,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
     top, height = 36.0, 36 + row_height * n_classes + 4
     title = f"Confusion matrix of {target.name}: rows are true classes, columns are predicted ones"
     parts = [
-        f'<svg class="chart report-svg" viewBox="0 0 340 {coordinate(height)}" role="img" aria-label="{escaped(title)}">'
-        f"<title>{escaped(title)}</title>",
+        opening(340, height, title),
         label(2, 12, "true ↓   predicted →", "label"),
     ]
     room = max(2, int(side / 6.4))

@@ -91,8 +91,8 @@ def date_text(days: float) -> str:
 def input_data(recipe: Recipe, column: int, *, single: bool) -> dict[str, Any]:
     """Describe how an input is computed; `column` is its place among the columns of the page.
 
-    "what" is "number" (a map of a number or of a part of a date), "table" (a number for each level), "missing", "unknown"
-    (missing, or none of the levels of the column) or "nothing".
+    "what" is "number" (a map of a number or of a part of a date), "table" (a number for each level), "missing",
+    "unknown" (missing, or none of the levels of the column) or "nothing".
     """
     common = {"column": column, "label": recipe.name, "detail": _detail(recipe)}
     if recipe.what in ("missing", "nothing"):

@@ -27,15 +27,15 @@ Array = NDArray[Any]
 BASELINE_ROWS = 5_000
 BASELINE_FOLDS = 5
 _OOF_NAMES = {
-    "accuracy": "Accuracy",
-    "log_loss": "Log-loss",
-    "calibration_error": "Calibration error",
+    "accuracy": "accuracy",
+    "log_loss": "log-loss",
+    "calibration_error": "calibration error",
     "r2": "R²",
     "d2": "D²",
-    "mse": "Mean squared error",
+    "mse": "mean squared error",
     "mae": "MAE",
-    "quantile": "Quantile loss",
-    "metric": "Chosen metric",
+    "quantile": "quantile loss",
+    "metric": "chosen metric",
 }
 _SHARES = {"accuracy", "calibration_error"}
 
@@ -49,7 +49,8 @@ class ScoreSection:
     comparison: Svg | None
     baselines: str
     origin: str
-    out_of_fold: list[tuple[str, str]]
+    compared: tuple[list[str], list[list[str]]] | None
+    out_of_fold: str
     of_targets: tuple[list[str], list[list[str]]] | None
 
 
@@ -68,6 +69,7 @@ def score_section(evaluation: Evaluation) -> ScoreSection:
         comparison=_comparison(evaluation, scores[0], judged) if judged else None,
         baselines=f"Baselines are cross-validated on {rows} ({BASELINE_FOLDS} folds)." if judged else "",
         origin=_origin(evaluation),
+        compared=_compared(evaluation, scores, simple) if simple else None,
         out_of_fold=_own_scores(evaluation),
         of_targets=_of_targets(evaluation) if len(evaluation.targets) > 1 else None,
     )
@@ -145,13 +147,33 @@ def _beside(score: Score, simple: list[Score]) -> str:
     return f"This is {better} {linear.name} ({shown})."
 
 
-def _own_scores(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return the out-of-fold scores of the fit."""
-    found = []
-    for name, value in evaluation.model.fitted_.scores.items():
-        shown = percent(value) if name in _SHARES else number(value)
-        found.append((_OOF_NAMES.get(name, name.replace("_", " ").capitalize()), shown))
-    return found
+def _own_scores(evaluation: Evaluation) -> str:
+    """Say what the out-of-fold scores of the fit are; nothing where they are the scores of the page itself."""
+    found = evaluation.model.fitted_.scores
+    if not found or evaluation.out_of_fold:
+        return ""
+    shown = [
+        f"{_OOF_NAMES.get(name, name.replace('_', ' '))} {percent(value) if name in _SHARES else number(value)}"
+        for name, value in found.items()
+    ]
+    return f"Out-of-fold scores of the fit, on rows that networks were not trained on: {', '.join(shown)}."
+
+
+def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
+    """Return a table of the model and of baselines with score and loss."""
+    is_share = scores[0].is_share
+    by_name, own = {score.name: score.value for score in scores}, type(evaluation.model).__name__
+    loss = by_name.get("Log-loss", 0.0) if evaluation.classes else by_name["RMSE"] ** 2
+    lines = [(own, scores[0].value, loss)]
+    fitted = evaluation.model.fitted_.scores
+    key = "log_loss" if evaluation.classes else "mse"
+    if not evaluation.out_of_fold and key in fitted:
+        score = fitted["accuracy" if evaluation.classes else "r2"]
+        lines.append((f"{own}, out of fold in the fit", score, fitted[key]))
+    lines += [(baseline.name, baseline.score, baseline.loss) for baseline in reversed(simple)]
+    headings = ["Model", scores[0].name, "Log-loss" if evaluation.classes else "Mean squared error"]
+    shown = percent if is_share else number
+    return headings, [[name, shown(value), number(lost)] for name, value, lost in lines]
 
 
 def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Svg:

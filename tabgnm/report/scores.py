@@ -121,7 +121,7 @@ def scores_of(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
 
 def accuracy_of_rows(targets: list[ClassesOfTarget]) -> Array:
     """Return 1 for rows of which all labels are predicted, and 0 for others."""
-    return np.all([own.predicted == own.codes for own in targets], axis=0).astype(np.float64)
+    return np.asarray(np.all([own.predicted == own.codes for own in targets], axis=0), dtype=np.float64)
 
 
 def r2_of_resamples(y: Array, predicted: Array, bootstrap: Bootstrap) -> Array:

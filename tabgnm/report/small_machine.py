@@ -43,7 +43,13 @@ def small_machine(evaluation: Evaluation, machine: Any) -> SmallMachine | None:
             "distill, None or False"
         )
     check_is_fitted(machine, "fitted_")
-    return SmallMachine(_data(evaluation, machine), "A given machine.")
+    data = _data(evaluation, machine)
+    if data is None:
+        raise ValueError(
+            f"machine={type(machine).__name__}(...) is not a single small machine; expected the result of distill(X) "
+            "or fit_sparse(X, y), None or False"
+        )
+    return SmallMachine(data, "A machine that was chosen for this report; its predictions may differ from the model.")
 
 
 def _of_model(evaluation: Evaluation) -> SmallMachine:

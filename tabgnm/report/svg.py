@@ -117,6 +117,14 @@ def coordinate(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def opening(width: float, height: float, title: str) -> str:
+    """Return the first tag of a chart, with its title for people who cannot see it, and as a tooltip."""
+    return (
+        f'<svg class="chart report-svg" viewBox="0 0 {coordinate(width)} {coordinate(height)}" role="img" '
+        f'aria-label="{escaped(title)}"><title>{escaped(title)}</title>'
+    )
+
+
 def label(x: float, y: float, shown: str, classes: str = "", longest: int = 40, full: str | None = None) -> str:
     """Return a text element; what is cut off is in its title."""
     full = shown if full is None else full
@@ -228,10 +236,7 @@ class Panel:
 
     def drawn(self) -> Svg:
         """Return the chart."""
-        parts = [
-            f'<svg class="chart report-svg" viewBox="0 0 {coordinate(self.width)} {coordinate(self.height)}" role="img" '
-            f'aria-label="{escaped(self.title)}"><title>{escaped(self.title)}</title>'
-        ]
+        parts = [opening(self.width, self.height, self.title)]
         for value, shown in self.y_ticks or ():
             (down,) = self.y([value])
             if self.grid:

@@ -3,7 +3,7 @@
 const MOST_DRAWN = 200; // edges that are drawn at first
 const NARROWEST = 680;
 const CARD = { left: 214, right: 186, row: 25, gap: 9 };
-const HIDDEN = { radius: 13, gap: 44, least: 27 };
+const HIDDEN = { radius: 14, gap: 44, least: 27 };
 
 // Which edges and nodes of a machine to draw, with the relative size of each weight among those into its layer.
 function chosenEdges(data, machine, most) {
@@ -159,7 +159,9 @@ class Drawing {
     machine.outputs.forEach((value, place) => this.drawOutput(value, place));
     if (!this.nodes.has(this.focused)) this.focused = this.nodes.keys().next().value;
     this.nodes.get(this.focused)?.box.setAttribute("tabindex", "0");
+    const hadFocus = this.host.contains(document.activeElement);
     this.host.replaceChildren(this.picture);
+    if (hadFocus) this.nodes.get(this.focused)?.box.focus();
     this.tellLimit(all.length, drawn.length);
     this.update();
     this.show(this.app.selected);
@@ -167,6 +169,9 @@ class Drawing {
 
   tellLimit(nAll, nDrawn) {
     this.note.replaceChildren();
+    const nBiases = this.app.machine.edges - nAll;
+    const biases = nBiases > 0 ? `${plural(nBiases, "edge is a bias", "edges are biases")}, which the panels of their nodes show. ` : "";
+    this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;
     const button = element("button", { type: "button" }, this.all ? `Show the ${MOST_DRAWN} strongest` : "Show all");
     button.addEventListener("click", () => {
@@ -174,8 +179,8 @@ class Drawing {
       this.draw();
       this.note.querySelector("button")?.focus();
     });
-    const text = this.all ? `All ${nAll.toLocaleString("en")} edges are shown. `
-      : `The ${nDrawn} strongest of ${nAll.toLocaleString("en")} edges are shown, and the nodes that they join. `;
+    const text = this.all ? `All ${nAll.toLocaleString("en")} others are drawn. `
+      : `Of the other ${nAll.toLocaleString("en")}, the ${nDrawn} strongest are drawn, and the nodes that they join. `;
     this.note.append(text, button);
   }
 
@@ -223,8 +228,9 @@ class Drawing {
 
   drawHidden(value) {
     const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
-    const name = svg("text", { class: "unit", x, y });
-    name.append(shortened(this.app.nodeName(value), 5));
+    const text = shortened(this.app.nodeName(value), 6);
+    const name = svg("text", { class: `unit${text.length > 4 ? " longest" : text.length > 3 ? " long" : ""}`, x, y });
+    name.append(text);
     this.node(value, "hidden", svg("circle", { class: "back", cx: x, cy: y, r: HIDDEN.radius }),
       svg("circle", { class: "dot", cx: x, cy: y, r: HIDDEN.radius }), name);
   }
@@ -341,6 +347,7 @@ class Drawing {
       this.app.open(value, box);
       return;
     }
+    if (event.key === "Escape") this.tip.hidden = true;
     const next = this.neighbour(value, event.key);
     if (next === undefined) return;
     event.preventDefault();

@@ -1,6 +1,7 @@
 // Small helpers to build the page. Names of columns, levels and classes are never parsed as HTML: text goes in as text.
 
 const SVG = "http://www.w3.org/2000/svg";
+const UNKNOWN = "\u0000unknown"; // a cell with a level that the machine has never seen
 
 function element(tag, attributes = {}, ...children) {
   const own = document.createElement(tag);
@@ -43,7 +44,7 @@ function dateText(days, withTime) {
 // A cell, as `readCell` returns it, in words.
 function shownCell(column, cell) {
   if (cell === null) return "missing";
-  if (column.kind === "category") return cell;
+  if (column.kind === "category") return cell === UNKNOWN ? "unknown level" : cell;
   if (column.kind === "boolean") return cell ? "true" : "false";
   if (column.kind === "datetime") return dateText(cell, column.has_time).replace("T", " ");
   if (column.kind === "time") return timeText(cell);

@@ -1,7 +1,5 @@
 // What if: a control for each column that the machine reads, and the prediction as they change.
 
-const UNKNOWN = "\u0000unknown"; // stands for a level that the machine has never seen
-
 class WhatIf {
   constructor(app) {
     this.app = app;
@@ -34,12 +32,13 @@ class WhatIf {
     const { app } = this;
     const column = app.data.columns[place];
     const id = `what-if-${place}`;
-    const chart = element("div", { class: "spark" });
+    const chart = element("div", { class: isStepped(column) ? "spark stepped" : "spark" });
     const set = (cell) => app.setCell(place, cell);
     const control = isStepped(column) ? this.levels(column, id, set) : this.numbers(column, id, set);
     const clear = element("button", { type: "button", class: "clear", title: "Set to missing", "aria-label": `Set ${column.name} to missing` }, "∅");
     clear.addEventListener("click", () => set(null));
-    const label = element("label", { for: id, title: column.name }, column.name);
+    const unit = column.kind === "duration" ? " (seconds)" : "";
+    const label = element("label", { for: id, title: column.name }, column.name + unit);
     const line = element("div", { class: "field-line" }, control.main, clear);
     const box = element("div", { class: "field" }, label, line, chart, ...(control.slider ? [control.slider] : []));
     return { place, column, chart, box, show: control.show };
