@@ -98,6 +98,7 @@ def report_html(
     environment = _environment()  # before anything is computed
     check_is_fitted(model, "fitted_")
     evaluation = evaluate(model, X, y, target_name)
+    small = small_machine(evaluation, machine)  # first, as a machine that cannot be shown is refused
     scores = score_section(evaluation)
     columns = columns_section(evaluation)
     charts = [(own.name, _charts(own)) for own in evaluation.targets[:MOST_CHARTED_TARGETS]]
@@ -114,7 +115,7 @@ def report_html(
         is_classifier=bool(evaluation.classes),
         columns=columns,
         rows=rows_section(evaluation, columns.ranked),
-        small=small_machine(evaluation, machine),
+        small=small,
         usage=usage(model),
         version=tabgnm.__version__,
     )
