@@ -147,13 +147,18 @@ def _precision_recall(target: ClassesOfTarget, shown: list[int]) -> Chart:
         positive = target.codes == code
         precision, recall, _ = precision_recall_curve(positive, target.probabilities[:, code])
         mean = float(-np.sum(np.diff(recall) * precision[:-1]))
-        keep = thinned(len(recall), _MOST_POINTS)
-        panel.line(recall[keep], precision[keep], f"s{series}", f"{target.labels[code]}: {number(mean)}")
+        xs, ys = _steps(*(own[thinned(len(own), _MOST_POINTS)][::-1] for own in (recall, precision)))
+        panel.line(xs, ys, f"s{series}", f"{target.labels[code]}: {number(mean)}")
         if len(shown) == 1:
             panel.line([0, 1], [positive.mean()] * 2, "chance")
         keys.append(Key(series, target.labels[code], f"average precision {number(mean)}"))
     note = "The dotted line is the share of this class." if len(shown) == 1 else ""
     return Chart("Precision and recall", panel.drawn(), note, tuple(keys))
+
+
+def _steps(recall: Array, precision: Array) -> tuple[Array, Array]:
+    """Return the points of a curve with steps: straight lines between values of recall would promise too much."""
+    return np.repeat(recall, 2)[:-1], np.repeat(precision, 2)[1:]
 
 
 def _of_classes(target: ClassesOfTarget, shown: list[int]) -> str:

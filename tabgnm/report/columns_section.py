@@ -20,7 +20,8 @@ Ticks = list[tuple[float, str]]
 MOST_EFFECTS = 12
 MOST_LISTED = 100  # columns in tables below the charts
 _IMPORTANCE_ROWS = 2_000
-_IMPORTANCE_WORK = 3_000_000  # rows x columns x repeats x networks: about 10 seconds on two cores
+_FEWEST_IMPORTANCE_ROWS = 200
+_IMPORTANCE_WORK = 1.5e11  # rows x columns x repeats x weights of all networks: less than 10 seconds on two cores
 _EFFECT_ROWS = 200
 _MOST_LEVELS = 7
 _SEED = 0
@@ -109,8 +110,9 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
 def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str]:
     """Return mean and spread of the importance of each column, and what it measures."""
     model = evaluation.model
-    work_per_row = max(1, n_used * model.fitted_.n_networks)
-    n_rows = int(np.clip(_IMPORTANCE_WORK // work_per_row, 50, min(_IMPORTANCE_ROWS, evaluation.n_rows)))
+    n_weights = sum(values.numel() for group in model.fitted_.groups for values in group.parameters.values())
+    work_per_row = max(1, n_used) * n_weights
+    n_rows = int(np.clip(_IMPORTANCE_WORK // work_per_row, _FEWEST_IMPORTANCE_ROWS, _IMPORTANCE_ROWS))
     n_rows = min(n_rows, evaluation.n_rows)
     repeats = int(np.clip(_IMPORTANCE_WORK // (work_per_row * n_rows), 1, 5))
     raw, y = evaluation.sample(n_rows)
@@ -133,7 +135,9 @@ def _effect_of(evaluation: Evaluation, outputs: list[str]) -> str:
         return "probability of each class"
     if evaluation.kind in ("joint", "multilabel"):
         return "probability of each label"
-    return f"predicted {shortened(evaluation.targets[0].name, 40)}" if evaluation.kind == "number" else "predictions"
+    if evaluation.kind == "number":
+        return f"predicted {shortened(evaluation.targets[0].name, 40)}"
+    return f"prediction of each {'quantile' if evaluation.kind == 'quantiles' else 'target'}"
 
 
 def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg], list[str]]:
@@ -148,7 +152,7 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
     values = scale_of(np.concatenate([np.concatenate([low.reshape(-1), high.reshape(-1)]) for low, high in ranges]))
     if evaluation.classes:
         values = Scale(max(0.0, values.low), min(1.0, values.high))
-    places = ticks(values, 3)
+    places = ticks(values, 4)
     value_ticks = list(
         zip(places, [percent(own) for own in places] if evaluation.classes else tick_labels(places), strict=True)
     )

@@ -99,6 +99,8 @@ class Evaluation:
         Their positions in the table that was given.
     n_given : int
         Number of rows of that table.
+    sampled : bool
+        Whether there were so many rows that some of them were drawn at random.
     out_of_fold : bool
         Whether they are the rows of `fit`: predictions are then those of networks that were not trained on them.
     targets : list of ClassesOfTarget, or list of NumbersOfTarget
@@ -109,6 +111,7 @@ class Evaluation:
     y: Array
     rows: Array
     n_given: int
+    sampled: bool
     out_of_fold: bool
     targets: list[ClassesOfTarget] | list[NumbersOfTarget]
 
@@ -159,7 +162,8 @@ def evaluate(
     targets = model.fitted_.targets
     known = out_of_fold(model, raw, checked)
     rows = np.arange(raw.n_rows) if known is None else np.flatnonzero(~np.isnan(known).any(axis=1))
-    if len(rows) > most_rows:
+    sampled = len(rows) > most_rows
+    if sampled:
         rows = np.sort(np.random.default_rng(_SEED).choice(rows, most_rows, replace=False))
     part = raw if len(rows) == raw.n_rows else raw.take(rows)
     own = checked[rows]
@@ -176,7 +180,7 @@ def evaluate(
         assert isinstance(targets, NumberTargets)
         predicted = np.asarray(model.predict(part) if known is None else known[rows]).reshape(len(own), -1)
         of_targets = _numbers(model, part, own.reshape(len(own), -1), predicted, names, known is not None)
-    return Evaluation(model, part, own, rows, raw.n_rows, known is not None, of_targets)
+    return Evaluation(model, part, own, rows, raw.n_rows, sampled, known is not None, of_targets)
 
 
 def _probabilities(model: TabularEstimator, raw: RawTable) -> list[Array]:

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.estimators.number_targets import NumberTargets
 from tabgnm.export.equations import line_text
 from tabgnm.export.formula_building import formulas_of
 from tabgnm.export.formulas import Line
@@ -51,6 +53,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     dict or None
         None if the estimator is not a single small machine.
     """
+    check_is_fitted(model, "fitted_")
     if not is_small(model):
         return None
     programs = [None if own is None else _drawable(program_of(own)) for own in _sizes(model)]
@@ -64,7 +67,8 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
         column_data(position, encoder.plans[position], [own for own in recipes if own.column == position])
         for position in positions
     ]
-    records = model._path if hasattr(model, "_path_fitted") else [{"chosen": True}]
+    alone = {"edges": model.machine_.n_edges, "chosen": True}
+    records = model._path if hasattr(model, "_path_fitted") else [alone]
     sizes = [
         _size(record, None if program is None else _machine(program, place_of))
         for record, program in zip(records, programs, strict=True)
@@ -78,7 +82,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
         "center": list(first.center),
         "most": first.most,
         "single": first.single,
-        "outputs": list(first.machine.output_names),
+        "outputs": _output_names(model, first),
         "classes": [plain_labels(labels)[1] for labels in first.classes],
         "multilabel": first.multilabel,
         "columns": columns,
@@ -138,6 +142,13 @@ def _drawable(program: Program) -> Program:
     return replace(program, machine=scaled_outputs(program.machine, np.ones(n_outputs), np.zeros(n_outputs)))
 
 
+def _output_names(model: TabularEstimator, program: Program) -> list[str]:
+    targets = model.fitted_.targets
+    if isinstance(targets, NumberTargets) and targets.quantiles is not None:
+        return [f"quantile {share:g}" for share in targets.quantiles]
+    return list(program.machine.output_names)
+
+
 def _size(record: dict[str, Any], machine: dict[str, Any] | None) -> dict[str, Any]:
     """Describe a size; numbers that are not finite become None, as JSON has no others."""
     known = {name: value if math.isfinite(value) else None for name, value in record.items()}
@@ -159,7 +170,6 @@ def _machine(program: Program, place_of: dict[Key, int]) -> dict[str, Any]:
     units = [_unit(unit, numbers, lines.get(place)) for place, unit in enumerate(machine.units)]
     others = [line_text(line) for line in formulas.lines if line.unit is None and _is_short(line_text(line))]
     return {
-        "edges": machine.n_edges,
         "inputs": inputs,
         "units": units,
         "outputs": [numbers[value] for value in machine.outputs],

@@ -19,7 +19,7 @@ from tabgnm.table.recipes import Recipe
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-_DIGITS = 4  # of a typical number
+_DIGITS = 3  # of a typical number, within the range of its column
 
 
 def column_data(position: int, plan: ColumnPlan, recipes: Sequence[Recipe]) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def column_data(position: int, plan: ColumnPlan, recipes: Sequence[Recipe]) -> d
 
 
 def _typical(plan: ColumnPlan, recipes: Sequence[Recipe]) -> Any:
-    """Return the most frequent level, the middle level of ordered ones, or the mean or median of numbers."""
+    """Return the first level, the middle one of ordered levels, or the mean or median of numbers."""
     if plan.kind == "category":
         if plan.order:
             return plan.order[len(plan.order) // 2]
@@ -94,7 +94,7 @@ def input_data(recipe: Recipe, column: int, *, single: bool) -> dict[str, Any]:
     "what" is "number" (a map of a number or of a part of a date), "table" (a number for each level), "missing",
     "unknown" (missing, or none of the levels of the column) or "nothing".
     """
-    common = {"column": column, "label": recipe.name, "detail": _detail(recipe)}
+    common = {"column": column, "detail": _detail(recipe)}
     if recipe.what in ("missing", "nothing"):
         return common | {"what": recipe.what}
     if recipe.what == "unknown":

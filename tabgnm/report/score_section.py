@@ -94,19 +94,19 @@ def _interval(evaluation: Evaluation, baseline: Baseline, y: Array) -> tuple[flo
 
 
 def _origin(evaluation: Evaluation) -> str:
-    rows = count(evaluation.n_rows, "row")
-    if evaluation.n_rows < evaluation.n_given:
-        rows += f" of {evaluation.n_given:,}"
-        if not evaluation.out_of_fold or evaluation.n_rows < 0.99 * evaluation.n_given:
-            rows += ", drawn at random"
+    """Say which rows are judged, and by which predictions."""
+    drawn = ", drawn at random" if evaluation.sampled else ""
     if evaluation.out_of_fold:
+        rows = "all" if evaluation.n_rows == evaluation.n_given else f"{evaluation.n_rows:,} of"
         return (
-            f"Scores of {rows} that the model was fitted with. Each row is predicted out of fold, by networks that "
-            "were not trained on it. This is slightly optimistic, as epochs and weights were chosen on the same rows."
+            f"Scores of {rows} {count(evaluation.n_given, 'row')} that the model was fitted with{drawn}. Each row is "
+            "predicted out of fold, by networks that were not trained on it. This is slightly optimistic, as epochs "
+            "and weights were chosen on the same rows."
         )
+    some = f"{evaluation.n_rows:,} of " if evaluation.sampled else ""
     return (
-        f"Scores of {rows}, predicted by the whole model. If the model was fitted to these rows, the scores are too "
-        "good: use rows that it has not seen."
+        f"Scores of {some}{count(evaluation.n_given, 'row')}{drawn}, predicted by the whole model. If the model was "
+        "fitted to these rows, the scores are too good: use rows that it has not seen."
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -48,30 +47,21 @@ def table(n_rows: int = 240, seed: int = 0) -> pd.DataFrame:
 
 
 @cache
-def trained() -> Any:
-    """A small machine with its path of sizes, trained for a moment; saved and loaded, as reports have it."""
-    X = table()
-    y = 1000 - 3 * abs(X["age"].fillna(50.0) - 50) + 60 * (X["city"] == "Oslo") + 30 * (X["sex"] == "m")
-    with mock.patch("tabgnm.sparsity.path.N_STEPS", 60):
-        small = GNMRegressor().fit_sparse(X, y, n_edges=60, n_hidden=6, n_folds=2, random_state=0)
-    return from_bytes(to_bytes(small))
-
-
-@cache
-def random_path(kind: str, n_more_columns: int = 0) -> Any:
-    """An estimator with a path of machines of random weights, of which fewer and fewer are not 0."""
+def with_path(kind: str, n_more_columns: int = 0) -> Any:
+    """An estimator with a path of machines of random weights, of which fewer and fewer are not 0; saved and loaded."""
     X = table()
     rng = np.random.default_rng(0)
     more = pd.DataFrame(rng.normal(size=(len(X), n_more_columns))).add_prefix("a column with the name ")
     X = pd.concat([X, more], axis=1)
     codes = np.arange(len(X))
     y: Any = {
+        "numbers": codes * 0.5,
         "counts": codes % 5 * 1.0,
         "binary": np.array(["no", "yes"])[codes % 2],
         "multiclass": codes % 3,
         "two targets": np.column_stack([codes * 0.5, codes % 5 * 1.0]),
     }[kind]
-    loss = {"loss": "poisson"} if kind == "counts" else {"loss": "mse"} if kind == "two targets" else {}
+    loss = {} if kind in ("binary", "multiclass") else {"loss": "poisson" if kind == "counts" else "mse"}
     model = small_model(X, y, density=0.9, n_nodes=45 + n_more_columns, n_layers=3, clamp_inputs=True, **loss)
     [group] = model.fitted_.groups
     order = {name: torch.as_tensor(rng.uniform(size=value.shape)) for name, value in group.parameters.items()}
@@ -82,13 +72,11 @@ def random_path(kind: str, n_more_columns: int = 0) -> Any:
         model._path_fitted.append(fitted)
         model.fitted_ = fitted
         measures = {"loss": 1.0, "loss_se": 0.1, "score": 0.5 + share / 3, "score_std": 0.01}
-        counts = {"edges": model.machine_.n_edges, "columns": 1, "hidden": model.machine_.n_hidden}
+        machine = model.machine_
+        n_columns = len({group.encoder.owners[place] for place in machine.used_inputs})
+        counts = {"edges": machine.n_edges, "columns": n_columns, "hidden": machine.n_hidden}
         model._path.append(counts | measures | {"chosen": False})
-    return at_place(model, 2, model._names, True)
-
-
-def with_path(kind: str) -> Any:
-    return trained() if kind == "numbers" else random_path(kind)
+    return from_bytes(to_bytes(at_place(model, 2, model._names, True)))
 
 
 def random_rows(X: pd.DataFrame, n_rows: int = 60, seed: int = 1) -> pd.DataFrame:
@@ -173,8 +161,8 @@ def test_the_data_names_every_size_of_the_path_and_what_was_chosen() -> None:
     assert [own["chosen"] for own in data["sizes"]] == list(path["chosen"])
     for place, own in enumerate(data["sizes"]):
         machine = own["machine"]
-        assert machine["edges"] == at_place(model, place, model._names, True).machine_.n_edges
-        assert sum(len(unit["sources"]) + (unit["bias"] != 0) for unit in machine["units"]) == machine["edges"]
+        units = at_place(model, place, model._names, True).machine_.units
+        assert [len(unit["sources"]) for unit in machine["units"]] == [len(unit.sources) for unit in units]
 
 
 def test_each_unit_has_its_equation_in_the_names_of_the_table() -> None:
@@ -183,9 +171,9 @@ def test_each_unit_has_its_equation_in_the_names_of_the_table() -> None:
     assert data is not None
     [chosen] = [own for own in data["sizes"] if own["chosen"]]
     whole = model.equations(digits=4)
-    for unit in chosen["machine"]["units"]:
-        assert unit["equation"] in whole
-        assert unit["equation"].split(" = ")[0] in (unit["name"], "y")
+    equations = [unit["equation"] for unit in chosen["machine"]["units"] if len(unit["sources"]) < 50]
+    assert len(equations) > 10 and all(own in whole for own in equations)
+    assert any("relu(" in own and "[city = Oslo]" in own for own in equations)
 
 
 def test_a_machine_without_a_path_is_a_single_size(page: Page, tmp_path: Path) -> None:
@@ -193,7 +181,7 @@ def test_a_machine_without_a_path_is_a_single_size(page: Page, tmp_path: Path) -
     data = machine_data(model)
     assert data is not None and len(data["sizes"]) == 1
     open_page(page, model, tmp_path)
-    assert not page.locator(".size").is_visible() and page.locator("#machine-drawing .edge").count() > 0
+    assert not page.locator("#machine-size").is_visible() and page.locator("#machine-drawing .edge").count() > 0
 
 
 def test_packs_are_no_small_machine() -> None:
@@ -204,7 +192,7 @@ def test_packs_are_no_small_machine() -> None:
 
 
 def test_the_data_of_a_hundred_columns_stay_well_below_a_megabyte() -> None:
-    data = machine_data(random_path("binary", n_more_columns=100))
+    data = machine_data(with_path("binary", n_more_columns=100))
     assert data is not None and len(data["columns"]) > 100
     sizes = data["sizes"]
     assert len(sizes) == 12 and sizes[0]["edges"] > MOST_EDGES and sizes[0]["machine"] is None
@@ -226,7 +214,7 @@ def test_every_size_predicts_in_the_page_what_its_estimator_predicts(kind: str, 
     model = with_path(kind)
     open_page(page, model, tmp_path)
     rows = random_rows(table())
-    for place in range(0, len(model._path), 2):
+    for place in range(0, len(model._path), 3):
         estimator = at_place(model, place, model._names, True)
         assert_same_predictions(predicted_in_page(page, rows, place), estimator, rows)
 
@@ -300,7 +288,7 @@ def test_the_slider_shows_every_size_with_its_edges_columns_and_score(page: Page
         assert slider.input_value() == str(place)
         assert int(fact(page, "edge").replace(",", "")) == own.edges
         assert int(fact(page, "column")) == own.columns
-        assert fact(page, "R²") == f"{own.score:.3f} ± {own.score_std:.3f}".replace("-", "-")
+        assert fact(page, "R²") == f"{own.score:.3f} ± {own.score_std:.3f}"
         assert f"{own.edges:,} edge" in str(slider.get_attribute("aria-valuetext"))
         assert page.locator("#what-if-form .field").count() == own.columns
         seen.append(edges_shown(page))
@@ -338,6 +326,38 @@ def test_beyond_200_edges_the_strongest_are_drawn_and_all_on_demand(page: Page, 
     assert f"Of the other {n_edges:,}, the 200 strongest are drawn" in note.inner_text()
     note.get_by_role("button").click()
     assert edges_shown(page) == n_edges
+
+
+def test_units_of_a_small_machine_show_what_moves_them_most(page: Page, tmp_path: Path) -> None:
+    open_page(page, with_path("numbers"), tmp_path)
+    page.locator("#machine-size").focus()
+    page.keyboard.press("Home")
+    numbers = [name for name in table() if table()[name].dtype.kind == "f"]
+    for _ in with_path("numbers")._path:
+        captions = page.locator("#machine-drawing .node.hidden .caption").all_text_contents()
+        moved = [caption for caption in captions if caption.partition(" · ")[2] in numbers]
+        if moved:
+            break
+        page.keyboard.press("ArrowRight")
+    assert {caption.partition(" · ")[2] for caption in captions} <= {*table(), ""}
+    node = page.locator("#machine-drawing .node.hidden", has_text=moved[0]).first
+    assert len(str(node.locator(".mini").get_attribute("d")).split("L")) == 31
+    before = node.locator(".mini-now").get_attribute("cx")
+    field = page.get_by_label(moved[0].partition(" · ")[2], exact=True)
+    field.fill(str(float(field.input_value()) * 1.1))
+    assert node.locator(".mini-now").get_attribute("cx") != before
+
+
+def test_of_many_classes_the_most_probable_are_listed(page: Page, tmp_path: Path) -> None:
+    X = table()
+    model = small_model(X, np.array(list("abcdefghijklmnop"))[np.arange(len(X)) % 16], n_nodes=70)
+    open_page(page, model, tmp_path, examples=X.head(1))
+    page.locator("#what-if-start").select_option("1")
+    [row] = model.predict_proba(X.head(1))
+    best = [str(model.classes_[place]) for place in np.argsort(-row)[:10]]
+    assert [name.removeprefix("▸ ") for name in page.locator(".probability .name").all_inner_texts()] == best
+    assert "6 other classes" in page.locator("#what-if-result").inner_text()
+    assert page.locator("#machine-drawing .node.output").count() == 16
 
 
 def test_pointing_at_an_edge_tells_its_ends_and_weight(page: Page, tmp_path: Path) -> None:
@@ -403,7 +423,10 @@ def test_changing_a_value_moves_the_prediction_to_that_of_the_estimator(page: Pa
     row = X.iloc[[0]].copy()
 
     def expected() -> str:
-        return f"{model.predict(row)[0]:,.{0 if abs(model.predict(row)[0]) >= 1000 else 1}f}".replace("-", "−")
+        [number] = model.predict(row)
+        n_digits = next((own for size, own in ((1000, 0), (100, 1), (1, 2)) if abs(number) >= size), 3)
+        text = f"{number:,.{n_digits}f}".replace("-", "−")
+        return text.rstrip("0").rstrip(".") if n_digits else text
 
     assert shown.inner_text() == expected()
     assert page.locator(".prediction .name").inner_text() == "price"

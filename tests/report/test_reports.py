@@ -168,4 +168,4 @@ def test_a_page_of_many_columns_and_rows_stays_small() -> None:
     large = pd.concat([X] * 34, ignore_index=True)[:100_000]
     page = report_html(model, large, np.resize(y, 100_000), machine=False)
     assert len(page.encode()) < 1_000_000
-    assert "20,000 rows of 100,000, drawn at random" in page
+    assert "20,000 of 100,000 rows, drawn at random" in page

@@ -30,7 +30,7 @@ class App {
     this.panel = new Panel(this);
     this.whatIf = new WhatIf(this);
     this.slider.max = this.shown.length - 1;
-    this.slider.closest(".size").hidden = this.shown.length < 2;
+    document.getElementById("machine-sizes").hidden = this.shown.length < 2;
     this.slider.addEventListener("input", () => this.resize(this.shown[Number(this.slider.value)]));
     document.getElementById("machine-chosen").addEventListener("click", () => this.resize(data.sizes.findIndex((own) => own.chosen)));
     this.drawAll();
@@ -107,7 +107,7 @@ class App {
     this.slider.value = this.shown.indexOf(this.size);
     const score = Number.isFinite(own.score) ? `${own.score.toFixed(3)}${Number.isFinite(own.score_std) ? ` ± ${own.score_std.toFixed(3)}` : ""}` : null;
     const hidden = this.machine.units.length - this.machine.outputs.length;
-    const facts = [[this.machine.edges.toLocaleString("en"), this.machine.edges === 1 ? "edge" : "edges"],
+    const facts = [[own.edges.toLocaleString("en"), own.edges === 1 ? "edge" : "edges"],
       [this.columns.length, this.columns.length === 1 ? "column" : "columns"], [hidden, hidden === 1 ? "hidden unit" : "hidden units"]];
     if (score) facts.push([score, this.data.score_name]);
     this.slider.setAttribute("aria-valuetext", facts.map((fact) => fact.join(" ")).join(", "));

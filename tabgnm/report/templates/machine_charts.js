@@ -1,5 +1,25 @@
 // Charts: a value over the range of one column, and the path of sizes.
 
+// Values of a machine over the range of each column that it reads, all else as in the row.
+function profiles(app, nPoints) {
+  return app.columns.map((place) => {
+    const cells = [...app.cells];
+    const sweep = app.machines.sweep(place, nPoints);
+    return { place, sweep, values: sweep.map((cell) => app.machines.evaluate(app.machine, ((cells[place] = cell), cells))) };
+  });
+}
+
+// The profile of the column that moves a value most; null where none does.
+function strongestProfile(found, value) {
+  let best = null;
+  for (const profile of found) {
+    const numbers = profile.values.map((values) => values[value]);
+    const width = Math.max(...numbers) - Math.min(...numbers);
+    if (width > (best?.width ?? 0)) best = { ...profile, numbers, width };
+  }
+  return best;
+}
+
 // Points of a column for a function of the cells: its levels, or numbers over its range; `at` is that of the row itself.
 function response(app, place, nPoints, valueOf) {
   const cells = [...app.cells];

@@ -4,6 +4,9 @@ const MOST_DRAWN = 200; // edges that are drawn at first
 const NARROWEST = 680;
 const CARD = { left: 214, right: 186, row: 25, gap: 9 };
 const HIDDEN = { radius: 14, gap: 44, least: 27 };
+const OUTPUT = { most: 10, gap: 52, least: 31 }; // more outputs have a line each instead of two
+// Units of machines with few of them are tiles with a curve: what they respond to most.
+const TILE = { most: 18, width: 64, height: 32, gap: 62, least: 50, staggered: 34 };
 
 // Which edges and nodes of a machine to draw, with the relative size of each weight among those into its layer.
 function chosenEdges(data, machine, most) {
@@ -50,7 +53,10 @@ function arranged(data, machine, edges, width) {
     remember(edge.source, edge.target, edge.size);
     remember(edge.target, edge.source, edge.size);
   }
+  const outputStep = machine.outputs.length > OUTPUT.most ? OUTPUT.least : OUTPUT.gap;
   let columns = [...groups.values()];
+  const roomy = (width - CARD.left - CARD.right) / (hidden.length + 1) > 2 * TILE.width + 60;
+  let tight = false; // whether tiles stand in two rows
   let height = 0;
   let y = new Map();
   const place = () => {
@@ -58,8 +64,10 @@ function arranged(data, machine, edges, width) {
     const heightOf = (group) => (single(group) ? 1 : group.members.length + 1) * CARD.row + 8;
     const inputHeight = columns.reduce((sum, group) => sum + heightOf(group) + CARD.gap, 0);
     const most = Math.max(0, ...hidden.map((layer) => layer.length));
-    const gap = most * HIDDEN.gap <= Math.max(inputHeight, 420) ? HIDDEN.gap : HIDDEN.least;
-    height = Math.max(inputHeight, most * gap, machine.outputs.length * 52, 150) + 24;
+    const [wide, least] = most <= TILE.most ? [TILE.gap, roomy ? TILE.staggered : TILE.least] : [HIDDEN.gap, HIDDEN.least];
+    const gap = most * wide <= Math.max(inputHeight, 600) ? wide : least;
+    tight = gap === TILE.staggered;
+    height = Math.max(inputHeight, most * gap, machine.outputs.length * outputStep, 150) + 24;
     y = new Map();
     let top = (height - inputHeight) / 2;
     for (const group of columns) {
@@ -74,7 +82,7 @@ function arranged(data, machine, edges, width) {
       const own = Math.max(gap, Math.min((height - 24) / layer.length, 110));
       layer.forEach((value, i) => y.set(value, height / 2 + (i - (layer.length - 1) / 2) * own));
     }
-    const step = Math.max(52, Math.min((height - 24) / machine.outputs.length, 110));
+    const step = Math.max(outputStep, Math.min((height - 24) / machine.outputs.length, 110));
     machine.outputs.forEach((value, i) => y.set(value, height / 2 + (i - (machine.outputs.length - 1) / 2) * step));
   };
   const mean = (values) => {
@@ -101,12 +109,13 @@ function arranged(data, machine, edges, width) {
   const right = width - CARD.right;
   columns.forEach((group) => group.members.forEach((value) => x.set(value, left)));
   hidden.forEach((layer, i) => layer.forEach((value, j) => {
-    // Neighbours in a crowded layer stand a little aside, so that edges can be told apart.
-    const aside = layer.length > 14 ? (j % 2 ? 16 : -16) : 0;
+    // Neighbours in a crowded layer stand aside, so that edges can be told apart.
+    const side = tight ? TILE.width / 2 + 5 : 16;
+    const aside = layer.length > (tight ? TILE.most / 2 : 14) ? (j % 2 ? side : -side) : 0;
     x.set(value, left + ((right - left) * (i + 1)) / (hidden.length + 1) + aside);
   }));
   machine.outputs.forEach((value) => x.set(value, right));
-  return { groups: columns, hidden, x, y, height };
+  return { groups: columns, hidden, x, y, height, tight, tiled: hidden.every((layer) => layer.length <= TILE.most) };
 }
 
 class Drawing {
@@ -162,6 +171,7 @@ class Drawing {
     const hadFocus = this.host.contains(document.activeElement);
     this.host.replaceChildren(this.picture);
     if (hadFocus) this.nodes.get(this.focused)?.box.focus();
+    document.querySelector("#machine .legend-tile").hidden = !this.layout.tiled || !this.layout.hidden.length;
     this.tellLimit(all.length, drawn.length);
     this.update();
     this.show(this.app.selected);
@@ -169,7 +179,7 @@ class Drawing {
 
   tellLimit(nAll, nDrawn) {
     this.note.replaceChildren();
-    const nBiases = this.app.machine.edges - nAll;
+    const nBiases = this.app.data.sizes[this.app.size].edges - nAll;
     const biases = nBiases > 0 ? `${plural(nBiases, "edge is a bias", "edges are biases")}, which the panels of their nodes show. ` : "";
     this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;
@@ -208,7 +218,7 @@ class Drawing {
     const card = svg("rect", { class: "card", x: 1, y: group.top, width: CARD.left - 1, height: group.height, rx: 7 });
     const title = svg("text", { class: "name", x: 11, y: group.top + 4 + CARD.row / 2 });
     const value = svg("text", { class: "value", x: CARD.left - 20, y: group.top + 4 + CARD.row / 2 });
-    title.append(shortened(column.name, 17));
+    title.append(shortened(column.name, 16));
     this.picture.append(card);
     if (!group.single) this.picture.append(title, value);
     group.value = value;
@@ -226,7 +236,48 @@ class Drawing {
     });
   }
 
+  drawTile(value) {
+    const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
+    const box = { x: x - TILE.width / 2, y: y - TILE.height / 2, width: TILE.width, height: TILE.height, rx: 7 };
+    const [curve, here] = [svg("path", { class: "mini" }), svg("circle", { class: "mini-now", r: 3.2 })];
+    const caption = svg("text", { class: "caption", x, y: y + TILE.height / 2 + 9 });
+    const own = this.node(value, "hidden", svg("rect", { class: "back", ...box }), svg("rect", { class: "dot", ...box }), curve, here, caption);
+    Object.assign(own, { curve, here, caption, x, y });
+  }
+
+  // The curve in a tile: the value over the range of the column that moves it most, with a dot at the row.
+  updateTile(value, own, found) {
+    const best = strongestProfile(found, value);
+    const name = this.app.nodeName(value);
+    own.caption.textContent = shortened(name, 9) + (best ? ` · ${shortened(this.app.data.columns[best.place].name, this.layout.tight ? 8 : 13)}` : "");
+    own.here.style.display = best ? "" : "none";
+    own.curve.setAttribute("d", "");
+    if (!best) return;
+    const [width, height] = [TILE.width - 14, TILE.height - 12];
+    const low = Math.min(...best.numbers);
+    const x = (share) => own.x - width / 2 + width * Math.max(0, Math.min(1, share));
+    const y = (number) => own.y + height / 2 - (height * Math.max(0, Math.min(1, (number - low) / best.width)));
+    const last = best.numbers.length - 1;
+    const stepped = isStepped(this.app.data.columns[best.place]);
+    const points = best.numbers.map((number, i) => {
+      if (!stepped) return `${x(i / last).toFixed(1)},${y(number).toFixed(1)}`;
+      const [left, right] = [x(i / (last + 1)), x((i + 1) / (last + 1))];
+      return `${left.toFixed(1)},${y(number).toFixed(1)}L${right.toFixed(1)},${y(number).toFixed(1)}`;
+    });
+    own.curve.setAttribute("d", `M${points.join("L")}`);
+    const cell = this.app.cells[best.place];
+    const [first, end] = [best.sweep[0], best.sweep[last]];
+    const share = stepped ? (best.sweep.indexOf(cell) + 0.5) / (last + 1) : (cell - first) / (end - first || 1);
+    if (cell === null || (stepped && !best.sweep.includes(cell))) own.here.style.display = "none";
+    own.here.setAttribute("cx", x(share));
+    own.here.setAttribute("cy", y(this.app.values[value]));
+  }
+
   drawHidden(value) {
+    if (this.layout.tiled) {
+      this.drawTile(value);
+      return;
+    }
     const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
     const text = shortened(this.app.nodeName(value), 6);
     const name = svg("text", { class: `unit${text.length > 4 ? " longest" : text.length > 3 ? " long" : ""}`, x, y });
@@ -238,11 +289,13 @@ class Drawing {
   drawOutput(value, place) {
     const [x, y] = [this.layout.x.get(value), this.layout.y.get(value)];
     const width = CARD.right - 2;
-    const name = svg("text", { class: "name", x: x + 20, y: y - 9 });
-    name.append(shortened(this.app.outputName(place), 20));
-    const number = svg("text", { class: "value", x: x + 20, y: y + 11 });
-    const bar = svg("rect", { class: "share", x, y: y - 23, width: 0, height: 46, rx: 7 });
-    const own = this.node(value, "output", svg("rect", { class: "card area", x, y: y - 23, width, height: 46, rx: 7 }), bar,
+    const many = this.app.machine.outputs.length > OUTPUT.most;
+    const card = { x, y: y - (many ? 13 : 23), height: many ? 26 : 46, rx: 7 };
+    const name = svg("text", { class: "name", x: x + 20, y: many ? y : y - 9 });
+    name.append(shortened(this.app.outputName(place), many ? 14 : 20));
+    const number = svg("text", { class: many ? "value end" : "value", x: many ? x + width - 8 : x + 20, y: many ? y : y + 11 });
+    const bar = svg("rect", { class: "share", ...card, width: 0 });
+    const own = this.node(value, "output", svg("rect", { class: "card area", ...card, width }), bar,
       name, number, svg("circle", { class: "back", cx: x, cy: y, r: 8 }), svg("circle", { class: "dot", cx: x, cy: y, r: 8 }));
     Object.assign(own, { bar, width, place });
   }
@@ -251,7 +304,10 @@ class Drawing {
   update() {
     const { data, values, cells, prediction } = this.app;
     for (const group of this.layout.groups) {
-      group.value.textContent = shortened(shownCell(data.columns[group.column], cells[group.column]), group.single ? 11 : 14);
+      // Name and value share a line of 22 characters.
+      const column = data.columns[group.column];
+      const left = 22 - Math.min(16, Array.from(column.name).length);
+      group.value.textContent = shortened(shownCell(column, cells[group.column]), left);
     }
     const most = new Map();
     for (const edge of this.edges) {
@@ -264,8 +320,10 @@ class Drawing {
     }
     const sizes = new Map();
     for (const [value, own] of this.nodes) sizes.set(own.kind, Math.max(sizes.get(own.kind) ?? 0, Math.abs(values[value])));
+    const found = this.layout.tiled ? profiles(this.app, 31) : [];
     for (const [value, own] of this.nodes) {
       const number = values[value];
+      if (own.curve) this.updateTile(value, own, found);
       const share = Math.abs(number) / (sizes.get(own.kind) || 1);
       own.box.classList.toggle("off", number === 0);
       own.box.classList.toggle("below", number < 0);

@@ -22,9 +22,9 @@ function svg(tag, attributes = {}, ...children) {
 function shownNumber(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e7 || size < 1e-4)) return value.toExponential(2).replace("-", "−");
+  if (size !== 0 && (size >= 1e7 || size < 1e-4)) return value.toExponential(2).replaceAll("-", "−");
   const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3;
-  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", "−");
+  return (value + 0).toLocaleString("en", { maximumFractionDigits: digits }).replace(/^-0$/, "0").replace("-", "−");
 }
 
 const signed = (value) => (value >= 0 ? "+" : "") + shownNumber(value);

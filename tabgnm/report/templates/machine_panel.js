@@ -34,7 +34,7 @@ class Panel {
     parts.push(element("p", { class: "now-value" }, "now ", element("strong", {}, app.nodeValue(value))));
     if (unit) {
       parts.push(this.heading("Equation"));
-      parts.push(unit.equation ? element("pre", {}, unit.equation)
+      parts.push(unit.equation ? element("pre", {}, unit.equation.replace(/\n\s+/g, " "))
         : element("p", { class: "muted" }, `A sum of ${unit.sources.length} terms${unit.function === "identity" ? "" : `, through ${unit.function}`}; see below.`));
       if (app.functionText(unit)) parts.push(element("p", { class: "muted" }, app.functionText(unit)));
       parts.push(...this.responses(value));

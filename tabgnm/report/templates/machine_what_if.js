@@ -1,5 +1,7 @@
 // What if: a control for each column that the machine reads, and the prediction as they change.
 
+const MOST_CLASSES = 10; // that are listed; of more, the most probable ones
+
 class WhatIf {
   constructor(app) {
     this.app = app;
@@ -35,7 +37,7 @@ class WhatIf {
     const chart = element("div", { class: isStepped(column) ? "spark stepped" : "spark" });
     const set = (cell) => app.setCell(place, cell);
     const control = isStepped(column) ? this.levels(column, id, set) : this.numbers(column, id, set);
-    const clear = element("button", { type: "button", class: "clear", title: "Set to missing", "aria-label": `Set ${column.name} to missing` }, "∅");
+    const clear = element("button", { type: "button", class: "clear", title: column.had_missing ? "Set to missing" : "Set to missing, as no cell of the training rows was", "aria-label": `Set ${column.name} to missing` }, "∅");
     clear.addEventListener("click", () => set(null));
     const unit = column.kind === "duration" ? " (seconds)" : "";
     const label = element("label", { for: id, title: column.name }, column.name + unit);
@@ -45,7 +47,7 @@ class WhatIf {
   }
 
   levels(column, id, set) {
-    const select = element("select", { id });
+    const select = element("select", { id, title: column.ordered ? "in their order" : null });
     const values = column.kind === "boolean" ? [["1", "true"], ["0", "false"]] : column.levels.map((level) => [level, level || "(empty text)"]);
     values.forEach(([value, text]) => select.append(element("option", { value }, text)));
     if (column.kind === "category") select.append(element("option", { value: UNKNOWN }, "(unknown level)"));
@@ -112,7 +114,10 @@ class WhatIf {
     } else {
       probabilities.forEach((part, target) => {
         if (probabilities.length > 1 || app.data.target) parts.push(element("h4", {}, app.targetName(target)));
-        part.forEach((value, i) => {
+        const order = part.map((_, i) => i);
+        if (part.length > MOST_CLASSES) order.sort((a, b) => part[b] - part[a]).splice(MOST_CLASSES);
+        order.forEach((i) => {
+          const value = part[i];
           const isLabel = value === Math.max(...part);
           const bar = element("span", { class: "fill" });
           bar.style.width = `${100 * value}%`;
@@ -122,6 +127,8 @@ class WhatIf {
             element("span", { class: "name" }, `${isLabel ? "▸ " : ""}${app.data.classes[target][i]}`),
             element("span", { class: "share" }, shownShare(value)), element("span", { class: "track" }, bar, mark)));
         });
+        const rest = 1 - order.reduce((sum, i) => sum + part[i], 0);
+        if (order.length < part.length) parts.push(element("p", { class: "muted" }, `${part.length - order.length} other classes: ${shownShare(Math.max(0, rest))}`));
       });
     }
     this.result.replaceChildren(...parts);
