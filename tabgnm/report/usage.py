@@ -42,4 +42,5 @@ def usage(model: TabularEstimator) -> list[Snippet]:
             )
     else:
         whole += "\nmodel." + of_small.format("model")
-    return [*snippets, Snippet("Export", whole)]
+    command = "# in a terminal\ntabgnm predict model.tabgnm new.csv -o predictions.csv"
+    return [*snippets, Snippet("Export", whole), Snippet("Command line", command)]
