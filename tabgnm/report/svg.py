@@ -65,12 +65,12 @@ def scale_of(values: object, *, margin: float = 0.04, with_zero: bool = False) -
 
 
 def ticks(scale: Scale, most: int = 5) -> list[float]:
-    """Return round values within a scale, at most about so many.
+    """Return round values within a scale, at most so many steps apart.
 
     Examples
     --------
     >>> ticks(Scale(0, 1), 5)
-    [0.0, 0.25, 0.5, 0.75, 1.0]
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
     span = scale.high - scale.low
     if not math.isfinite(span) or span <= 0:
