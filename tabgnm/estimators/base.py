@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tabgnm.estimators import importance, memory, pack, prediction, preparing, preparing_candidates, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
+from tabgnm.estimators.explaining import ExplainingMethods
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.frames import as_frame
@@ -26,6 +27,7 @@ from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.reporting import ReportMethods
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -43,7 +45,14 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEstimator):  # type: ignore[misc] # untyped
+class TabularEstimator(
+    TrainingParameters,
+    LearnedGraph,
+    MachineMethods,
+    ExplainingMethods,
+    ReportMethods,
+    BaseEstimator,  # type: ignore[misc] # untyped
+):
     """Base class of the four estimators.
 
     Attributes

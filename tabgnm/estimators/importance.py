@@ -93,10 +93,11 @@ def permutation_importance(
     encoded = [torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype)) for encoder in encoders]
     owners = [torch.as_tensor(np.asarray(encoder.owners)) for encoder in encoders]
     n_rows, n_columns = raw.n_rows, raw.n_columns
-    score = score_of(map_outputs(estimator, [encoded], estimator._reduce, n_rows))
     importances = np.zeros((n_columns, n_repeats))
     used = [column for column in range(n_columns) if any(bool((own == column).any()) for own in owners)]
     tasks = [(column, repeat) for column in used for repeat in range(n_repeats)]
+    n_predicted = n_rows * (len(tasks) + 1)  # also for the first score, so that all are computed in the same way
+    score = score_of(map_outputs(estimator, [encoded], estimator._reduce, n_predicted))
     at_once = max(1, _SHUFFLED_ELEMENTS // max(x.numel() for x in encoded))
     for first in range(0, len(tasks), at_once):
         group = tasks[first : first + at_once]
@@ -108,7 +109,7 @@ def permutation_importance(
                 own = (of_columns == column).nonzero().flatten()
                 copies[place, :, own] = x[:, own][orders[place]]
             shuffled.append(copies.reshape(-1, x.shape[1]))
-        parts = map_outputs(estimator, [shuffled], estimator._reduce, n_rows)
+        parts = map_outputs(estimator, [shuffled], estimator._reduce, n_predicted)
         for place, (column, repeat) in enumerate(group):
             own_parts = [part[place * n_rows : (place + 1) * n_rows] for part in parts]
             importances[column, repeat] = score - score_of(own_parts)

@@ -1,0 +1,262 @@
+"""How much each column matters, the shape of its effect, and what is unusual about columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.estimators.effects import Effect, effects
+from tabgnm.report.class_charts import Key
+from tabgnm.report.evaluation import Evaluation
+from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, scale_of, tick_labels, ticks
+from tabgnm.report.wording import number, percent, shortened, text
+
+Array = NDArray[Any]
+Ticks = list[tuple[float, str]]
+
+MOST_EFFECTS = 12
+MOST_LISTED = 100  # columns in tables below the charts
+_IMPORTANCE_ROWS = 2_000
+_FEWEST_IMPORTANCE_ROWS = 200
+_IMPORTANCE_WORK = 1.5e11  # rows x columns x repeats x weights of all networks: less than 10 seconds on two cores
+_EFFECT_ROWS = 200
+_MOST_LEVELS = 7
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class ColumnCard:
+    """A column as it is shown.
+
+    Attributes
+    ----------
+    name, kind : str
+    importance : float
+    share : float
+        Of the largest importance; 0 if the importance is negative.
+    shown, spread : str
+    effect : Svg or None
+    """
+
+    name: str
+    kind: str
+    importance: float
+    share: float
+    shown: str
+    spread: str
+    effect: Svg | None = None
+
+
+@dataclass(frozen=True)
+class ColumnsSection:
+    """What the page shows of columns."""
+
+    measure: str
+    cards: list[ColumnCard]
+    others: list[ColumnCard]
+    legend: tuple[Key, ...]
+    effect_of: str
+    unused: list[tuple[str, str]]
+    out_of_range: list[tuple[str, str, str]]
+    n_more: int
+    ranked: list[int]
+
+
+def columns_section(evaluation: Evaluation) -> ColumnsSection:
+    """Measure importance and effects on the evaluated rows, or on some of them."""
+    model = evaluation.model
+    names = [text(name) for name in model._names]
+    kinds = [own.kind for own in model.columns_]
+    used = sorted({owner for encoder in model.fitted_.encoders if not encoder.is_empty for owner in encoder.owners})
+    mean, spread, measure = _importances(evaluation, len(used))
+    ranked = sorted(used, key=lambda column: -mean[column])
+    largest = max(float(mean[ranked[0]]), 1e-12) if ranked else 1.0
+    drawn, outputs = _effects(evaluation, ranked[:MOST_EFFECTS])
+    cards = [
+        ColumnCard(
+            names[column],
+            kinds[column],
+            float(mean[column]),
+            max(0.0, float(mean[column]) / largest),
+            number(float(mean[column])),
+            number(float(spread[column]), 2),
+            drawn.get(column),
+        )
+        for column in ranked
+    ]
+    infos = list(model.columns_)
+    unused = [
+        (names[place], text(infos[place].note) or "without information")
+        for place in range(len(names))
+        if place not in used
+    ]
+    outside = _out_of_range(evaluation, names)
+    return ColumnsSection(
+        measure=measure,
+        cards=cards[:MOST_EFFECTS],
+        others=cards[MOST_EFFECTS : MOST_EFFECTS + MOST_LISTED],
+        legend=tuple(Key(series, name, "") for series, name in enumerate(outputs)) if len(outputs) > 1 else (),
+        effect_of=_effect_of(evaluation, outputs),
+        unused=unused[:MOST_LISTED],
+        out_of_range=outside[:MOST_LISTED],
+        n_more=max(0, len(cards) - MOST_EFFECTS - MOST_LISTED),
+        ranked=ranked,
+    )
+
+
+def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str]:
+    """Return mean and spread of the importance of each column, and what it measures."""
+    model = evaluation.model
+    n_weights = sum(values.numel() for group in model.fitted_.groups for values in group.parameters.values())
+    work_per_row = max(1, n_used) * n_weights
+    n_rows = int(np.clip(_IMPORTANCE_WORK // work_per_row, _FEWEST_IMPORTANCE_ROWS, _IMPORTANCE_ROWS))
+    n_rows = min(n_rows, evaluation.n_rows)
+    repeats = int(np.clip(_IMPORTANCE_WORK // (work_per_row * n_rows), 1, 5))
+    raw, y = evaluation.sample(n_rows)
+    scoring, what = None, "accuracy" if evaluation.classes else "R²" if evaluation.kind != "quantiles" else "D²"
+    # The log-loss also moves where no label changes. It needs rows of all classes.
+    if evaluation.kind in ("binary", "multiclass") and len(np.unique(y)) == len(evaluation.classes[0].labels):
+        scoring, what = "neg_log_loss", "log-loss"
+    found = model.permutation_importance(raw, y, scoring=scoring, n_repeats=repeats, random_state=_SEED)
+    worse = "rise" if what == "log-loss" else "drop"
+    rows = "all rows" if n_rows == evaluation.n_rows else f"{n_rows:,} rows"
+    times = "once" if repeats == 1 else f"{repeats} times"
+    measure = f"The {worse} of the {what} when a column is shuffled ({times}, {rows})."
+    return found.importances_mean, found.importances_std, measure
+
+
+def _effect_of(evaluation: Evaluation, outputs: list[str]) -> str:
+    if evaluation.kind == "binary":
+        return f"probability of {shortened(outputs[0], 40)}" if outputs else ""
+    if evaluation.kind == "multiclass":
+        return "probability of each class"
+    if evaluation.kind in ("joint", "multilabel"):
+        return "probability of each label"
+    if evaluation.kind == "number":
+        return f"predicted {shortened(evaluation.targets[0].name, 40)}"
+    return f"prediction of each {'quantile' if evaluation.kind == 'quantiles' else 'target'}"
+
+
+def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg], list[str]]:
+    """Return charts of the effects of columns, all with the same vertical axis, and the names of the outputs."""
+    if not columns or evaluation.kind == "one":
+        return {}, []
+    found = effects(evaluation.model, evaluation.raw, columns, n_points=16, n_rows=_EFFECT_ROWS, random_state=_SEED)
+    names = _output_names(evaluation, found[0])
+    shown = _shown_outputs(found)
+    single = len(names) == 1
+    ranges = [(own.lower, own.upper) if single else (own.mean[:, shown], own.mean[:, shown]) for own in found]
+    values = scale_of(np.concatenate([np.concatenate([low.reshape(-1), high.reshape(-1)]) for low, high in ranges]))
+    if evaluation.classes:
+        values = Scale(max(0.0, values.low), min(1.0, values.high))
+    places = ticks(values, 4)
+    value_ticks = list(
+        zip(places, [percent(own) for own in places] if evaluation.classes else tick_labels(places), strict=True)
+    )
+    charts = {
+        column: _drawn(own, values, value_ticks, shown, single=single)
+        for column, own in zip(columns, found, strict=True)
+    }
+    return charts, [names[place] for place in shown]
+
+
+def _output_names(evaluation: Evaluation, effect: Effect) -> list[str]:
+    if evaluation.kind in ("multilabel", "numbers"):
+        return [own.name for own in evaluation.targets]
+    return [text(name) for name in effect.outputs]
+
+
+def _shown_outputs(found: list[Effect]) -> list[int]:
+    """Return the outputs that change the most, in their order."""
+    spans = np.max([np.ptp(own.mean, axis=0) for own in found], axis=0)
+    return sorted(np.argsort(-spans, kind="stable")[:N_SERIES].tolist())
+
+
+def _drawn(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], *, single: bool) -> Svg:
+    if effect.kind == "category":
+        return _drawn_levels(effect, values, value_ticks, shown, single=single)
+    known = slice(None, -1) if effect.has_missing else slice(None)
+    grid = effect.grid[known]
+    across = grid.astype("datetime64[s]").astype(np.float64) if effect.kind == "date" else grid.astype(np.float64)
+    scale = scale_of(across, margin=0.02) if len(across) else Scale(0, 1)
+    if effect.has_missing:  # room at the right for the point of missing values
+        scale = Scale(scale.low, scale.high + 0.16 * (scale.high - scale.low))
+    x_ticks = _date_ticks(grid) if effect.kind == "date" else _number_ticks(scale, across)
+    if effect.has_missing:
+        place = scale.high - 0.05 * (scale.high - scale.low)
+        x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.17 * (scale.high - scale.low)]
+        x_ticks.append((place, "missing"))
+    panel = Panel(
+        scale, values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks, y_ticks=value_ticks
+    )
+    if single:
+        panel.band(across, effect.lower[known, 0], effect.upper[known, 0], "s0")
+    for series, output in enumerate(shown):
+        panel.line(across, effect.mean[known, output], f"s{series}")
+        if effect.has_missing:
+            told = f"missing: {number(effect.mean[-1, output])}"
+            panel.marker(place, float(effect.mean[-1, output]), series, told)
+    _rug(panel, across)
+    return panel.drawn()
+
+
+def _rug(panel: Panel, across: Array) -> None:
+    """Mark the points of the grid, which are quantiles: where they are dense, rows are many."""
+    data = "".join(f"M{x:.1f} {panel.bottom:.1f}v-4" for x in panel.x(across).tolist())
+    panel.add(f'<path d="{data}" class="rug"></path>')
+
+
+def _drawn_levels(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], *, single: bool) -> Svg:
+    labels = effect.labels
+    order = list(range(min(len(labels), _MOST_LEVELS)))
+    if effect.has_missing and len(labels) > _MOST_LEVELS:
+        order[-1] = len(labels) - 1
+    room = max(3, int(270 / len(order) / 6.1))
+    x_ticks = [(float(place), shortened(text(labels[level]), room)) for place, level in enumerate(order)]
+    panel = Panel(
+        Scale(-0.5, len(order) - 0.5),
+        values,
+        f"Effect of {text(effect.column)}",
+        width=300,
+        height=170,
+        x_ticks=x_ticks,
+        y_ticks=value_ticks,
+    )
+    for place, level in enumerate(order):
+        for series, output in enumerate(shown):
+            mean = float(effect.mean[level, output])
+            offset = 0.0 if single else (series - (len(shown) - 1) / 2) * 0.5 / len(shown)
+            if single:
+                panel.line([place, place], [effect.lower[level, 0], effect.upper[level, 0]], "interval")
+            told = f"{text(labels[level])} ({percent(float(effect.share[level]))} of the rows): {number(mean)}"
+            panel.marker(place + offset, mean, series, told)
+    return panel.drawn()
+
+
+def _number_ticks(scale: Scale, across: Array) -> list[tuple[float, str]]:
+    inside = Scale(scale.low, float(across.max())) if len(across) else scale
+    values = ticks(inside, 4)
+    return list(zip(values, tick_labels(values), strict=True))
+
+
+def _date_ticks(grid: Array) -> list[tuple[float, str]]:
+    """Return the first and the last date, and one between them."""
+    if not len(grid):
+        return []
+    seconds = grid.astype("datetime64[s]").astype(np.int64)
+    chosen = sorted({int(seconds[0]), int((seconds[0] + seconds[-1]) // 2), int(seconds[-1])})
+    return [(float(own), str(np.datetime64(own, "s").astype("datetime64[D]"))) for own in chosen]
+
+
+def _out_of_range(evaluation: Evaluation, names: list[str]) -> list[tuple[str, str, str]]:
+    """Return the columns with cells outside of what was seen in training: name, rows, share."""
+    outside = np.asarray(evaluation.model.out_of_range(evaluation.raw))
+    counts = outside.sum(axis=0)
+    return [
+        (names[column], f"{int(counts[column]):,}", percent(float(counts[column]) / evaluation.n_rows))
+        for column in np.argsort(-counts, kind="stable").tolist()
+        if counts[column]
+    ]

@@ -1,0 +1,174 @@
+"""The report as one HTML page."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sklearn.utils.validation import check_is_fitted
+
+import tabgnm
+from tabgnm._extras import import_extra
+from tabgnm._files.paths import replace
+from tabgnm.estimators.base import TabularEstimator
+from tabgnm.report.class_charts import Chart, class_charts
+from tabgnm.report.columns_section import columns_section
+from tabgnm.report.evaluation import Evaluation, evaluate
+from tabgnm.report.number_charts import number_charts
+from tabgnm.report.pack_section import pack_section
+from tabgnm.report.rows_section import rows_section
+from tabgnm.report.score_section import score_section
+from tabgnm.report.small_machine import small_machine
+from tabgnm.report.svg import Svg
+from tabgnm.report.usage import usage
+from tabgnm.report.wording import count, number, shortened, text
+
+if TYPE_CHECKING:
+    import jinja2
+
+MOST_CHARTED_TARGETS = 3
+_TASKS = {
+    "one": "classification, one class",
+    "binary": "classification, two classes",
+    "multiclass": "classification, {n} classes",
+    "multilabel": "{targets} yes/no labels per row",
+    "joint": "classification of {targets} targets",
+    "number": "regression",
+    "numbers": "regression of {targets} targets",
+    "quantiles": "regression of quantiles",
+}
+
+
+def write_report(
+    model: TabularEstimator,
+    X: Any,
+    y: Any,
+    path: str | Path,
+    *,
+    target_name: str | None = None,
+    title: str | None = None,
+    machine: TabularEstimator | Literal[False] | None = None,
+) -> None:
+    """Write a report about a fitted model: one HTML file that opens in any browser and needs no network.
+
+    It has scores with intervals beside baselines, the candidates and their learning curves, charts of the predictions,
+    importance and effects of columns, rows that the model is unsure of, a small machine, and code to use the model.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X, y : table and targets
+        Rows to judge the model by. For the rows of `fit`, in the same order and without sample weights, out-of-fold
+        predictions are used, except in loaded models; otherwise give rows that the model has not seen.
+    path : str or Path
+        An existing file is replaced once the new one is complete.
+    target_name : str or None, default=None
+        None: the name of the series y.
+    title : str or None, default=None
+        Of the page.
+    machine : estimator, None or False, default=None
+        The small machine to show, such as the result of `distill` or `fit_sparse`. None: the model itself if it is a
+        small machine, or else one that is distilled from it. False: none.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    MissingExtraError
+        If Jinja is not installed: ``pip install "tabgnm[report]"``.
+    FileError
+        If the file cannot be written.
+    """
+    page = report_html(model, X, y, target_name=target_name, title=title, machine=machine)
+    replace(Path(path), [page.encode()])
+
+
+def report_html(
+    model: TabularEstimator,
+    X: Any,
+    y: Any,
+    *,
+    target_name: str | None = None,
+    title: str | None = None,
+    machine: TabularEstimator | Literal[False] | None = None,
+) -> str:
+    """Return the page that `write_report` writes; the parameters are the same."""
+    environment = _environment()  # before anything is computed
+    check_is_fitted(model, "fitted_")
+    evaluation = evaluate(model, X, y, target_name)
+    small = small_machine(evaluation, machine)  # first, as a machine that cannot be shown is refused
+    scores = score_section(evaluation)
+    columns = columns_section(evaluation)
+    charts = [(own.name, _charts(own)) for own in evaluation.targets[:MOST_CHARTED_TARGETS]]
+    target = evaluation.targets[0].name if len(evaluation.targets) == 1 else f"{len(evaluation.targets)} targets"
+    if title is None:
+        title = f"Predicting {shortened(target, 60)}"
+    return environment.get_template("report.html.jinja").render(
+        title=text(title),
+        facts=_facts(evaluation, target),
+        scores=scores,
+        pack=pack_section(model),
+        charts=charts,
+        n_more_targets=len(evaluation.targets) - len(charts),
+        is_classifier=bool(evaluation.classes),
+        columns=columns,
+        rows=rows_section(evaluation, columns.ranked),
+        small=small,
+        usage=usage(model),
+        version=tabgnm.__version__,
+    )
+
+
+def _charts(target: Any) -> list[Chart]:
+    return number_charts(target) if hasattr(target, "y") else class_charts(target)
+
+
+def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
+    """Return what was trained on what, as names and values."""
+    model, fitted = evaluation.model, evaluation.model.fitted_
+    n_classes = len(evaluation.classes[0].labels) if evaluation.classes else 0
+    task = _TASKS[evaluation.kind].format(n=n_classes, targets=len(evaluation.targets))
+    seconds = sum(float(own["seconds"]) for own in fitted.candidates)
+    rows = f"{evaluation.n_given:,}"
+    if evaluation.out_of_fold:
+        rows += " (of the fit)"
+    facts = [
+        ("Model", type(model).__name__),
+        ("Target", target),
+        ("Task", task),
+        ("Rows", rows),
+        ("Columns", f"{model.n_features_in_:,}"),
+        ("Networks", count(fitted.n_networks, "network")),
+    ]
+    if seconds:
+        facts.append(("Training", _duration(seconds)))
+    if str(model.device) != "auto":
+        facts.append(("Device", str(model.device)))
+    now = datetime.datetime.now().astimezone()
+    return [*facts, ("Date", now.strftime("%Y-%m-%d %H:%M")), ("Version", f"tabgnm {tabgnm.__version__}")]
+
+
+def _duration(seconds: float) -> str:
+    return f"{number(seconds, 2)} s" if seconds < 120 else f"{number(seconds / 60, 2)} min"
+
+
+def _environment() -> jinja2.Environment:
+    engine = import_extra("jinja2", "report", "writing a report")
+    environment: jinja2.Environment = engine.Environment(
+        loader=engine.PackageLoader("tabgnm.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=engine.StrictUndefined,
+    )
+    environment.filters["shortened"] = shortened
+
+    def asset(name: str) -> Svg:
+        """Return a file of the package as it is."""
+        assert environment.loader is not None
+        return Svg(environment.loader.get_source(environment, name)[0])
+
+    environment.globals["asset"] = asset
+    return environment

@@ -1,0 +1,242 @@
+"""Scores beside those of simple models, and what they say in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabgnm.estimators.baselines import Baseline, baselines
+from tabgnm.estimators.metrics import scaled_r2
+from tabgnm.report.evaluation import Evaluation
+from tabgnm.report.scores import (
+    Bootstrap,
+    Score,
+    accuracy_of_rows,
+    auc,
+    r2_of_resamples,
+    scores_of,
+)
+from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, label, marker, scale_of, tick_labels, ticks
+from tabgnm.report.wording import count, number, percent
+
+Array = NDArray[Any]
+
+BASELINE_ROWS = 5_000
+BASELINE_FOLDS = 5
+_OOF_NAMES = {
+    "accuracy": "accuracy",
+    "log_loss": "log-loss",
+    "calibration_error": "calibration error",
+    "r2": "R²",
+    "d2": "D²",
+    "mse": "mean squared error",
+    "mae": "MAE",
+    "quantile": "quantile loss",
+    "metric": "chosen metric",
+}
+_SHARES = {"accuracy", "calibration_error"}
+
+
+@dataclass(frozen=True)
+class ScoreSection:
+    """What the page shows of scores."""
+
+    headline: str
+    tiles: list[Score]
+    comparison: Svg | None
+    baselines: str
+    origin: str
+    compared: tuple[list[str], list[list[str]]] | None
+    out_of_fold: str
+    of_targets: tuple[list[str], list[list[str]]] | None
+
+
+def score_section(evaluation: Evaluation) -> ScoreSection:
+    """Score the predictions and compare them with baselines."""
+    bootstrap = Bootstrap(evaluation.n_rows)
+    scores = scores_of(evaluation, bootstrap)
+    n_compared = min(evaluation.n_rows, BASELINE_ROWS)
+    raw, y = evaluation.sample(n_compared)
+    simple = baselines(evaluation.model, raw, y, cv=BASELINE_FOLDS)
+    judged = [Score(own.name, own.score, *_interval(evaluation, own, y), "") for own in simple]
+    rows = "these rows" if n_compared == evaluation.n_rows else f"{n_compared:,} of these rows"
+    return ScoreSection(
+        headline=_headline(evaluation, scores[0], judged, scores),
+        tiles=scores,
+        comparison=_comparison(evaluation, scores[0], judged) if judged else None,
+        baselines=f"Baselines are cross-validated on {rows} ({BASELINE_FOLDS} folds)." if judged else "",
+        origin=_origin(evaluation),
+        compared=_compared(evaluation, scores, simple) if simple else None,
+        out_of_fold=_own_scores(evaluation),
+        of_targets=_of_targets(evaluation) if len(evaluation.targets) > 1 else None,
+    )
+
+
+def _interval(evaluation: Evaluation, baseline: Baseline, y: Array) -> tuple[float, float]:
+    bootstrap = Bootstrap(len(y))
+    if not evaluation.classes:
+        shape = (len(y), -1)
+        predicted = np.asarray(baseline.prediction).reshape(shape)
+        if np.isnan(predicted).any():
+            return np.nan, np.nan
+        return bootstrap.interval(r2_of_resamples(y.reshape(shape), predicted, bootstrap))
+    targets = evaluation.model.fitted_.targets
+    codes = targets.codes(y).reshape(len(y), -1)  # type: ignore[union-attr] # of a classifier
+    if evaluation.kind == "multilabel":
+        right = (np.asarray(baseline.prediction) > 0.5) == codes
+    else:
+        parts = baseline.prediction if evaluation.kind == "joint" else [baseline.prediction]
+        right = np.stack([np.argmax(part, axis=1) for part in parts], axis=1) == codes
+    return bootstrap.interval(bootstrap.means(right.all(axis=1)))
+
+
+def _origin(evaluation: Evaluation) -> str:
+    """Say which rows are judged, and by which predictions."""
+    drawn = ", drawn at random" if evaluation.sampled else ""
+    if evaluation.out_of_fold:
+        rows = "all" if evaluation.n_rows == evaluation.n_given else f"{evaluation.n_rows:,} of"
+        return (
+            f"Scores of {rows} {count(evaluation.n_given, 'row')} that the model was fitted with{drawn}. Each row is "
+            "predicted out of fold, by networks that were not trained on it. This is slightly optimistic, as epochs "
+            "and weights were chosen on the same rows."
+        )
+    some = f"{evaluation.n_rows:,} of " if evaluation.sampled else ""
+    return (
+        f"Scores of {some}{count(evaluation.n_given, 'row')}{drawn}, predicted by the whole model. If the model was "
+        "fitted to these rows, the scores are too good: use rows that it has not seen."
+    )
+
+
+def _headline(evaluation: Evaluation, score: Score, simple: list[Score], scores: list[Score]) -> str:
+    """Say in one or two sentences how good the model is."""
+    by_name = {own.name: own for own in scores}
+    unseen = " that its networks were not trained on" if evaluation.out_of_fold else ""
+    rows = f"{count(evaluation.n_rows, 'row')}{unseen}"
+    if evaluation.kind == "one":
+        return "All targets of the training rows are the same, so the model always predicts the same class."
+    if evaluation.classes:
+        what = "the right class" if len(evaluation.classes) == 1 else "all labels right"
+        said = f"It predicts {what} for {score.shown} of {rows}"
+    elif evaluation.kind == "quantiles":
+        covered, own = by_name["Coverage"], evaluation.numbers[0]
+        return (
+            f"Of {rows}, {covered.shown} lie between the lowest and the highest predicted quantile, where "
+            f"{percent(own.coverage)} should."
+        )
+    else:
+        error = by_name["MAE"]
+        explained = percent(max(score.value, 0.0), 0)
+        said = (
+            f"On {rows}, predictions are off by {error.shown} on average and explain {explained} of the variance "
+            f"(R² {score.shown})"
+        )
+    return f"{said}. {_beside(score, simple)}".strip()
+
+
+def _beside(score: Score, simple: list[Score]) -> str:
+    if len(simple) < 2:
+        return ""
+    linear = simple[-1]
+    shown = percent(linear.value) if score.is_share else f"R² {number(linear.value)}"
+    better = (
+        "better than" if score.low > linear.value else "worse than" if score.high < linear.value else "about as good as"
+    )
+    return f"This is {better} {linear.name} ({shown})."
+
+
+def _own_scores(evaluation: Evaluation) -> str:
+    """Say what the out-of-fold scores of the fit are; nothing where they are the scores of the page itself."""
+    found = evaluation.model.fitted_.scores
+    if not found or evaluation.out_of_fold:
+        return ""
+    shown = [
+        f"{_OOF_NAMES.get(name, name.replace('_', ' '))} {percent(value) if name in _SHARES else number(value)}"
+        for name, value in found.items()
+    ]
+    return f"Out-of-fold scores of the fit, on rows that networks were not trained on: {', '.join(shown)}."
+
+
+def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
+    """Return a table of the model and of baselines with score and loss."""
+    is_share = scores[0].is_share
+    by_name, own = {score.name: score.value for score in scores}, type(evaluation.model).__name__
+    loss = by_name.get("Log-loss", 0.0) if evaluation.classes else by_name["RMSE"] ** 2
+    lines = [(own, scores[0].value, loss)]
+    fitted = evaluation.model.fitted_.scores
+    key = "log_loss" if evaluation.classes else "mse"
+    if not evaluation.out_of_fold and key in fitted:
+        score = fitted["accuracy" if evaluation.classes else "r2"]
+        lines.append((f"{own}, out of fold in the fit", score, fitted[key]))
+    lines += [(baseline.name, baseline.score, baseline.loss) for baseline in reversed(simple)]
+    headings = ["Model", scores[0].name, "Log-loss" if evaluation.classes else "Mean squared error"]
+    shown = percent if is_share else number
+    return headings, [[name, shown(value), number(lost)] for name, value, lost in lines]
+
+
+def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Svg:
+    """Draw the score of the model and of baselines with their intervals, one below the other."""
+    lines = [(type(evaluation.model).__name__, score), *((own.name, own) for own in reversed(simple))]
+    ends = [end for _, own in lines for end in (own.value, own.low, own.high)]
+    lowest = min(end for end in ends if np.isfinite(end))
+    # A model can be worse than the mean without bound; the others would be at one point.
+    values = scale_of([max(end, -1.0) if lowest < -1 else end for end in ends if np.isfinite(end)], margin=0.08)
+    if score.is_share:
+        values = Scale(max(0.0, values.low), min(1.0, values.high))
+    unit = 100 if score.is_share else 1
+    places = ticks(Scale(values.low * unit, values.high * unit), 4)
+    shown = [f"{own} %" if score.is_share else own for own in tick_labels(places)]
+    height = 38.0 * len(lines) + 40
+    title = f"{score.name} of the model and of baselines"
+    panel = Panel(
+        values,
+        Scale(0, 1),
+        title,
+        f"{score.name} with 95 % interval",
+        "",
+        340,
+        height,
+        [(place / unit, own) for place, own in zip(places, shown, strict=True)],
+        [],
+    )
+    for place, (name, own) in enumerate(lines):
+        y = 30 + 38.0 * place
+        value = percent(own.value) if score.is_share else number(own.value)
+        panel.add(label(panel.left, y - 11, name, "label"))
+        panel.add(label(panel.right, y - 11, value, "count end"))
+        panel.add(f'<path d="M{coordinate(panel.left)} {y}H{coordinate(panel.right)}" class="grid"/>')
+        if np.isfinite(own.low):
+            low, high = panel.x(np.clip([own.low, own.high], values.low, values.high)).tolist()
+            panel.add(f'<path d="M{coordinate(low)} {y}H{coordinate(high)}" class="whisker s{min(place, 1)}"/>')
+        (across,) = panel.x([max(own.value, values.low)]).tolist()
+        panel.add(marker(across, y, (0, 1, 2)[min(place, 2)] % N_SERIES, f"{name}: {value}"))
+    return panel.drawn()
+
+
+def _of_targets(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Return a table with a row for each target."""
+    if evaluation.classes:
+        return ["Target", "Classes", "Accuracy", "ROC AUC"], [
+            [
+                own.name,
+                f"{len(own.labels):,}",
+                percent(float(accuracy_of_rows([own]).mean())),
+                number(auc(own.codes == 1, own.probabilities[:, 1])) if len(own.labels) == 2 else "–",
+            ]
+            for own in evaluation.classes
+        ]
+    return ["Target", "R²", "MAE", "RMSE"], [
+        [
+            own.name,
+            number(_r2(own.y, own.predicted)),
+            number(float(np.abs(own.y - own.predicted).mean())),
+            number(float(np.sqrt(np.mean((own.y - own.predicted) ** 2)))),
+        ]
+        for own in evaluation.numbers
+    ]
+
+
+def _r2(y: Array, predicted: Array) -> float:
+    return scaled_r2(y[:, None], predicted[:, None], None) if len(y) > 1 else float("nan")

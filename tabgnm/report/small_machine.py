@@ -1,0 +1,88 @@
+"""The small machine that a report shows: the model itself, a given one, or one distilled from the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from tabgnm.estimators.base import TabularEstimator
+from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.estimators.parameters import GNMParameters
+from tabgnm.report.evaluation import Evaluation
+from tabgnm.report.machine import machine_data
+from tabgnm.report.wording import count, number, percent
+
+# A machine that can be read, and taught within seconds.
+MOST_EDGES = 30
+_ROWS = 2_000
+_SETTINGS: dict[str, Any] = {"n_layers": 2, "n_hidden": 16, "n_folds": 2, "n_augmented": 1_000}
+_EXAMPLES = 6
+_MOST_OWN_EDGES = 200  # of a model that is shown itself
+_MOST_COLUMNS = 300  # of a table, beyond which distilling takes too long for a report
+
+
+@dataclass(frozen=True)
+class SmallMachine:
+    """What the page shows: data for its template, or why there is none."""
+
+    data: dict[str, Any] | None
+    origin: str
+
+
+def small_machine(evaluation: Evaluation, machine: Any) -> SmallMachine | None:
+    """Return the machine to show; None if none is wanted."""
+    if machine is False:
+        return None
+    if machine is None:
+        return _of_model(evaluation)
+    if not isinstance(machine, TabularEstimator):
+        raise TypeError(
+            f"machine={machine!r:.80} has type {type(machine).__name__}; expected an estimator such as the result of "
+            "distill, None or False"
+        )
+    check_is_fitted(machine, "fitted_")
+    data = _data(evaluation, machine)
+    if data is None:
+        raise ValueError(
+            f"machine={type(machine).__name__}(...) is not a single small machine; expected the result of distill(X) "
+            "or fit_sparse(X, y), None or False"
+        )
+    return SmallMachine(data, "A machine that was chosen for this report; its predictions may differ from the model.")
+
+
+def _of_model(evaluation: Evaluation) -> SmallMachine:
+    model = evaluation.model
+    try:
+        own = model.machine_
+    except NoSingleMachine:
+        pass
+    else:
+        if own.n_edges <= _MOST_OWN_EDGES:
+            return SmallMachine(_data(evaluation, model), "This is the model itself.")
+    if not isinstance(model, GNMParameters):
+        return SmallMachine(None, f"{type(model).__name__} has fixed layers, so no small machine is distilled from it.")
+    if model.n_features_in_ > _MOST_COLUMNS:
+        return SmallMachine(
+            None, f"With {model.n_features_in_:,} columns distilling a small machine takes too long for a report."
+        )
+    raw, y = evaluation.sample(_ROWS)
+    try:
+        small = model.distill(raw, y, n_edges=MOST_EDGES, random_state=0, **_SETTINGS)
+    except ValueError as error:  # such as too few rows for folds
+        return SmallMachine(None, f"No small machine could be distilled: {error}.")
+    [chosen] = [own for own in small._path if own["chosen"]]
+    score = percent(chosen["score"]) if evaluation.classes else number(chosen["score"])
+    name = "accuracy" if evaluation.classes else "D²" if evaluation.kind == "quantiles" else "R²"
+    origin = (
+        f"A small machine that the model taught on {count(raw.n_rows, 'of these rows', 'of these rows')}: "
+        f"{count(chosen['edges'], 'edge')}, and {name} {score} on rows that were left out. It is simpler than the "
+        "model, and its predictions differ from those of the model."
+    )
+    return SmallMachine(_data(evaluation, small), origin)
+
+
+def _data(evaluation: Evaluation, machine: TabularEstimator) -> dict[str, Any] | None:
+    examples, _ = evaluation.sample(_EXAMPLES)
+    return machine_data(machine, examples=examples, target=evaluation.targets[0].name)

@@ -1,0 +1,94 @@
+"""Numbers, names and cells of the user's table as short texts for people."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import numpy as np
+
+from tabgnm._printable import printable
+
+MISSING = "–"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, and separators of thousands.
+
+    Examples
+    --------
+    >>> number(0.98418), number(1234.5), number(-0.00001234), number(3.0)
+    ('0.984', '1,234', '−1.23e-05', '3')
+    """
+    value = float(value)
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size < -4 or size >= 9:
+        text = f"{value:.{digits - 1}e}"
+    else:
+        text = f"{value:,.{max(0, digits - 1 - size)}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−", 1) if value < 0 else text
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """Return a share as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.98418), percent(1.0)
+    ('98.4 %', '100 %')
+    """
+    if not math.isfinite(share):
+        return MISSING
+    text = f"{100 * share:.{decimals}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(2000, "row"), count(2, "class", "classes")
+    ('1 row', '2,000 rows', '2 classes')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def text(value: Any) -> str:
+    """Return a name, a label or a cell of the user as a text on one line, without control characters."""
+    if value is None or value is np.ma.masked:
+        return MISSING
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return number(float(value), 4)
+    if isinstance(value, np.datetime64):
+        value = str(value.astype("datetime64[s]")).replace("T", " ")
+    if isinstance(value, datetime.datetime):
+        value = value.isoformat(sep=" ", timespec="seconds")
+    shown = str(value)
+    if shown in ("NaT", "<NA>", "nan"):
+        return MISSING
+    return printable(" ".join(shown.removesuffix(" 00:00:00").split()))
+
+
+def shortened(shown: str, longest: int = 24) -> str:
+    """Return a text, or its beginning and end if it is long: columns often differ only at the end.
+
+    Examples
+    --------
+    >>> shortened("a_very_long_name_of_a_column_2024", 17)
+    'a_very_lo…mn_2024'
+    """
+    if len(shown) <= longest:
+        return shown
+    end = (longest - 1) * 7 // 16
+    return f"{shown[: longest - 1 - end]}…{shown[len(shown) - end :]}"
