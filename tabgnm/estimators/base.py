@@ -26,8 +26,8 @@ from tabgnm.estimators.memory import MemoryEstimate
 from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
-from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.estimators.reporting import ReportMethods
+from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
