@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tabgnm.estimators import importance, memory, pack, prediction, preparing, ranges
 from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
+from tabgnm.estimators.explaining import ExplainingMethods
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
 from tabgnm.estimators.frames import as_frame
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, BaseEstimator):  # type: ignore[misc] # untyped
+class TabularEstimator(TrainingParameters, LearnedGraph, MachineMethods, ExplainingMethods, BaseEstimator):  # type: ignore[misc] # untyped
     """Base class of the four estimators.
 
     Attributes

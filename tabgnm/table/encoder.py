@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tabgnm.table.advice import warn_about
+from tabgnm.table.cells import canonical_cells
 from tabgnm.table.columns import ColumnTable
 from tabgnm.table.errors import TableError
 from tabgnm.table.layout import EmbeddingNumbers, EncodedLayout
 from tabgnm.table.numbers import NumberMaps
-from tabgnm.table.plans import ColumnPlan, numbers_of, plan_column, refuse_infinity
+from tabgnm.table.plans import ColumnPlan, inferred_kind, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
 from tabgnm.table.recipes import Recipe, recipes
 from tabgnm.table.settings import TableSettings
 from tabgnm.table.sources import Source
 from tabgnm.table.state import read_state, written_state
-from tabgnm.table.values import DATE_PARTS, Floats, check_booleans
+from tabgnm.table.text import USUAL_READING
+from tabgnm.table.values import DATE_PARTS, Floats, as_moments, check_booleans
+
+ReadableKind = Literal["number", "category", "date"]
 
 # Numbers that are converted at a time: the memory of `encode` beyond its result stays below 40 MB or so.
 _BLOCK_SIZE = 2_000_000
@@ -251,6 +256,37 @@ class TableEncoder:
             place = DATE_PARTS.index(slot.feature.part) if slot.feature.part in DATE_PARTS else 0
             numbers[index] = read[slot.column][place]
         return numbers
+
+    def readable(self, raw: RawTable, column: int) -> tuple[ReadableKind, NDArray[Any]]:
+        """Return the cells of a raw column as a person reads them, and what they are.
+
+        Parameters
+        ----------
+        raw : RawTable
+            With the same columns, in the same order, as in `fit`.
+        column : int
+
+        Returns
+        -------
+        kind : {"number", "category", "date"}
+        values : array of shape (rows,)
+            Numbers as float64 with NaN for missing ones (durations and times of day in seconds), dates as
+            datetime64[us] with NaT, or levels as str with None. The levels of booleans are "False" and "True".
+        """
+        self._check_columns(raw)
+        plan = self.plans[column]
+        if plan.kind == "ignore":  # its type says what it is
+            plan = replace(plan, kind=inferred_kind(raw.source.values(column, plan.name)))
+        if plan.kind == "category":
+            return "category", np.array(canonical_cells(raw.source.cells(column)), dtype=object)
+        if plan.kind == "datetime":
+            reading = plan.reading or USUAL_READING["datetime"]
+            return "date", as_moments(raw.source.values(column, plan.name), plan.name, reading, strict=False)
+        numbers = numbers_of(raw.source, column, plan, declared=column in self._declared)[0]
+        if plan.kind != "boolean":
+            return "number", numbers
+        names = {0.0: "False", 1.0: "True"}
+        return "category", np.array([names.get(number) for number in numbers.tolist()], dtype=object)
 
     def out_of_range(self, raw: RawTable) -> NDArray[np.bool_]:
         """Return where cells lie outside of what the training rows had, see docs/tables.md.
