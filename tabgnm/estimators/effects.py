@@ -150,7 +150,7 @@ def effects(
     random = random_numbers(random_state)
     raw, fitted = model._matched(read_table(X)), model.fitted_
     encoders = fitted.encoders
-    wanted = [_position(model, column) for column in _as_list(columns)] if columns is not None else _used(model)
+    wanted = [column_position(model, column) for column in _as_list(columns)] if columns is not None else _used(model)
     grids = []
     for column in wanted:
         kind, values = encoders[0].readable(raw, column)
@@ -213,7 +213,7 @@ def _used(model: TabularEstimator) -> list[int]:
     return sorted({owner for encoder in model.fitted_.encoders if not encoder.is_empty for owner in encoder.owners})
 
 
-def _position(model: TabularEstimator, column: str | int) -> int:
+def column_position(model: TabularEstimator, column: str | int) -> int:
     """Return the position in fit of a column that is given by name or position."""
     names = model._names
     if isinstance(column, str) and column in names:
