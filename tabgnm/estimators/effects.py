@@ -246,6 +246,11 @@ def _quantiles(present: Array, n_points: int) -> tuple[Array, Array]:
         ascending = np.sort(present)
         places = np.linspace(*_QUANTILES, n_points) * (len(ascending) - 1)
         distinct = np.unique(ascending[np.round(places).astype(np.intp)])
+        # Where some quantiles coincide, as in a column that is mostly 0, the points left over are other values.
+        others = np.unique(ascending[int(places[0]) : int(places[-1]) + 1])
+        others = others[~np.isin(others, distinct)]
+        chosen = np.linspace(0, len(others) - 1, min(n_points - len(distinct), len(others)))
+        distinct = np.union1d(distinct, others[np.round(chosen).astype(np.intp)])
     # Halves of differences, as these are also right for dates.
     middles = distinct[:-1] + (distinct[1:] - distinct[:-1]) / 2
     return distinct, np.bincount(np.searchsorted(middles, present), minlength=len(distinct))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 6
 _ACROSS = 3
 _MOST_LEVELS = 10
+_MOST_BANDS = 2  # more would hide each other
 _RUG = 0.08  # height of the bars of shares, as a part of the axes
 
 
@@ -35,8 +36,9 @@ def plot_effects(
 ) -> Any:
     """Draw the mean prediction by the value of each column (partial dependence), with its spread over rows.
 
-    Bands and bars are the 10 % and 90 % quantiles of the curves of single rows, moved to the same mean. Grey bars below
-    show how many rows have such values; a diamond is the effect of a missing value.
+    Bands and bars are the 10 % and 90 % quantiles of the curves of single rows, moved to the same mean; curves of more
+    than two outputs have none. Grey bars below show how many rows have such values; a diamond is the effect of a
+    missing value.
 
     Parameters
     ----------
@@ -67,19 +69,25 @@ def plot_effects(
     if not found:
         raise ValueError(f"this {type(model).__name__} uses no column, so there is no effect to draw")
     places = _places(found[0].outputs, outputs)
-    axes = _axes(axes, len(found))
+    drawn = _axes(axes, len(found))
     target = _label(model, found[0].outputs, places)
-    for number, (ax, effect) in enumerate(zip(axes, found, strict=True)):
+    for number, (ax, effect) in enumerate(zip(drawn, found, strict=True)):
         draw = _draw_levels if effect.kind == "category" else _draw_curve
         draw(ax, effect, places)
         if effect.kind == "category":
             set_style(ax, target, shown(effect.column), grid="x")
             ax.tick_params(axis="y", length=0, labelcolor=INK)
         else:
-            set_style(ax, shown(effect.column), target if number % _ACROSS == 0 else "")
-        if number == 0 and len(places) > 1:
-            add_legend(ax)
-    return axes
+            beside_curve = number % _ACROSS and found[number - 1].kind != "category"
+            set_style(ax, shown(effect.column), "" if beside_curve else target)
+    if len(places) > 1:
+        handles, names = drawn[0].get_legend_handles_labels()
+        if axes is None:
+            options = {"loc": "outside upper center", "ncols": 4, "frameon": False}
+            drawn[0].figure.legend(handles, names, fontsize=FONT_SIZE, labelcolor=INK, **options)
+        else:
+            add_legend(drawn[0])
+    return drawn
 
 
 def _places(names: tuple[Any, ...], wanted: Any) -> list[int]:
@@ -108,7 +116,7 @@ def _axes(axes: Any, n_columns: int) -> Any:
     pyplot = import_extra("matplotlib.pyplot", "plot", PURPOSE)
     across = min(_ACROSS, n_columns)
     down = -(-n_columns // across)
-    _, new = pyplot.subplots(down, across, figsize=(3.2 * across, 2.6 * down), layout="constrained", squeeze=False)
+    _, new = pyplot.subplots(down, across, figsize=(3.3 * across, 2.6 * down), layout="constrained", squeeze=False)
     for ax in new.ravel()[n_columns:]:
         ax.remove()
     return new.ravel()[:n_columns]
@@ -124,10 +132,11 @@ def _draw_curve(ax: Any, effect: Effect, places: list[int]) -> None:
     x = effect.grid[known]
     for color, place in zip(COLORS, places, strict=False):
         name = shown(effect.outputs[place])
-        if len(x):
+        if len(x) and len(places) <= _MOST_BANDS:
             ax.fill_between(
                 x, effect.lower[known, place], effect.upper[known, place], color=color, alpha=0.15, linewidth=0
             )
+        if len(x):
             ax.plot(x, effect.mean[known, place], color=color, linewidth=1.8, label=name, marker=_marker(len(x)))
         if effect.has_missing:
             # Beside the curve, in the units of the axes: it has no place among the values.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def plot_explanation(
     name = _SCALES[explanation.scale].format(shown(explanation.output_names[place]))
     set_style(ax, name, grid=None)
     ax.tick_params(axis="y", length=0, labelcolor=INK)
-    set_title(ax, f"base {start:.4g} (dotted) to {ends[-1]:.4g}")
+    set_title(ax, f"base {start:.4g} (dotted), prediction {ends[-1]:.4g}")
     return ax
 
 
@@ -104,8 +105,15 @@ def _write_sizes(ax: Any, places: Any, begins: Any, ends: Any) -> None:
         up = end >= begin
         options = {"ha": "left" if up else "right", "va": "center", "textcoords": "offset points"}
         color = DARK_POSITIVE if up else DARK_NEGATIVE
+        box = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
         ax.annotate(
-            f"{end - begin:+.3g}", (end, place), (3 if up else -3, 0), color=color, fontsize=FONT_SIZE, **options
+            f"{end - begin:+.3g}",
+            (end, place),
+            (3 if up else -3, 0),
+            color=color,
+            fontsize=FONT_SIZE,
+            bbox=box,
+            **options,
         )
 
 
@@ -114,6 +122,6 @@ def _cell(value: Any) -> str:
         return "missing"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[m]")).replace("T", " ").removesuffix(" 00:00")
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ", "minutes").removesuffix(" 00:00")
     return shown(value, 18)

@@ -20,7 +20,7 @@ _LOG_RATIO = 5  # of the largest to the smallest median, from which on the axis 
 def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
     """Draw the training and validation losses of all networks by epoch.
 
-    Thin lines are networks, thick lines their median as long as at least half of them are being trained. Dots are the
+    Thin lines are networks, thick lines their median as long as most of them are being trained. Dots are the
     epochs whose weights were kept.
 
     Parameters
@@ -67,9 +67,9 @@ def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
 
 
 def _median(lines: list[NDArray[np.floating[Any]]]) -> NDArray[np.floating[Any]]:
-    """Return the median by epoch, as long as at least half of the lines go on."""
+    """Return the median by epoch, as long as three quarters of the lines go on."""
     lengths = sorted(map(len, lines))
-    n_epochs = lengths[len(lengths) // 2]
+    n_epochs = lengths[len(lengths) // 4]
     table = np.full((len(lines), n_epochs), np.nan)
     for row, line in zip(table, lines, strict=True):
         row[: len(line)] = line[:n_epochs]

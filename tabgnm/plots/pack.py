@@ -54,7 +54,7 @@ def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
     names = _names(records)
     order = sorted(range(len(records)), key=lambda place: records[place]["loss"])
     ax = axes_or_new(ax, 6.4, 0.9 + _ROW * len(records))
-    right = max(own["loss"] + own["loss_std"] for own in records)
+    at_right = ax.get_yaxis_transform()
     for place, position in enumerate(order):
         own = records[position]
         chosen = own["weight"] > 0
@@ -62,19 +62,14 @@ def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
         face = POSITIVE if chosen else "white"
         ax.plot(own["loss"], place, "o", color=POSITIVE if chosen else FAINT, markerfacecolor=face, markersize=6)
         note = f"{own['weight']:.0%}" if chosen else "left the race" if own["stopped_by_race"] else ""
-        ax.annotate(
-            note,
-            (right, place),
-            (8, 0),
-            textcoords="offset points",
-            va="center",
-            color=INK if chosen else FAINT,
-            fontsize=FONT_SIZE,
-            annotation_clip=False,
-        )
+        color = INK if chosen else FAINT
+        ax.text(1, place, note, ha="right", va="center", color=color, fontsize=FONT_SIZE, transform=at_right)
+    ax.text(1, -0.75, "weight", ha="right", color=FAINT, fontsize=FONT_SIZE, transform=at_right)
+    low, high = ax.get_xlim()
+    ax.set_xlim(low, high + 0.15 * (high - low))
     ax.set_yticks(range(len(order)), [shown(names[position], 60) for position in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
-    set_style(ax, "out-of-fold loss ± standard deviation over folds; share in predictions", grid="x")
+    set_style(ax, "out-of-fold loss ± std over folds", grid="x")
     ax.tick_params(axis="y", length=0, labelcolor=INK)
     return ax
 
