@@ -74,6 +74,11 @@ def test_contributions_to_an_additive_model_are_shapley_values(embedding: str | 
     assert np.abs(explanation.values).max() > 1
 
 
+def _graph(draw: Any) -> dict[str, Any]:
+    variants = {"combine": st.sampled_from(["none", "residual", "gated"]), "clamp_inputs": st.booleans()}
+    return {"n_nodes": 60, "n_layers": draw(st.integers(1, 3)), **{k: draw(v) for k, v in variants.items()}}
+
+
 @st.composite
 def models(draw: Any) -> tuple[Any, Any]:
     """Return a model with random settings that was trained for a moment, and its table."""
@@ -87,7 +92,7 @@ def models(draw: Any) -> tuple[Any, Any]:
         "n_folds": draw(st.sampled_from([0, 2])),
         "max_epochs": 2,
         "random_state": draw(st.integers(0, 100)),
-        **({"hidden": (8, 8)} if make in (mlp, mlpr) else {"n_nodes": 60, "n_layers": draw(st.integers(1, 3))}),
+        **({"hidden": (8, 8)} if make in (mlp, mlpr) else _graph(draw)),
     }
     table = frame(40, seed=draw(st.integers(0, 5)))
     n_outputs = draw(st.integers(1, 3))
@@ -231,6 +236,24 @@ def test_a_single_class_has_nothing_to_explain() -> None:
     assert (explanation.values == 0).all() and (explanation.base_values == 1).all()
     with pytest.raises(ValueError, match="infinite for a single class"):
         model.explain(X, output="log_odds")
+
+
+@pytest.mark.filterwarnings("ignore:no column can be used")
+def test_where_no_column_is_used_none_contributes() -> None:
+    explanation = mlp().fit(np.ones((20, 4)), [0, 1] * 10).explain(np.ones((2, 4)))
+    assert (explanation.values == 0).all()
+
+
+def test_a_small_machine_is_explained_by_the_columns_that_it_uses() -> None:
+    X, _, target = numbers(200)
+    model = gnmr(n_nodes=8, n_layers=2, numeric_embedding=None, n_folds=0, **LEARNS).fit(X, target)
+    weights = next(value for value in model.fitted_.groups[0].parameters.values() if value.shape[-2] == 4)
+    weights[:, 2] *= 1e-6  # what the machine reads of the third column
+    small = model.prune(1e-4)
+    assert set(small.edges()["column"]) & {"x0", "x1", "x2"} == {"x0", "x1"}
+    explanation = small.explain(X[:20])
+    np.testing.assert_allclose(completed(explanation), small.predict(X[:20]), rtol=1e-5)
+    assert (explanation.values[:, 2] == 0).all() and (explanation.values[:, 0] != 0).any()
 
 
 def test_many_base_rows_are_represented_by_few() -> None:

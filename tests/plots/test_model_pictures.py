@@ -17,6 +17,7 @@ from tabgnm.plots import (
     plot_decision_boundary,
     plot_effects,
     plot_explanation,
+    plot_graph,
     plot_history,
     plot_importance,
     plot_pack,
@@ -104,6 +105,12 @@ def test_losses_of_all_networks_and_their_kept_epochs_are_drawn() -> None:
     assert list(kept.get_xdata()) == [own["best_epoch"] for own in number().history_]
     without = mlpr(n_folds=0).fit(X, TARGET)
     assert texts(plot_history(without, new_axes()).get_legend().get_texts()) == ["training, median"]
+
+
+def test_dollars_in_the_names_of_a_graph_are_not_formulas() -> None:
+    ax = plot_graph(mlp(n_jobs=1).fit(pd.DataFrame(X, columns=["$x^$", "$", "$$", "b"]), Y), new_axes())
+    drawn(ax)
+    assert any(text.startswith(r"\$x^\$") for text in texts(ax.texts))
 
 
 def test_important_columns_come_first_and_dollars_in_names_are_not_formulas() -> None:
