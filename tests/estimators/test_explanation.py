@@ -87,7 +87,7 @@ def models(draw: Any) -> tuple[Any, Any]:
     options = {
         "activation": draw(st.sampled_from(["relu", "silu", "tanh"])),
         "numeric_embedding": draw(st.sampled_from([None, "periodic", "piecewise"])),
-        "scaling": draw(st.sampled_from(["standard", "quantile", "none"])),
+        "scaling": draw(st.sampled_from(["standard", "quantile", "robust"])),
         "max_one_hot": draw(st.sampled_from([1, 20])),
         "n_folds": draw(st.sampled_from([0, 2])),
         "max_epochs": 2,
