@@ -211,6 +211,25 @@ class ClassTargets:
         return cls(kind, classes, smoothing)
 
 
+def mean_log_probabilities(of_groups: list[list[Tensor]], weights: Array, temperature: float) -> list[Tensor]:
+    """Return the logarithm of the networks' weighted mean probability, after calibration.
+
+    Shape
+    -----
+    - of_groups: of each group and target, (networks, rows, classes)
+    - weights: (networks of all groups,)
+    - output: of each target, (rows, classes)
+    """
+    if len(weights) == 1:
+        parts = [part[0] for part in of_groups[0]]
+    else:
+        logs = torch.as_tensor(np.log(weights)).reshape(-1, 1, 1)
+        parts = [torch.logsumexp(torch.cat(own) + logs, dim=0) for own in zip(*of_groups, strict=True)]
+    if temperature != 1.0:
+        parts = [torch.log_softmax(part / temperature, dim=-1) for part in parts]
+    return parts
+
+
 def _labels_state(labels: Array) -> dict[str, Any]:
     """Return labels as JSON values; dates and durations become integers in their unit."""
     kind = labels.dtype.kind

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, sample_weights
+from tabgnm.estimators.class_targets import mean_log_probabilities
 from tabgnm.estimators.parameters import ClassifierParameters
 from tabgnm.estimators.target_arrays import as_target_array
 from tabgnm.estimators.targets import ClassTargets, Targets
@@ -122,13 +123,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
 
     def _mean_logs(self, of_groups: list[list[Tensor]]) -> list[Array]:
         fitted = self.fitted_
-        if fitted.n_networks == 1:
-            parts = [part[0] for part in of_groups[0]]
-        else:
-            weights = torch.as_tensor(np.log(fitted.network_weights)).reshape(-1, 1, 1)
-            parts = [torch.logsumexp(torch.cat(own) + weights, dim=0) for own in zip(*of_groups, strict=True)]
-        if fitted.temperature != 1.0:
-            parts = [torch.log_softmax(part / fitted.temperature, dim=-1) for part in parts]
+        parts = mean_log_probabilities(of_groups, fitted.network_weights, fitted.temperature)
         return [part.numpy() for part in parts]
 
     def predict(self, X: Any) -> Array:

@@ -150,7 +150,7 @@ def effects(
     random = random_numbers(random_state)
     raw, fitted = model._matched(read_table(X)), model.fitted_
     encoders = fitted.encoders
-    wanted = [_position(model, column) for column in _as_list(columns)] if columns is not None else _used(model)
+    wanted = [column_position(model, column) for column in _as_list(columns)] if columns is not None else _used(model)
     grids = []
     for column in wanted:
         kind, values = encoders[0].readable(raw, column)
@@ -213,7 +213,7 @@ def _used(model: TabularEstimator) -> list[int]:
     return sorted({owner for encoder in model.fitted_.encoders if not encoder.is_empty for owner in encoder.owners})
 
 
-def _position(model: TabularEstimator, column: str | int) -> int:
+def column_position(model: TabularEstimator, column: str | int) -> int:
     """Return the position in fit of a column that is given by name or position."""
     names = model._names
     if isinstance(column, str) and column in names:
@@ -246,6 +246,11 @@ def _quantiles(present: Array, n_points: int) -> tuple[Array, Array]:
         ascending = np.sort(present)
         places = np.linspace(*_QUANTILES, n_points) * (len(ascending) - 1)
         distinct = np.unique(ascending[np.round(places).astype(np.intp)])
+        # Where some quantiles coincide, as in a column that is mostly 0, the points left over are other values.
+        others = np.unique(ascending[int(places[0]) : int(places[-1]) + 1])
+        others = others[~np.isin(others, distinct)]
+        chosen = np.linspace(0, len(others) - 1, min(n_points - len(distinct), len(others)))
+        distinct = np.union1d(distinct, others[np.round(chosen).astype(np.intp)])
     # Halves of differences, as these are also right for dates.
     middles = distinct[:-1] + (distinct[1:] - distinct[:-1]) / 2
     return distinct, np.bincount(np.searchsorted(middles, present), minlength=len(distinct))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tabgnm.estimators.effects import N_POINTS, N_ROWS, effects
+from tabgnm.estimators.explanation import N_BASE, N_STEPS, OUTPUTS, Explanation, explain
 from tabgnm.estimators.frames import as_frame
 
 
@@ -57,3 +58,51 @@ class ExplainingMethods:
         """
         found = effects(self, X, columns, n_points=n_points, n_rows=n_rows, random_state=random_state)  # type: ignore[arg-type]
         return as_frame([record for effect in found for record in effect.to_records()])
+
+    def explain(
+        self, X: Any, base: Any = None, *, output: str = OUTPUTS[0], n_steps: int = N_STEPS, n_base: int = N_BASE
+    ) -> Explanation:
+        """Return what each column contributes to the predictions of single rows (integrated gradients).
+
+        The contributions of a row add up to its prediction minus that of a base. They are gradients of the prediction,
+        integrated along a straight path from the base to the row: in scaled numbers, indicators of missing values and
+        one-hots, and in the learned features of embedded columns. `tabgnm.plots.plot_explanation` draws them.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+            Rows to explain.
+        base : table of shape (rows, columns) or None, default=None
+            What to compare with, such as rows of `fit`: contributions are averaged over them, and the base value is
+            the mean of their predictions. None: a point of reference that needs no rows, with the median or mean of
+            each number, nothing missing, and equal shares of all levels of a category.
+        output : {"prediction", "log_odds"}, default="prediction"
+            What to explain: predictions (probabilities of classifiers, numbers of regressors), or log-odds, for two
+            classes those of `decision_function`, else those of each class against all others.
+        n_steps : int, default=1024
+            A path has 2 steps at first, of 5 points each. Steps in which the contributions miss the difference of the
+            predictions are halved, until these errors are together about 0.1 % of the sum of the absolute
+            contributions (or of 1 for classifiers, where this is larger), or steps are as small as 1 / n_steps. The
+            remaining error is distributed among the columns in proportion to their absolute contributions.
+        n_base : int, default=20
+            Most rows of `base` to use. Of more, those are taken that are evenly spaced if they are ordered by their
+            predictions.
+
+        Returns
+        -------
+        Explanation
+            `values` of shape (rows, columns), or (rows, columns, outputs) if there are several outputs; `base_values`,
+            `data`, `feature_names` and `to_frame()`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tabgnm import MLPRegressor
+        >>> model = MLPRegressor(n_folds=0, max_epochs=5).fit([[1.0, 2.0], [2.0, 1.0], [3.0, 0.0]], [1, 2, 3])
+        >>> explanation = model.explain([[2.5, 2.0]])
+        >>> explanation.values.shape
+        (1, 2)
+        >>> bool(np.isclose(explanation.base_values[0] + explanation.values.sum(), model.predict([[2.5, 2.0]])[0]))
+        True
+        """
+        return explain(self, X, base, output=output, n_steps=n_steps, n_base=n_base)  # type: ignore[arg-type]

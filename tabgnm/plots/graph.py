@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabgnm._extras import import_extra
-from tabgnm._printable import brief, printable
 from tabgnm.nn.layout import positive_integer
 from tabgnm.plots.axes import (
     DARK_NEGATIVE,
@@ -20,6 +19,7 @@ from tabgnm.plots.axes import (
     POSITIVE,
     PURPOSE,
     axes_or_new,
+    shown,
 )
 from tabgnm.plots.drawn_graph import DrawnGraph, DrawnNode, graph_of_estimator, graph_of_machine
 from tabgnm.plots.layered_layout import Layout, layered_layout
@@ -75,7 +75,7 @@ def plot_graph(
     """
     graph = _drawn(model, positive_integer("max_edges", max_edges))
     layout = layered_layout(graph)
-    names = [brief(printable(node.name), _LONGEST_NAME) for node in graph.nodes]
+    names = [shown(node.name, _LONGEST_NAME) for node in graph.nodes]
     left = _longest([name for name, node in zip(names, graph.nodes, strict=True) if node.kind == "input"])
     right = _longest([name for name, node in zip(names, graph.nodes, strict=True) if node.kind == "output"])
     room = (left + right) * FONT_SIZE * _CHARACTER + 0.4

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabgnm._extras import import_extra
-from tabgnm.plots.axes import FAINT, FONT_SIZE, INK, NEGATIVE, POSITIVE, PURPOSE, RULE, axes_or_new
+from tabgnm.plots.axes import NEGATIVE, POSITIVE, PURPOSE, add_legend, axes_or_new, set_style
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -49,22 +49,16 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     label = f"chosen: {size:,} edges, {score_name} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
     ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "markeredgewidth": 2}
     ax.plot(edges[chosen], score[chosen], linestyle="none", color=NEGATIVE, zorder=3, label=label, **ring)
-    ax.legend(loc="best", frameon=False, fontsize=FONT_SIZE, labelcolor=INK)
-    _set_axes(ax, edges)
-    ax.set_ylabel(score_name, color=FAINT, fontsize=FONT_SIZE)
+    add_legend(ax)
+    _set_sizes(ax, edges)
+    set_style(ax, "edges", score_name)
     return ax
 
 
-def _set_axes(ax: Any, edges: Any) -> None:
+def _set_sizes(ax: Any, edges: Any) -> None:
     ticker = import_extra("matplotlib.ticker", "plot", PURPOSE)
     ax.set_xscale("log")
     ax.set_xlim(edges.min() / 1.25, edges.max() * 1.25)
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5), numticks=20))
     ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_minor_locator(ticker.NullLocator())
-    ax.set_xlabel("edges", color=FAINT, fontsize=FONT_SIZE)
-    ax.tick_params(colors=FAINT, labelsize=FONT_SIZE, color=RULE)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color(RULE)
-    ax.grid(visible=True, axis="y", color="#e8ecef")
-    ax.set_axisbelow(True)

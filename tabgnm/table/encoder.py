@@ -288,6 +288,22 @@ class TableEncoder:
         names = {0.0: "False", 1.0: "True"}
         return "category", np.array([names.get(number) for number in numbers.tolist()], dtype=object)
 
+    def typical_row(self) -> NDArray[np.float64]:
+        """Return an encoded row of typical numbers, nothing missing, and equal shares of all levels of a category.
+
+        Numbers are those that missing ones are encoded as: medians or means. Codes of embedded categories are 0: only
+        the network can average their levels.
+        """
+        layout = self._fitted_layout
+        row = np.zeros(layout.n_encoded)
+        for slot in layout.features:
+            if slot.target is not None:
+                row[slot.target] = slot.feature.map.fill
+        for category in layout.categories:
+            if category.encoding == "one-hot":
+                row[list(category.targets)] = 1 / len(category.targets)
+        return row
+
     def out_of_range(self, raw: RawTable) -> NDArray[np.bool_]:
         """Return where cells lie outside of what the training rows had, see docs/tables.md.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from tests.estimators.examples import frame, gnmr, mlp, mlpr, numbers
 
 TABLE = frame(80)
 TARGET = TABLE["count"] + TABLE["size"].fillna(-3)
-MODEL = mlpr().fit(TABLE, TARGET)
+
+
+@cache
+def fitted() -> Any:
+    return mlpr().fit(TABLE, TARGET)
 
 
 def by_column(found: list[Effect]) -> dict[str, Effect]:
@@ -23,7 +28,7 @@ def by_column(found: list[Effect]) -> dict[str, Effect]:
 
 @pytest.mark.parametrize("column", list(TABLE.columns))
 def test_the_mean_is_that_of_predictions_for_tables_with_the_value_in_all_rows(column: str) -> None:
-    [effect] = effects(MODEL, TABLE, column, n_points=4)
+    [effect] = effects(fitted(), TABLE, column, n_points=4)
     assert effect.column == column and effect.outputs == ("y",)
     curves = []
     for value in effect.grid:
@@ -31,7 +36,7 @@ def test_the_mean_is_that_of_predictions_for_tables_with_the_value_in_all_rows(c
         changed[column] = pd.Series([value == "True" if column == "flag" else value] * len(TABLE)).astype(
             TABLE[column].dtype
         )
-        curves.append(MODEL.predict(changed))
+        curves.append(fitted().predict(changed))
     np.testing.assert_allclose(effect.mean[:, 0], np.mean(curves, axis=1), rtol=1e-5)
     centers = np.average(curves, axis=0, weights=effect.share)
     moved = np.array(curves) - centers + centers.mean()
@@ -40,7 +45,7 @@ def test_the_mean_is_that_of_predictions_for_tables_with_the_value_in_all_rows(c
 
 
 def test_grids_are_values_of_the_table_as_people_read_them() -> None:
-    found = by_column(effects(MODEL, TABLE, n_points=5))
+    found = by_column(effects(fitted(), TABLE, n_points=5))
     assert list(found) == list(TABLE.columns)
     assert {name: effect.kind for name, effect in found.items()} == {
         "size": "number",
@@ -79,10 +84,10 @@ def test_missing_levels_and_the_order_of_levels_are_kept() -> None:
 
 def test_the_table_is_not_modified_and_its_library_does_not_matter() -> None:
     before = TABLE.copy(deep=True)
-    of_pandas = effects(MODEL, TABLE, n_points=3)
+    of_pandas = effects(fitted(), TABLE, n_points=3)
     pd.testing.assert_frame_equal(TABLE, before)
     turned = pl.from_pandas(TABLE[TABLE.columns[::-1].to_list()], nan_to_null=True)
-    for one, other in zip(of_pandas, effects(MODEL, turned, n_points=3), strict=True):
+    for one, other in zip(of_pandas, effects(fitted(), turned, n_points=3), strict=True):
         assert one.labels == other.labels
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-6)
 
@@ -131,15 +136,15 @@ def test_quantiles_have_an_effect_each() -> None:
 
 
 def test_few_rows_are_drawn_reproducibly() -> None:
-    first, again, other = (effects(MODEL, TABLE, "size", n_rows=10, random_state=seed)[0] for seed in (0, 0, 1))
+    first, again, other = (effects(fitted(), TABLE, "size", n_rows=10, random_state=seed)[0] for seed in (0, 0, 1))
     assert (first.mean == again.mean).all() and (first.mean != other.mean).any()
     assert (first.share == other.share).all()  # of all rows
 
 
 def test_small_blocks_return_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = effects(MODEL, TABLE, n_points=3)
+    at_once = effects(fitted(), TABLE, n_points=3)
     monkeypatch.setattr("tabgnm.estimators.effects._BLOCK_ELEMENTS", 1)
-    for one, other in zip(at_once, effects(MODEL, TABLE, n_points=3), strict=True):
+    for one, other in zip(at_once, effects(fitted(), TABLE, n_points=3), strict=True):
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-6)
 
 
@@ -158,7 +163,7 @@ def test_where_nothing_can_be_used_there_are_no_effects() -> None:
 
 
 def test_the_method_returns_a_tidy_frame() -> None:
-    tidy = MODEL.effects(TABLE, ["colour", "flag"])
+    tidy = fitted().effects(TABLE, ["colour", "flag"])
     assert list(tidy.columns) == ["column", "value", "output", "mean", "lower", "upper", "share"]
     assert len(tidy) == 5 and set(tidy["column"]) == {"colour", "flag"} and set(tidy["output"]) == {"y"}
 
@@ -166,6 +171,6 @@ def test_the_method_returns_a_tidy_frame() -> None:
 def test_columns_that_do_not_exist_are_named() -> None:
     for column in ("no such", 6, True):
         with pytest.raises(ValueError, match=rf"there is no column {column!r}; expected some of 'size', 'count'"):
-            effects(MODEL, TABLE, [column])
+            effects(fitted(), TABLE, [column])
     with pytest.raises(ValueError, match="n_points=1"):
-        effects(MODEL, TABLE, n_points=1)
+        effects(fitted(), TABLE, n_points=1)
