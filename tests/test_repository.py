@@ -99,7 +99,6 @@ def test_ci_builds_and_tests_the_wheel() -> None:
     assert "make test-wheel" in read(".ci/run").splitlines()
 
 
-@pytest.mark.xfail(reason="no code imports the extras cli, play and report yet", strict=True)
 def test_every_extra_is_imported_by_the_code_or_is_one_for_development(project: dict[str, Any]) -> None:
     named = {extra for path in sorted((ROOT / "tabgnm").rglob("*.py")) for extra in extras_named_in(path)}
     assert set(project["optional-dependencies"]) - named == {"bench", "dev", "docs"}

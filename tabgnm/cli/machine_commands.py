@@ -203,7 +203,7 @@ def play(
 
       tabgnm play
 
-      tabgnm play houses.csv --column size --column age --target price
+      tabgnm play iris.csv --column petal_length --column petal_width --target species
     """
     from tabgnm.cli.play import run_play
 

@@ -42,8 +42,10 @@ def target_of(model: TabularEstimator, given: str | None, *, required: bool = Tr
 
 def read_inputs(source: str, reading: Reading, model: TabularEstimator) -> pd.DataFrame:
     """Read a table that has the columns of a model, and maybe others."""
-    frame = read_table(source, **reading.keywords())
-    require_columns(list(frame.columns), inputs_of(model), source)
+    wanted = inputs_of(model)
+    # As text, which the model reads itself: the rows of this file alone might look like another type.
+    frame = read_table(source, text=wanted, **reading.keywords())
+    require_columns(list(frame.columns), wanted, source)
     return frame
 
 

@@ -14,7 +14,7 @@ from tabgnm import GNMClassifier, GNMRegressor
 from tabgnm.cli.options import DEFAULT_SEED
 from tabgnm.cli.terminal import UsageProblem
 from tabgnm.estimators.checks import is_auto
-from tabgnm.estimators.preparing import effort_of
+from tabgnm.estimators.effort import effort_of
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tabgnm._files.errors import shown
 from tabgnm._files.tensors import Arrays
+from tabgnm._printable import shown
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.model_description import PATH
 from tabgnm.estimators.model_limits import MOST_SIZES, check_path

@@ -6,8 +6,9 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tabgnm._files.errors import FileError, shown
+from tabgnm._files.errors import FileError
 from tabgnm._files.strict_json import loads
+from tabgnm._printable import shown
 
 GENERATED = ("xor", "moons", "circles", "spiral")
 OWN_DATA = "yours"
