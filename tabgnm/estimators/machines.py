@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from tabgnm.estimators.fitting import FittedPack
 
+# With n_edges, machines are cut down from those of a few larger sizes, which makes them better than cutting at once.
+_LARGER_SIZES = 3
+
 
 class NoSingleMachine(ValueError, AttributeError):
     """The estimator is a pack of several networks, or has learned embeddings, so that there is no machine to read.
@@ -343,7 +346,8 @@ class MachineMethods:
         budgets = PathSettings().budgets
         if n_edges is not None:
             n_edges = check_integer("n_edges", n_edges)
-            budgets = tuple(sorted({*(own for own in budgets if own < n_edges), n_edges}))
+            larger = [own for own in budgets if own > n_edges][:_LARGER_SIZES]
+            budgets = tuple(sorted({*(own for own in budgets if own < n_edges), n_edges, *larger}))
         return PathSettings(
             n_hidden=check_integer("n_hidden", n_hidden, smallest=0),
             n_layers=check_integer("n_layers", n_layers),
