@@ -111,10 +111,10 @@ def test_the_query_of_an_export_runs_in_a_database(flowers: SimpleNamespace) -> 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give the file to write"),
-        (["out.txt"], "is not known; end its name in"),
+        ([], "name the file to write"),
+        (["out.txt"], "is unknown; use one of the extensions"),
         (["out.c", "--to", "sql"], "does not end in .sql"),
-        (["out.c", "--dialect", "duckdb"], "--dialect is not an option of exports to .c"),
+        (["out.c", "--dialect", "duckdb"], "--dialect is not an option for exports to .c"),
         (["out.py", "--float32"], "--float32 is not an option of exports to .py"),
         (["out.sql"], "needs --table and --dialect"),
         (["absent/out.c"], "does not exist"),
@@ -151,5 +151,5 @@ def test_the_playground_gets_the_table_and_its_columns(
 
 def test_the_playground_needs_a_table_for_columns_and_a_target_for_a_table(flowers: SimpleNamespace) -> None:
     pytest.importorskip("tabgnm.play")
-    assert "give the table, too" in run("play", "--column", "a", code=2).stderr
+    assert "need a table" in run("play", "--column", "a", code=2).stderr
     assert "--target" in run("play", flowers.data, code=2).stderr

@@ -104,7 +104,7 @@ def test_a_dry_run_leaves_a_store_as_it_is_and_needs_nothing_to_draw_with(
     store = tmp_path / "paper-results" / "results.sqlite"
     before = {own: own.stat().st_mtime_ns for own in store.parent.iterdir()}
     result = runner.invoke(app, ["paper", "tables", *SMALL, "--dry-run"])
-    assert result.exit_code == 0 and re.search(r"In all (92|96|100) trainings", one_line(result.output)), result.output
+    assert result.exit_code == 0 and re.search(r"Total: (92|96|100) trainings", one_line(result.output)), result.output
     assert {own: own.stat().st_mtime_ns for own in store.parent.iterdir()} == before
     for command in (["curves", "--only", "wireless"], ["runtime", "--only", "car"], ["sparse"]):
         monkeypatch.setattr(paper_data, "load", lambda *_: MOONS)
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_is_refused_before_the_work(
 def test_a_part_without_work_says_so_and_writes_no_page(runner: CliRunner, tmp_path: Path) -> None:
     for arguments in (["--shard", "99/100"], ["--shard", "1000000000/1000000000"]):
         result = runner.invoke(app, ["paper", "tables", *SMALL, *arguments])
-        assert result.exit_code == 0 and f"Part {arguments[1]} has nothing to do" in result.output, result.output
+        assert result.exit_code == 0 and f"Part {arguments[1]} has no work" in result.output, result.output
     assert not list(tmp_path.glob("paper-results/tables.*"))
 
 
@@ -242,7 +242,7 @@ def test_without_any_data_there_is_an_error_and_no_empty_page(
     paper_data.load.cache_clear()
     result = runner.invoke(app, ["paper", command, "--only", "car", "--data-home", str(tmp_path / "empty")])
     assert result.exit_code == 1
-    assert "none of the data sets can be had: car" in one_line(result.output)
+    assert "none of the data sets is available: car" in one_line(result.output)
     assert not list((tmp_path / "paper-results").glob(f"{command}.*"))
 
 
