@@ -377,7 +377,7 @@ def test_a_node_opens_and_closes_by_mouse(page: Page, tmp_path: Path) -> None:
     page.locator("#machine-drawing .node.hidden").first.click()
     assert panel.is_visible()
     text = panel.inner_text()
-    for heading in ("Equation", "What it responds to", "What it adds up now", "Who reads it"):
+    for heading in ("Equation", "What it responds to", "Current terms of the sum", "Where it is used"):
         assert heading in text
     assert re.search(r"h\d+\S* = relu\(", text)
     assert panel.locator("svg.response").count() == 1
