@@ -87,7 +87,7 @@ def task_of(y: Any) -> tuple[str, str]:
     if not np.array_equal(numbers, np.round(numbers), equal_nan=True):
         return "regression", "its values are numbers with fractions"
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    different = f"its values are whole numbers, {n_different:,} different values"
+    different = f"its values are {n_different:,} different whole numbers"
     return ("classification" if n_different <= MOST_CLASSES_OF_NUMBERS else "regression"), different
 
 
