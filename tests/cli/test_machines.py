@@ -14,7 +14,15 @@ from tests.cli.running import QUICK_SMALL, iris, run, run_json
 
 def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNamespace) -> None:
     said = flowers.made.stdout
-    for text in ("evaluated against the target", "◀ chosen", "It has", "hidden units", "output", "p_setosa = ", "Next:"):
+    for text in (
+        "evaluated against the target",
+        "◀ chosen",
+        "It has",
+        "hidden units",
+        "output",
+        "p_setosa = ",
+        "Next:",
+    ):
         assert text in said
     small = tabgnm.load(flowers.small)
     assert small.machine_.n_edges <= 8

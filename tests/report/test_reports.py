@@ -120,7 +120,9 @@ def test_columns_without_information_are_listed_as_not_used() -> None:
     X, labels, _ = mixed()
     X = X.assign(same=1.0)
     page = report_html(gnm(n_nodes=80).fit(X, labels), X, labels, machine=False)
-    assert re.search(r'Unused columns</h3>\s*<table class="plain">\s*<tbody>\s*<tr><th scope="row"><span title="same">', page)
+    assert re.search(
+        r'Unused columns</h3>\s*<table class="plain">\s*<tbody>\s*<tr><th scope="row"><span title="same">', page
+    )
 
 
 def test_a_model_that_is_a_small_machine_is_shown_itself(small_machine: GNMClassifier) -> None:
