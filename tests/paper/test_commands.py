@@ -216,8 +216,8 @@ def test_what_cannot_be_is_told_without_a_traceback(runner: CliRunner, arguments
     [
         (["tables", *SMALL], "stopped; finished results are stored; the same command continues from there"),
         (["sparse", "--seeds", "1"], "stopped; no results are stored; the same command starts over"),
-        (["tables", *SMALL, "--dry-run"], "stopped; a dry run leaves nothing behind"),
-        (["all"], "stopped; what was trained for tables and curves is stored"),
+        (["tables", *SMALL, "--dry-run"], "stopped; a dry run stores nothing"),
+        (["all"], "stopped; finished tables and curves are stored"),
     ],
 )
 def test_an_interruption_says_what_is_kept(
