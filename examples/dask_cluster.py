@@ -1,4 +1,4 @@
-"""Divide a fit and a search among the workers of a Dask cluster.
+"""Distribute a fit and a search over the workers of a Dask cluster.
 
 Run it with ``python examples/dask_cluster.py``.
 """
@@ -17,33 +17,33 @@ def main() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     model = GNMClassifier(n_candidates=2, n_folds=2, max_epochs=20, patience=None, random_state=0)
 
-    # First on this machine, to compare with.
+    # Fit on this machine first, for comparison.
     here = model.fit(X_train, y_train).predict_proba(X_test)
     print(f"here: accuracy {model.score(X_test, y_test):.3f}")
 
     # Two workers on this machine. For a cluster of your own: Client("tcp://scheduler:8786").
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         print(f"workers: {len(client.scheduler_info()['workers'])}")
 
-        # Nothing in the model changes: joblib decides where its fleets are trained.
+        # The estimator does not change: joblib decides where its fleets are trained.
         with joblib.parallel_config("dask"):
             model.fit(X_train, y_train)
-            # A search has more to divide than a single fit.
+            # A search has more work to distribute than a single fit.
             search = FleetSearchCV(
                 GNMClassifier(n_candidates=1, n_folds=1, max_epochs=15, patience=None, random_state=0),
                 {"dropout": [0.1, 0.3], "learning_rate": [0.003, 0.001]},
                 cv=2,
             ).fit(X_train, y_train)
 
-    # The same model up to rounding, which training amplifies a little.
+    # The model is the same up to rounding, which training amplifies slightly.
     difference = np.abs(model.predict_proba(X_test) - here).max()
     print(f"on the cluster: accuracy {model.score(X_test, y_test):.3f}, largest difference {difference:.1e}")
     print(f"the search chose {search.best_params_} with accuracy {search.best_score_:.3f}")
 
 
-# Workers are new processes that import this file, so what starts them must not run on import.
+# Workers are new processes that import this file, so the code that starts them must not run on import.
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Turn a fitted model into a small one, read it as equations, and export it as C.
+"""Distill a fitted model into a small one, read it as equations, and export it to C.
 
 Run it with ``python examples/pack_to_c.py``.
 """
@@ -16,21 +16,21 @@ from tabgnm import GNMRegressor
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
-# First the accurate model: a pack of networks.
+# First, fit the accurate model: a pack of networks.
 pack = GNMRegressor(effort="fast", random_state=0).fit(X_train, y_train)
 print(f"the pack: {len(pack.members_)} networks, R² {pack.score(X_test, y_test):.2f}")
 
-# Then a single network with at most 15 edges that learns from the predictions of the pack.
-# Small values of n_hidden, n_folds and n_augmented keep this example short; leave them out for
-# your own data.
+# Then distill it: a single network with at most 15 edges learns from the predictions of the pack.
+# Small values of n_hidden, n_folds and n_augmented keep this example short; omit them for your
+# own data.
 small = pack.distill(X_train, n_edges=15, n_hidden=8, n_folds=2, n_augmented=200, random_state=0)
 print(f"the small machine: R² {small.score(X_test, y_test):.2f}")
 print(small.describe())
 
-# This is the whole model, in the units of the table.
+# The whole model, in the units of the table.
 print(small.equations(digits=3))
 
-# One file of C99, without dependencies. It computes what predict computes, up to rounding.
+# One C99 file without dependencies. Its result equals that of predict up to rounding.
 MAIN = """
 #include "progression.c"
 #include <stdio.h>
@@ -45,10 +45,9 @@ with tempfile.TemporaryDirectory() as folder:
     small.export(Path(folder) / "progression.c", prefix="progression")
     compiler = shutil.which("cc")
     if compiler is None:
-        print("no C compiler is installed; the file has been written, but cannot be run here")
+        print("no C compiler found; the file has been written, but cannot be run here")
     else:
-        # The struct has a member for each column that the machine uses; other columns are not
-        # needed.
+        # The struct has one member for each column that the machine uses.
         used = [name for name in X.columns if f" {name};" in (Path(folder) / "progression.c").read_text()]
         row = X_test.iloc[0]
         (Path(folder) / "main.c").write_text(MAIN % ", ".join(f".{name} = {row[name]}" for name in used))

@@ -10,14 +10,14 @@ from tabgnm import GNMClassifier
 from tabgnm.datasets import make_xor, xor_bayes_accuracy
 from tabgnm.paper import ResultStore, Setting, plan, run, summarize
 
-# Table 1 compares GNMs and MLPs by ten-fold cross-validation, each with a grid of sizes,
-# depths, dropout and learning rates. Here are one fold and 5 epochs instead of ten folds and
-# 300 epochs; the grid is complete.
+# Table 1 compares GNMs and MLPs by ten-fold cross-validation over a grid of sizes, depths,
+# dropout and learning rates. This example runs the full grid, but with one fold and 5 epochs
+# instead of ten folds and 300 epochs.
 setting = Setting(max_epochs=5)
 work = plan([("noisy_moons", "paper")], setting, folds=[0])
 print(f"{work.n_models} trainings in {len(work.units)} fleets")
 
-# Results are stored one by one. A run that was interrupted continues where it stopped.
+# Results are stored one by one, so an interrupted run continues where it stopped.
 with tempfile.TemporaryDirectory() as folder, ResultStore(Path(folder) / "results.sqlite") as store:
     run(work, store)
     cells = summarize(work.sources, store.results(work.result_keys()))
@@ -32,6 +32,6 @@ print(xor.describe())
 print(xor.equations(digits=3))
 
 # The four Gaussians overlap, so no classifier can be right on all points. New points show how
-# close to the best it is.
+# close this one is to the best possible accuracy.
 new_points, truth = make_xor(5000, random_state=1)
 print(f"accuracy on new points: {xor.score(new_points, truth):.3f}; the best possible is {xor_bayes_accuracy():.3f}")

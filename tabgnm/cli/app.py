@@ -19,12 +19,12 @@ from tabgnm.cli.terminal import command, show_tracebacks
 
 app = typer.Typer(
     name="tabgnm",
-    help="The Graph Neural Machine for tabular data.",
+    help="Graph Neural Machines for tabular data.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
-    epilog="Exit codes: 0 done, 1 unexpected, 2 usage, 3 table, 4 model file, 130 interrupted (Ctrl-C).",
+    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 table, 4 model file, 130 Ctrl-C.",
 )
-_TABLES, _MACHINES, _ABOUT = "From a table to predictions", "Small machines", "The paper, and a first look"
+_TABLES, _MACHINES, _ABOUT = "Models", "Small machines", "Demo and paper"
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     _TABLES: (fit, predict, evaluate, report, search, info),
     _MACHINES: (sparsify, export, play),
@@ -55,7 +55,7 @@ def _show_version(wanted: bool) -> None:
 def _picture_path(path: Path) -> Path:
     """Refuse a path that cannot be written now, rather than after the training."""
     if path.suffix.lower() != ".png":
-        raise typer.BadParameter(f"{path} does not end in .png; the picture is a PNG file")
+        raise typer.BadParameter(f"{path} does not end in .png; use a name that does")
     checked = output_path(path)
     assert checked is not None
     return checked
@@ -76,9 +76,9 @@ def tabgnm(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """The Graph Neural Machine for tabular data."""
+    """Graph Neural Machines for tabular data."""
     show_tracebacks(debug)
 
 
@@ -95,16 +95,14 @@ def demo(
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare 20 GNMs with 20 MLPs of the same size on two data sets instead.")
+        bool, typer.Option("--compare", help="Instead compare 20 GNMs with 20 MLPs of the same size on two data sets.")
     ] = False,
     seed: Seed = DEFAULT_SEED,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the training rows.", show_default=False)
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Number of training epochs.", show_default=False)] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """See what it does: fit a table, compare with simple models, draw a small machine with its equations.
+    """Run a demo: fit a table, compare with simple baselines, draw a small machine and print its equations.
 
     For example:
 
@@ -119,7 +117,7 @@ def demo(
         run_demo(folder, seed=seed, epochs=epochs, quiet=quiet, as_json=as_json)
         return
     if as_json:
-        raise typer.BadParameter("--json is not possible with --compare, whose result is a picture")
+        raise typer.BadParameter("--json cannot be used with --compare, whose result is a picture")
     picture = _picture_path(output or Path("tabgnm-demo.png"))
     from tabgnm.cli.demo_comparison import run_comparison
 

@@ -25,13 +25,13 @@ WIDE_ENOUGH_FOR_TITLES = 100  # columns of the terminal
 
 DataHome = Annotated[
     Path | None,
-    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or else the user's cache folder."),
+    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
 ]
 
 
 @datasets_app.command("list")
 def list_datasets(data_home: DataHome = None) -> None:
-    """List the data sets, and which of them are in the cache."""
+    """List the data sets and whether they are cached."""
     from tabgnm.datasets.cache import data_folder
 
     folder = data_folder(data_home)
@@ -62,15 +62,13 @@ def fetch(
     all_of_them: Annotated[
         bool, typer.Option("--all", help="All data sets: over a gigabyte, most of it for SUSY and Year.")
     ] = False,
-    verify: Annotated[
-        bool, typer.Option(help="Whether the rows have to be the expected ones; --no-verify takes what comes.")
-    ] = True,
+    verify: Annotated[bool, typer.Option(help="Check that the downloaded rows are the expected ones.")] = True,
 ) -> None:
-    """Download data sets into the cache, unless they are there already, and check them."""
+    """Download data sets into the cache, unless they are already there, and verify them."""
     from tabgnm.datasets import dataset_names, fetch_dataset
 
     if bool(names) == all_of_them:
-        raise typer.BadParameter("give the names of data sets, or --all; `tabgnm datasets list` shows them")
+        raise typer.BadParameter("name the data sets, or use --all; `tabgnm datasets list` shows the names")
     specs = [_known(name) for name in (dataset_names() if all_of_them else names or [])]
     console = Console()
     failures = 0

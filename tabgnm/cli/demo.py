@@ -53,7 +53,7 @@ def run_demo(folder: Path, *, seed: int, epochs: int | None, quiet: bool, as_jso
         rows = scores_beside_baselines(model, table)
         tell_scores(out, model, rows, len(table.X))
         out.text(f"Trained in {clock(seconds)}.\n")
-        out.text(f"A machine with at most {_SMALL['n_edges']} edges that the model teaches:", style="bold")
+        out.text(f"A machine with at most {_SMALL['n_edges']} edges, distilled from the model:", style="bold")
         small = model.distill(table.X, table.y, random_state=seed, **_SMALL)  # type: ignore[arg-type] # all integers
         small.save(small_path)
         draw(small, picture)

@@ -53,7 +53,7 @@ def run_evaluate(
         names = score_names(model)
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
-    caption = f"{len(X):,} rows of {name!r}. Simple models: cross-validated on these rows."
+    caption = f"{len(X):,} rows of {name!r}. Baselines are cross-validated on the same rows."
     out.show(score_table(rows, names))
     out.text(caption)
     confusion = further.pop("confusion", None)
@@ -68,7 +68,7 @@ def run_evaluate(
 def _classes(model: Any, X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:  # noqa: ARG001 - as for numbers
     targets = model.fitted_.targets
     if targets.kind in ("multilabel", "joint"):
-        raise UnusableModel("this model has several targets; evaluate is for models of one, use its score(X, y)")
+        raise UnusableModel("evaluate does not support models with several targets; use score(X, y) in Python")
     probabilities = model.predict_proba(X)
     classes = model.classes_
     predicted = classes[probabilities.argmax(axis=1)]
@@ -133,7 +133,7 @@ def _numbers(model: Any, X: Any, y: Array, seed: int) -> tuple[ScoreRow, dict[st
         loss = float(quantile_losses(y, predicted, targets.quantiles, None).mean())
         return ScoreRow("this model", model._score_numbers(predicted, y, None), loss), {}
     if targets.n_targets > 1:
-        raise UnusableModel("this model has several targets; evaluate is for models of one, use its score(X, y)")
+        raise UnusableModel("evaluate does not support models with several targets; use score(X, y) in Python")
     errors = y - predicted
     row = ScoreRow(
         "this model",

@@ -22,16 +22,16 @@ def run_export(model_path: Path, output: Path, suffix: str | None, options: dict
     out = Output(as_json=as_json)
     kind = output.suffix.lower()
     if suffix is not None and kind != suffix:
-        raise UsageProblem(f"the file {str(output)!r} does not end in {suffix}, as --to {suffix[1:]} says")
+        raise UsageProblem(f"the file {str(output)!r} does not end in {suffix}, which --to {suffix[1:]} requires")
     if kind not in FORMATS:
         raise UsageProblem(
-            f"the format of {str(output)!r} is not known; end its name in {', '.join(FORMATS)}, or use --to"
+            f"the format of {str(output)!r} is unknown; use one of the extensions {', '.join(FORMATS)}, or --to"
         )
     known = inspect.signature(FORMATS[kind]).parameters
     for name in options:
         if name not in known:
             option = _OPTION.get(name, f"--{name.replace('_', '-')}")
-            raise UsageProblem(f"{option} is not an option of exports to {kind}")
+            raise UsageProblem(f"{option} is not an option for exports to {kind}")
     missing = [name for name, own in known.items() if own.kind is own.KEYWORD_ONLY and own.default is own.empty]
     lacking = [f"--{name}" for name in missing if name not in options]
     if lacking:
@@ -41,7 +41,7 @@ def run_export(model_path: Path, output: Path, suffix: str | None, options: dict
         if kind in _SMALL_ONLY and not is_small(model):
             small = shlex.quote(str(model_path.with_name("small.tabgnm")))
             raise UnusableModel(
-                f"the model {str(model_path)!r} is too large for {kind[1:].upper()}, which is for small machines; "
+                f"the model {str(model_path)!r} is too large for {kind[1:].upper()}, which requires a small machine; "
                 f"first run: tabgnm sparsify {shlex.quote(str(model_path))} DATA -o {small}"
             )
         try:

@@ -57,7 +57,7 @@ def run_fit(
         rows = scores_beside_baselines(model, table)
         model.save(output)
     if interrupted:
-        out.text("Training was interrupted; this is the best so far.")
+        out.text("Training was interrupted; this is the best model so far.")
     tell_scores(out, model, rows, len(table.X))
     out.text()
     for line in columns_in_short(model):
@@ -128,9 +128,9 @@ def _folds_of(table: TrainingTable) -> Any:
 def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_rows: int) -> None:
     """Show a model's out-of-fold scores beside the baselines."""
     if any(row.name == "this model" for row in rows):
-        caption = f"On rows that were not trained on: {n_rows:,} rows, each predicted by networks of other folds."
+        caption = f"Out-of-fold scores on {n_rows:,} rows: each is predicted by networks that were not trained on it."
     else:
-        caption = "This model was not validated (n_folds=0), so it has no score of its own."
+        caption = "This model was not validated (n_folds=0), so it has no out-of-fold score."
     out.show(score_table(rows, score_names(model)))
     out.text(caption)
 
@@ -140,14 +140,14 @@ def tell_next_commands(out: Output, model: Path, source: str) -> None:
     name, data = shlex.quote(str(model)), "DATA.csv" if source == "-" else shlex.quote(source)
     out.text("Next:")
     out.text(f"  tabgnm predict {name} NEW.csv -o predictions.csv")
-    out.text(f"  tabgnm sparsify {name} {data}        # a small machine that can be read")
+    out.text(f"  tabgnm sparsify {name} {data}        # a small, readable machine")
     out.text(f"  tabgnm report {name} --data {data} -o report.html")
 
 
 def _show_settings(out: Output, settings: FitSettings, task: str, n_rows: int) -> None:
     explained = settings.explained(task, n_rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("setting", "value", "source", "stands for"):
+    for heading in ("setting", "value", "source", "resolved value"):
         table.add_column(heading)
     for row in explained:
         shown = "none" if row["value"] is None else str(row["value"])

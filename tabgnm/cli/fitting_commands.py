@@ -41,19 +41,19 @@ Task = Annotated[
         rich_help_panel=_TRAINING,
     ),
 ]
-Effort = Annotated[EffortOption, typer.Option(help="How much to train.", rich_help_panel=_TRAINING)]
+Effort = Annotated[EffortOption, typer.Option(help="How many networks to train.", rich_help_panel=_TRAINING)]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds that training may take.", rich_help_panel=_TRAINING, show_default=False)
+    float | None, typer.Option(help="Maximum training time in seconds.", rich_help_panel=_TRAINING, show_default=False)
 ]
 Metric = Annotated[
-    str, typer.Option(help="What settings are chosen by: accuracy, roc_auc, mae, ...", rich_help_panel=_TRAINING)
+    str, typer.Option(help="Metric for choosing settings: accuracy, roc_auc, mae, ...", rich_help_panel=_TRAINING)
 ]
 SetValue = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any further parameter of the estimator, e.g. max_epochs=50; repeatable.",
+        help="Any other parameter of the estimator, e.g. max_epochs=50; repeatable.",
         rich_help_panel=_TRAINING,
         show_default=False,
     ),
@@ -63,12 +63,12 @@ Ignore = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; repeatable.", show_default=False)
 ]
 Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column with the weight of each row.", show_default=False)
+    str | None, typer.Option(metavar="COLUMN", help="The column with sample weights.", show_default=False)
 ]
 Group = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN", help="Rows with the same value, such as a patient, are in the same fold.", show_default=False
+        metavar="COLUMN", help="Rows with the same value, such as a patient, stay in the same fold.", show_default=False
     ),
 ]
 
@@ -89,7 +89,7 @@ def fit(
     seed: Seed = DEFAULT_SEED,
     device: Device = "auto",
     print_settings: Annotated[
-        bool, typer.Option("--print-settings", help="Show every setting and where it comes from; train nothing.")
+        bool, typer.Option("--print-settings", help="Show every setting and its source; do not train.")
     ] = False,
     table_format: Format = None,
     table_name: TableName = None,
@@ -99,9 +99,9 @@ def fit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn to predict a column of a table from the others, and write a model file.
+    """Fit a model that predicts one column of a table from the others, and write it to a file.
 
-    Prints the score on rows that were not trained on, beside simple models. Ctrl-C keeps the best so far.
+    Prints out-of-fold scores and the scores of simple baselines. Ctrl-C keeps the best model so far.
 
     For example:
 
@@ -140,7 +140,7 @@ def search(
     target: Target,
     grid: Annotated[
         list[str],
-        typer.Option(metavar="NAME=V1,V2", help="A parameter of the estimator and values to try; repeatable."),
+        typer.Option(metavar="NAME=V1,V2", help="A parameter of the estimator and the values to try; repeatable."),
     ],
     output: Output = MODEL,
     ignore: Ignore = None,
@@ -151,7 +151,7 @@ def search(
     time_limit: TimeLimit = None,
     metric: Metric = "auto",
     set_value: SetValue = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds that settings are compared on.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
     seed: Seed = DEFAULT_SEED,
     device: Device = "auto",
     table_format: Format = None,
@@ -162,9 +162,9 @@ def search(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare settings by cross-validation, trained together, and write the best model.
+    """Compare settings by cross-validation, and write the best model.
 
-    `--metric` is also the score that decides. `--time-limit` counts for the last fit only.
+    `--metric` also ranks the settings. `--time-limit` applies only to the final fit.
 
     For example:
 

@@ -30,7 +30,7 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
     networks = f"{fitted.n_networks} network{'s' if fitted.n_networks > 1 else ''} of {len(fitted.groups)} settings"
     small = is_small(model)
     out.text(f"{model_path}: {type(model).__name__}, {n_bytes:,} bytes, {networks}, {n_weights:,} weights")
-    out.text(f"Predicts {what} of {'a target without a name' if target is None else repr(target)}.")
+    out.text(f"Predicts {what} of {'an unnamed target' if target is None else repr(target)}.")
     if labels is not None:
         shown = ", ".join(brief(printable(str(own)), 30) for own in labels[0][:_MOST_LABELS])
         more = f" and {len(labels[0]) - _MOST_LABELS:,} more" if len(labels[0]) > _MOST_LABELS else ""

@@ -48,15 +48,17 @@ def sparsify(
     model: Model,
     data: Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=output_path, help="The model file of the small machine.")
+        Path, typer.Option("--output", "-o", callback=output_path, help="The model file to write.")
     ] = Path("small.tabgnm"),
     edges: Annotated[
-        int | None, typer.Option(min=1, help="The best machine with at most so many edges.", show_default=False)
+        int | None, typer.Option(min=1, help="The best machine with at most this number of edges.", show_default=False)
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="The smallest machine whose loss is at most this share above the best.", show_default=False
+            min=0.0,
+            help="The smallest machine whose loss exceeds the best by at most this fraction.",
+            show_default=False,
         ),
     ] = None,
     picture: Annotated[
@@ -68,7 +70,7 @@ def sparsify(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any further option of `distill`, e.g. n_layers=2 or penalty=group; repeatable.",
+            help="Any other parameter of `distill`, e.g. n_layers=2 or penalty=group; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -81,17 +83,17 @@ def sparsify(
     no_header: NoHeader = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a small machine of a model: one that can be read as equations, drawn, and exported.
+    """Distill a model into a small machine that can be read as equations, drawn, and exported.
 
-    DATA are rows to learn from, usually those of `fit`. If they have the target, it chooses the size; by default the
-    smallest machine whose loss is within one standard error of the best.
+    DATA are rows to learn from, usually those of `fit`. If they contain the target, it is used to choose the size. The
+    default is the smallest machine whose loss is within one standard error of the best.
 
     For example:
 
       tabgnm sparsify model.tabgnm houses.csv --edges 20 --picture machine.svg
     """
     if edges is not None and tolerance is not None:
-        raise typer.BadParameter("--edges and --tolerance both say how large the machine may be; use one of them")
+        raise typer.BadParameter("--edges and --tolerance both limit the size of the machine; use one of them")
     from tabgnm.cli.sparsify import run_sparsify
 
     run_sparsify(
@@ -117,16 +119,14 @@ def export(
         typer.Argument(
             metavar="[OUT]",
             callback=output_path,
-            help="The file to write; its ending says the format.",
+            help="The file to write; its extension determines the format.",
             show_default=False,
         ),
     ] = None,
     to: Annotated[
-        ExportFormat | None, typer.Option("--to", help="The format; OUT may then be left out.", show_default=False)
+        ExportFormat | None, typer.Option("--to", help="The format; OUT can then be omitted.", show_default=False)
     ] = None,
-    prefix: Annotated[
-        str | None, typer.Option(help="C: that all names of the file begin with.", show_default=False)
-    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="C: the prefix of all names.", show_default=False)] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="SQL: the table to read; twice for schema and name.", show_default=False),
@@ -134,18 +134,21 @@ def export(
     dialect: Annotated[Dialect | None, typer.Option(help="SQL: the database.", show_default=False)] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="SQL: a column to return beside the predictions; repeatable."),
+        typer.Option(metavar="COLUMN", help="SQL: a column to return with the predictions; repeatable."),
     ] = None,
     matrix: Annotated[
-        bool | None, typer.Option("--matrix/--columns", help="ONNX: one input for all columns.", show_default=False)
+        bool | None,
+        typer.Option(
+            "--matrix/--columns", help="ONNX: one input for all columns, or one for each.", show_default=False
+        ),
     ] = None,
     float32: Annotated[bool, typer.Option("--float32", help="ONNX: inputs and outputs in single precision.")] = False,
     max_megabytes: Annotated[
-        float | None, typer.Option(min=0.0, help="Python: refuse to write more.", show_default=False)
+        float | None, typer.Option(min=0.0, help="Python: maximum file size.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as a program that needs no tabgnm: ONNX or Python; small machines also as C or SQL.
+    """Write a model as a program that does not need tabgnm: ONNX or Python; small machines also as C or SQL.
 
     For example:
 
@@ -156,7 +159,7 @@ def export(
       tabgnm export small.tabgnm model.sql --table houses --dialect duckdb --keep id
     """
     if output is None and to is None:
-        raise typer.BadParameter("give the file to write, such as model.onnx, or --to and a format")
+        raise typer.BadParameter("name the file to write, such as model.onnx, or use --to with a format")
     from tabgnm.cli.export import run_export
 
     given = {
@@ -182,14 +185,14 @@ def export(
 def play(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="A table of your own; or else made-up ones.", show_default=False),
+        typer.Argument(metavar="[DATA]", help="Your own table; generated data by default.", show_default=False),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", "-c", metavar="COLUMN", help="One of the two columns to draw; give it twice."),
+        typer.Option("--column", "-c", metavar="COLUMN", help="One of the two columns to draw; use it twice."),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="The column to predict.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the server; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of the server; 0 chooses a free one.")] = 0,
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     table_format: Format = None,
     table_name: TableName = None,
@@ -197,7 +200,7 @@ def play(
     encoding: Encoding = None,
     no_header: NoHeader = False,
 ) -> None:
-    """Open the playground: watch a Graph Neural Machine learn, in the browser. Ctrl-C ends it.
+    """Open the playground in a browser and watch a Graph Neural Machine learn. Ctrl-C stops it.
 
     For example:
 

@@ -35,12 +35,12 @@ def predict(
             "--output",
             "-o",
             callback=output_path,
-            help="Where to write: .csv, .parquet, ..., as for DATA; or - for stdout.",
+            help="The file to write: .csv, .parquet, ..., as for DATA; or - for stdout.",
         ),
     ] = Path("-"),
     output_format: Annotated[
         str | None,
-        typer.Option(help="Format of the output, where its name does not say it: csv, jsonl, ...", show_default=False),
+        typer.Option(help="Output format, if not given by the file extension: csv, jsonl, ...", show_default=False),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Also write the probability of each class.")] = False,
     interval: Annotated[
@@ -48,14 +48,14 @@ def predict(
         typer.Option(
             min=0.01,
             max=0.999,
-            help="Also write intervals that contain the number with this probability, e.g. 0.9.",
+            help="Also write intervals that contain the target with this probability, e.g. 0.9.",
             show_default=False,
         ),
     ] = None,
     out_of_range: Annotated[
         bool,
         typer.Option(
-            "--out-of-range", help="Also write whether a row has values outside of those that were learned from."
+            "--out-of-range", help="Also write whether a row has values outside the range of the training data."
         ),
     ] = False,
     keep: Annotated[
@@ -69,9 +69,9 @@ def predict(
     no_header: NoHeader = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rows of a table, in their order.
+    """Predict the rows of a table, in the same order.
 
-    Tables of any length are read and written in pieces. Columns that the model does not know are ignored.
+    Tables of any length are read and written in chunks. Columns that the model does not know are ignored.
 
     For example:
 
@@ -108,9 +108,9 @@ def evaluate(
     no_header: NoHeader = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on rows whose target is known, beside simple models.
+    """Score a model on rows whose target is known.
 
-    Use rows that the model was not fitted to. Simple models are cross-validated on the same rows.
+    Use rows that the model was not fitted on. Simple baselines are cross-validated on the same rows.
 
     For example:
 
@@ -124,7 +124,7 @@ def evaluate(
 
 @command
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show what is in a model file: target, columns, scores, settings.
+    """Show the contents of a model file: target, columns, scores, settings.
 
     For example:
 
@@ -143,7 +143,7 @@ def report(
         Path, typer.Option("--output", "-o", callback=output_path, help="The HTML file; an existing one is replaced.")
     ] = Path("report.html"),
     target: Target = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="The heading of the page.", show_default=False)] = None,
     table_format: Format = None,
     table_name: TableName = None,
     delimiter: Delimiter = None,
@@ -151,7 +151,7 @@ def report(
     no_header: NoHeader = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report about a model and a table as one HTML file that needs no network.
+    """Write a report about a model and a table as one self-contained HTML file.
 
     For example:
 

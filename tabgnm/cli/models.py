@@ -21,8 +21,8 @@ def load_model(path: Path) -> TabularEstimator:
     model: TabularEstimator = load(path)
     if not hasattr(model, "feature_names_in_"):
         raise UnusableModel(
-            f"the model {str(path)!r} was fitted to a table without column names, so that no file can be matched with "
-            "it; fit it with `tabgnm fit`, or to a DataFrame"
+            f"the model {str(path)!r} was fitted on a table without column names, so the columns of a file cannot be "
+            "matched; fit it with `tabgnm fit`, or on a DataFrame"
         )
     return model
 
@@ -36,7 +36,7 @@ def target_of(model: TabularEstimator, given: str | None, *, required: bool = Tr
     """Return the name of the target: as given, or as the model knows it."""
     name = given if given is not None else getattr(model, "target_name_", None)
     if name is None and required:
-        raise UsageProblem("the model does not know the name of its target; give it with --target")
+        raise UsageProblem("the model file does not contain the name of the target; set it with --target")
     return name
 
 

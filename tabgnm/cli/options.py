@@ -11,8 +11,8 @@ import typer
 
 from tabgnm._printable import printable
 
-_TABLE = "The table"
-_PRINTED = "What is printed"
+_TABLE = "Reading the table"
+_PRINTED = "Output"
 
 
 class TaskOption(str, Enum):
@@ -52,7 +52,7 @@ Data = Annotated[
         metavar="DATA", help="A table: .csv, .tsv, .parquet, .feather, .jsonl or .sqlite, also .gz; or - for stdin."
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `tabgnm fit` writes it.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `tabgnm fit`.")]
 
 # How to read a table
 
@@ -60,7 +60,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="Format of the table, where the end of its name does not say it: csv, parquet, ...",
+        help="Format of the table, if not given by the file extension: csv, parquet, ...",
         rich_help_panel=_TABLE,
         show_default=False,
     ),
@@ -71,30 +71,32 @@ TableName = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="Between the cells of a line. Found out by default.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(help="The delimiter between cells. Detected by default.", rich_help_panel=_TABLE, show_default=False),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Of a text file, such as latin-1. Default: UTF-8.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(
+        help="The text encoding, such as latin-1. Default: UTF-8.", rich_help_panel=_TABLE, show_default=False
+    ),
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="The first line is a row: columns have no names.", rich_help_panel=_TABLE),
+    typer.Option("--no-header", help="The first line is data: columns are called x0, x1, ...", rich_help_panel=_TABLE),
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", "-t", help="The column to predict. Default: that of the model.", show_default=False),
+    typer.Option("--target", "-t", help="The target column. Default: the target of the model.", show_default=False),
 ]
 
 # What is printed
 
 AsJson = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=_PRINTED),
+    typer.Option("--json", help="Print exactly one JSON object on stdout.", rich_help_panel=_PRINTED),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=_PRINTED)]
 DEFAULT_SEED = 0
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 
 
 @dataclass(frozen=True)

@@ -38,14 +38,14 @@ class EngineOption(str, Enum):
 
 def _folds(text: str | None) -> str | None:
     if text is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
-        raise typer.BadParameter(f"{text!r} names no folds; write e.g. 0, 0-4 or 0,3,7")
+        raise typer.BadParameter(f"{text!r} is not a list of folds; write e.g. 0, 0-4 or 0,3,7")
     return text
 
 
 def _shard(text: str | None) -> str | None:
     match = None if text is None else re.fullmatch(r"(\d+)/(\d+)", text)
     if text is not None and (match is None or not 1 <= int(match[1]) <= int(match[2])):
-        raise typer.BadParameter(f"{text!r} is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8")
+        raise typer.BadParameter(f"{text!r} is not a shard; write i/n with 1 <= i <= n, e.g. 2/8")
     return text
 
 
@@ -58,44 +58,42 @@ def _folder(path: Path) -> Path:
                 return path
     except OSError as error:
         raise typer.BadParameter(
-            printable(f"the folder {path} cannot be written ({error.strerror}); choose a place where you may write")
+            printable(f"the folder {path} cannot be written ({error.strerror}); choose another folder")
         ) from None
-    raise typer.BadParameter(printable(f"{path} cannot be a folder, as {existing} is a file; choose another one"))
+    raise typer.BadParameter(printable(f"{path} cannot be a folder, because {existing} is a file; choose another one"))
 
 
-Only = Annotated[
-    list[str] | None, typer.Option(help="Only this data set; may be given several times.", show_default=False)
-]
+Only = Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.", show_default=False)]
 Folds = Annotated[
     str | None, typer.Option(callback=_folds, help="Only these folds: 0, 0-4 or 0,3,7. Default: all ten.")
 ]
 Shard = Annotated[str | None, typer.Option(callback=_shard, help="Only part i of n of the work, as i/n.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; train nothing.")]
-Scaling = Annotated[ScalingOption, typer.Option(help="Of features: none, as published, or standard.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; do not train.")]
+Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none, as published, or standard.")]
 EngineName = Annotated[EngineOption, typer.Option(help="Where fleets are trained; dask and ray are extras.")]
-Jobs = Annotated[int, typer.Option(help="Fleets at once; -1 means all cores, or all workers of a cluster.")]
-Address = Annotated[str | None, typer.Option(help="Of a Dask scheduler or a Ray head. Default: one of its own, here.")]
+Jobs = Annotated[int, typer.Option(help="Number of fleets at once; -1 means all cores, or all workers of a cluster.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Dask scheduler or Ray head. Default: start one here.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-Store = Annotated[Path | None, typer.Option(help="The file of results. Default: results.sqlite in the output folder.")]
+Store = Annotated[Path | None, typer.Option(help="The results file. Default: results.sqlite in the output folder.")]
 Output = Annotated[Path, typer.Option(callback=_folder, help="The folder for CSV, JSON, PNG and Markdown files.")]
 DataHome = Annotated[
     Path | None,
-    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or else the user's cache folder."),
+    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="A slice of so many epochs, named as such in every output.")]
-Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many draws of the problem.")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Run only this number of epochs; every output says so.")]
+Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="Number of random problems.")]
 
 OUTPUT = Path("paper-results")
 
 # What is left after Ctrl-C.
-_STORED = "what was done is stored, and the same command goes on from there"
-_NOT_STORED = "nothing of it is kept, and the same command starts over"
+_STORED = "finished results are stored; the same command continues from there"
+_NOT_STORED = "no results are stored; the same command starts over"
 _PARTLY_STORED = (
-    "what was trained for tables and curves is stored, and the same command goes on from there; running times and "
-    "sparse machines start over"
+    "finished tables and curves are stored; the same command continues from there, but measures running times and "
+    "learns sparse machines again"
 )
-_MERGED = "stores that were named as merged are, and the same command merges the rest"
-_ONLY_LOOKED = "a dry run leaves nothing behind"
+_MERGED = "the stores listed above are merged; the same command merges the rest"
+_ONLY_LOOKED = "a dry run stores nothing"
 
 
 @paper_app.command()
@@ -172,7 +170,8 @@ def runtime(
     output: Output = OUTPUT,
     data_home: DataHome = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs to take the mean of. Default: half a second of them.")
+        int | None,
+        typer.Option(min=1, help="Number of epochs to average over. Default: as many as take half a second."),
     ] = None,
 ) -> None:
     """Time per epoch against parameters for both models; time and parameters against nodes."""
@@ -194,7 +193,7 @@ def runtime(
 def sparse(
     seeds: Seeds = 20, device: Device = "cpu", output: Output = OUTPUT, epochs: Epochs = None, dry_run: DryRun = False
 ) -> None:
-    """Section 6.5: sparse machines that learn XOR, their edges, and the MLPs that they are."""
+    """Section 6.5: sparse machines that learn XOR, their edges, and the MLPs they form."""
     with _errors_told(_NOT_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_sparse
 
@@ -236,10 +235,10 @@ def everything(
 
 @paper_app.command()
 def merge(
-    store: Annotated[Path, typer.Argument(help="The store to add to; created if it is not there.")],
+    store: Annotated[Path, typer.Argument(help="The store to add to; created if it does not exist.")],
     others: Annotated[list[Path], typer.Argument(help="Stores of other machines.", exists=True, dir_okay=False)],
 ) -> None:
-    """Bring the results of several stores together, such as those of shards."""
+    """Merge the results of several stores, such as those of shards."""
     with _errors_told(_MERGED):
         from tabgnm.paper.store import ResultStore
 
@@ -249,7 +248,7 @@ def merge(
                 found = own.merge(other)
                 text = f"{printable(str(other))}: {found.n_new:,} new results"
                 if found.n_different:
-                    text += f"; {found.n_different:,} have another value here, which stays"
+                    text += f"; {found.n_different:,} already have a different value, which is kept"
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -66,7 +66,7 @@ class Options:
             first, _, last = part.partition("-")
             start, end = int(first), int(last or first)
             if start > end:
-                raise ValueError(f"folds {part} count backwards; write {end}-{start}")
+                raise ValueError(f"folds {part} are in descending order; write {end}-{start}")
             if end >= N_FOLDS:
                 raise ValueError(f"folds {part} do not exist; expected some of 0 to {N_FOLDS - 1}")
             numbers += range(start, end + 1)
@@ -104,7 +104,7 @@ def run_tables(console: Console, options: Options) -> Page | None:
         own = whole.shard(number, of)
     _require_data(whole.units, whole.missing)
     if not own.units:
-        _say(console, f"Part {options.shard} has nothing to do: the work has fewer parts. No page is written.")
+        _say(console, f"Part {options.shard} has no work: there are fewer units than parts. No page is written.")
         return None
     if options.dry_run:
         with options.look_into_store() as known:
@@ -121,7 +121,7 @@ def run_tables(console: Console, options: Options) -> Page | None:
 def _require_data(work: Sequence[Any], missing: Mapping[str, str]) -> None:
     if not work:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
-        raise ValueError(f"none of the data sets can be had: {reasons}")
+        raise ValueError(f"none of the data sets is available: {reasons}")
 
 
 def run_curves_command(console: Console, options: Options) -> Page | None:
@@ -135,7 +135,7 @@ def run_curves_command(console: Console, options: Options) -> Page | None:
         units = [Unit(task.source, setting, task.body, (0,)) for task in todo]
         # A unit of the tables is four trainings; a curve is one.
         seconds = measure_speed(options.device).seconds(units) / 4 if units else 0.0
-        _say(console, f"{len(todo)} of {len(tasks)} curves to train, very roughly {in_words(seconds)}")
+        _say(console, f"{len(todo)} of {len(tasks)} curves to train; very roughly {in_words(seconds)}")
         return None
     pictures.require_matplotlib()
     with options.open_store() as store, _progress(console, "curves") as show:
@@ -177,7 +177,7 @@ def run_sparse(console: Console, options: Options) -> Page | None:
     """Sparse machines."""
     epochs = options.epochs or SPARSE_EPOCHS
     if options.dry_run:
-        _say(console, f"one fleet: {options.seeds} seeds x 7 strengths of the penalty, {epochs} epochs; some seconds")
+        _say(console, f"one fleet: {options.seeds} seeds x 7 strengths of the penalty, {epochs} epochs; a few seconds")
         return None
     pictures.require_matplotlib()
     began = time.perf_counter()
@@ -253,15 +253,15 @@ def _list_work(console: Console, own: ExperimentPlan, todo: list[Unit], options:
     for remark in pages.missing_remarks(own.missing):
         _say(console, remark)
     if not todo:
-        _say(console, "Everything is in the store: nothing to train.")
+        _say(console, "All results are in the store: nothing to train.")
         return
     at_once = "one worker of the cluster" if engine.n_workers is None else f"{n_jobs} at once"
     total, n_folds = speed.seconds(todo, n_jobs), len(options.fold_numbers() or range(N_FOLDS))
     _say(
         console,
-        f"In all {sum(unit.n_models for unit in todo):,} trainings ({n_folds} folds), roughly {in_words(total)} with "
+        f"Total: {sum(unit.n_models for unit in todo):,} trainings ({n_folds} folds), roughly {in_words(total)} with "
         f"{at_once}: an estimate from {speed.measured_in:.1f} s of measurements on this machine, which may be "
-        "off by a factor of two, and more where others use it too.",
+        "off by a factor of two, or more if other programs are running.",
     )
 
 

@@ -27,10 +27,10 @@ def run_play(
         from tabgnm.cli.tablefiles import read_table, require_columns
 
         if target is None:
-            raise UsageProblem("give the column to predict with --target")
+            raise UsageProblem("name the column to predict with --target")
         frame = read_table(source, **reading.keywords())
         require_columns(list(frame.columns), [*(columns or []), target], source)
     elif columns or target is not None:
-        raise UsageProblem("--column and --target are columns of a table; give the table, too")
+        raise UsageProblem("--column and --target need a table; name it as the first argument")
     with table_is_to_blame():
         serve(data=frame, columns=columns, target=target, port=port, open_browser=open_browser)

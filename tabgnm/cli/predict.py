@@ -34,7 +34,9 @@ def run_predict(
     """Predict frame by frame; rows keep their order, and the output is there completely or not at all."""
     to_stdout = str(output) == "-"
     if as_json and to_stdout:
-        raise UsageProblem("--json and predictions both go to stdout; write the predictions to a file with -o")
+        raise UsageProblem(
+            "--json and the predictions would both go to stdout; write the predictions to a file with -o"
+        )
     out = Output(as_json=as_json, to_stderr=True)
     began = time.monotonic()
     n_outside = 0

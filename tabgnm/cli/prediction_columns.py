@@ -53,9 +53,9 @@ class PredictionColumns:
         keep: list[str],
     ) -> None:
         if probabilities and not is_classification(model):
-            raise UsageProblem("--proba is for models that predict classes; this one predicts numbers: use --interval")
+            raise UsageProblem("--proba requires a classifier; this model is a regressor: use --interval")
         if coverage is not None and is_classification(model):
-            raise UsageProblem("--interval is for models that predict numbers; this one predicts classes: use --proba")
+            raise UsageProblem("--interval requires a regressor; this model is a classifier: use --proba")
         self._keep = keep
         self._blocks: list[_Block] = []
         if is_classification(model):
@@ -71,7 +71,9 @@ class PredictionColumns:
         self.names = [*keep, *(name for names, _ in self._blocks for name in names)]
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
-            raise UsageProblem(f"--keep {twice[0]}: the predictions have a column of that name; rename it in the table")
+            raise UsageProblem(
+                f"--keep {twice[0]}: the output already has a column of that name; rename it in the table"
+            )
 
     def of(self, frame: pd.DataFrame, inputs: list[str]) -> pd.DataFrame:
         """Return the columns for the rows of a frame, in their order."""
@@ -121,8 +123,8 @@ def _numbers(model: Any) -> _Block:
 def _interval(model: Any, coverage: float) -> _Block:
     if model.fitted_.targets.quantiles is not None or not model.fitted_.residuals:
         raise UnusableModel(
-            "--interval needs a model of one number per row that was validated on folds; this one is not (small "
-            "machines are not: use the model that they were made from)"
+            "--interval requires a regressor that was validated on folds and does not predict quantiles; small "
+            "machines are not validated: use the model from which they were distilled"
         )
     n_targets = model.fitted_.targets.n_targets
     ends = list(zip(_several("lower", n_targets), _several("upper", n_targets), strict=True))

@@ -29,7 +29,7 @@ _OPTIONS = {
     "device": "--device",
     "verbose": "--quiet",
 }
-_NOT_HERE = {"cv": "use --group, or n_folds", "warm_start": "a command fits once"}
+_NOT_HERE = {"cv": "use --group, or n_folds", "warm_start": "each command fits once"}
 _OF_COMMANDS = {"random_state": DEFAULT_SEED}  # defaults of options that differ from those of the estimators
 _WORDS = {"true": True, "false": False, "none": None}
 
@@ -62,11 +62,11 @@ def named_value(text: str, option: str, example: str, known: Collection[str]) ->
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or not name or not value.strip():
-        raise UsageProblem(f"{option} {text!r} is not understood; write a name, = and a value, e.g. {example}")
+        raise UsageProblem(f"{option} {text!r} is invalid; expected NAME=VALUE, e.g. {example}")
     if name not in known:
         close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
-        raise UsageProblem(f"{option} {name}: there is no such parameter; {hint}")
+        hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(sorted(known))}"
+        raise UsageProblem(f"{option} {name}: unknown parameter; {hint}")
     return name, value.strip()
 
 
@@ -76,7 +76,7 @@ def _named(text: str, option: str, example: str) -> tuple[str, str]:
     if name in _OPTIONS:
         raise UsageProblem(f"{option} {name}: use {_OPTIONS[name]} instead")
     if name in _NOT_HERE:
-        raise UsageProblem(f"{option} {name} is not possible on the command line: {_NOT_HERE[name]}")
+        raise UsageProblem(f"{option} {name} is not available on the command line: {_NOT_HERE[name]}")
     return name, value
 
 
@@ -171,7 +171,7 @@ class Grid:
         for text in assignments:
             name, several = _named(text, "--grid", "dropout=0,0.2")
             if name in values:
-                raise UsageProblem(f"--grid {name} is given twice; write all values in one: {name}=v1,v2")
+                raise UsageProblem(f"--grid {name} is given twice; list all values in one option: {name}=v1,v2")
             values[name] = [value_of(own) for own in _split(several)]
         return cls(values)
 
@@ -187,7 +187,7 @@ class Grid:
         """Raise if a value is invalid, or given in `--set` as well."""
         for name in self.values:
             if name in base:
-                raise UsageProblem(f"{name} is given in --set and in --grid; use one of them")
+                raise UsageProblem(f"{name} is given by both --set and --grid; use one of them")
         # Each value once: all combinations may be very many.
         longest = max(map(len, self.values.values()))
         for place in range(longest):

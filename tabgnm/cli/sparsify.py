@@ -53,8 +53,8 @@ def run_sparsify(
         model = load_model(model_path)
         if not isinstance(model, GNMParameters):
             raise UnusableModel(
-                f"the model {str(model_path)!r} is a {type(model).__name__} with fixed layers, and has no graph to "
-                "learn; fit one with `tabgnm fit`"
+                f"the model {str(model_path)!r} is a {type(model).__name__}, whose layers are fixed, so it cannot be "
+                "made sparse; fit a GNM with `tabgnm fit`"
             )
         _check_options(model, options)
         frame = read_inputs(source, reading, model)
@@ -69,8 +69,8 @@ def run_sparsify(
         small.save(output)
         if picture is not None:
             draw(small, picture)
-    judged = "the target" if labels is not None else "the predictions of the model, as the table has no target"
-    out.text(f"Sizes, judged by {judged}, on rows that were not learned from:")
+    judged = "the target" if labels is not None else "the predictions of the model (the table has no target)"
+    out.text(f"Sizes, evaluated against {judged} on held-out rows:")
     out.show(path_table(small))
     tell_machine(out, small)
     out.text()
@@ -169,7 +169,7 @@ def require_pictures(path: Path) -> None:
 
     import_extra("matplotlib", "plot", "drawing the machine")
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
-        raise UsageProblem(f"--picture {str(path)!r} has no known ending; use .svg, .png or .pdf")
+        raise UsageProblem(f"--picture {str(path)!r} has an unknown extension; use .svg, .png or .pdf")
 
 
 def draw(small: TabularEstimator, path: Path) -> None:

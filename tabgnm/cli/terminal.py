@@ -205,7 +205,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"not enough memory: {error}", UNEXPECTED
     if "tabgnm.table.errors" in modules and isinstance(error, modules["tabgnm.table.errors"].TableError):
         return str(error), BAD_TABLE
-    return f"{type(error).__name__}: {error} (tabgnm --debug ... shows where)", UNEXPECTED
+    return f"{type(error).__name__}: {error} (tabgnm --debug ... shows the traceback)", UNEXPECTED
 
 
 @contextmanager

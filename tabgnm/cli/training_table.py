@@ -29,7 +29,7 @@ class Columns:
         for option, names in roles.items():
             for name in names:
                 if name is not None and seen.setdefault(name, option) != option:
-                    raise UsageProblem(f"column {name!r} is given for {seen[name]} and for {option}; use one of them")
+                    raise UsageProblem(f"column {name!r} is given by both {seen[name]} and {option}; use one of them")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def read_training_table(source: str, reading: Reading, columns: Columns) -> Trai
     check_target(frame, columns.target, source)
     X = frame.drop(columns=list(dict.fromkeys([columns.target, *columns.ignore, *extra])))
     if X.shape[1] == 0:
-        raise TableFileError(f"{source!r} has no column to learn from besides {columns.target!r}; give at least one")
+        raise TableFileError(f"{source!r} has no columns to learn from besides {columns.target!r}; add at least one")
     return TrainingTable(
         X,
         frame[columns.target],
@@ -87,7 +87,7 @@ def task_of(y: Any) -> tuple[str, str]:
     if not np.array_equal(numbers, np.round(numbers), equal_nan=True):
         return "regression", "its values are numbers with fractions"
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    different = f"its values are whole numbers, {n_different:,} different ones"
+    different = f"its values are {n_different:,} different whole numbers"
     return ("classification" if n_different <= MOST_CLASSES_OF_NUMBERS else "regression"), different
 
 

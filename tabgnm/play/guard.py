@@ -65,7 +65,7 @@ class Guard:
     def _refused(self, scope: Scope) -> str:
         """Return why a request is refused; "" if it is not."""
         if scope["type"] != "http":
-            return "Only HTTP is spoken here."
+            return "Only HTTP is supported."
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:

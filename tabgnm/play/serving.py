@@ -156,10 +156,12 @@ def serve(
 
         own = from_table(data, columns, target)
     elif columns is not None or target is not None:
-        raise ValueError("columns and target are for data, which is None; give a table, or leave them out")
+        raise ValueError("columns and target need a table; pass data, or omit them")
     with Playground(own, port) as playground:
         # The address is the only way in, so it is always shown.
-        Console().print(f"Playground: {playground.url}\nCtrl-C ends it.", highlight=False, markup=False, soft_wrap=True)
+        Console().print(
+            f"Playground: {playground.url}\nPress Ctrl-C to stop.", highlight=False, markup=False, soft_wrap=True
+        )
         if open_browser:
             # In a thread: where there is no window system, a browser in the terminal would not return.
             threading.Thread(target=webbrowser.open, args=(playground.url,), daemon=True).start()

@@ -22,7 +22,7 @@ _MOST_STEPS = 10  # that wait to be done
 
 _CHANGES_POINTS = ("dataset", "noise")
 _CHANGES_NETWORK = (*_CHANGES_POINTS, "n_nodes", "n_layers")
-_DIVERGED = "The weights grew beyond all bounds, and the machine starts again. Lower the learning rate."
+_DIVERGED = "Training diverged, so the machine was restarted. Lower the learning rate."
 
 
 class TooManyPages(RuntimeError):

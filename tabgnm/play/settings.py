@@ -73,7 +73,7 @@ def _checked(name: str, value: Any, has_own_data: bool) -> Any:
     if name == "dataset":
         known = (*GENERATED, OWN_DATA) if has_own_data else GENERATED
         if value not in known:
-            raise BadMessage(f"dataset={shown(value)} is not known; use one of {', '.join(known)}")
+            raise BadMessage(f"dataset={shown(value)} is unknown; use one of {', '.join(known)}")
         return value
     if name not in BOUNDS:
         raise BadMessage(f"{shown(name)} is not a setting; use dataset, {', '.join(BOUNDS)}")

@@ -119,7 +119,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
                 parts.append(label(x + side / 2, middle + (0 if large else 4), shown, f"count middle{strong}"))
                 if large:
                     parts.append(label(x + side / 2, middle + 14, percent(share, 0), f"tick middle{strong}"))
-    note = "Shares are of the rows of a true class. The diagonal is right."
+    note = "Percentages are shares of the true class. Correct predictions are on the diagonal."
     return Chart("Confusion matrix", Svg("".join((*parts, "</svg>"))), note)
 
 
@@ -135,7 +135,7 @@ def _roc(target: ClassesOfTarget, shown: list[int]) -> Chart:
         area = auc(positive, scores)
         panel.line(false_rate[keep], true_rate[keep], f"s{series}", f"{target.labels[code]}: AUC {number(area)}")
         keys.append(Key(series, target.labels[code], f"AUC {number(area)}"))
-    note = "The dotted line is chance." + _of_classes(target, shown)
+    note = "The dotted line is random guessing." + _of_classes(target, shown)
     return Chart("ROC", panel.drawn(), note, tuple(keys))
 
 
@@ -179,7 +179,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
         if binary
         else "probability of the predicted class"
     )
-    observed = "observed share" if binary else "share that is right"
+    observed = "observed share" if binary else "share of correct predictions"
     title = f"Calibration of {target.name}: {observed} by {what}"
     panel = Panel(_UNIT, _UNIT, title, what, observed, 340, 280, _SHARES, _SHARES)
     panel.line([0, 1], [0, 1], "chance")
@@ -199,7 +199,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
         panel.marker(x, y, 0, told)
     error = calibration_error(target.confidence, target.predicted == target.codes)
     note = (
-        "On the dotted line, probabilities are true. Bars are numbers of rows, whiskers 95 % intervals. "
+        "The dotted line is perfect calibration. Bars show the number of rows, whiskers 95 % intervals. "
         f"Calibration error {percent(error)}."
     )
     return Chart("Calibration", panel.drawn(), note)

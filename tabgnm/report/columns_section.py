@@ -124,7 +124,7 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     worse = "rise" if what == "log-loss" else "drop"
     rows = "all rows" if n_rows == evaluation.n_rows else f"{n_rows:,} rows"
     times = "once" if repeats == 1 else f"{repeats} times"
-    measure = f"The {worse} of the {what} when a column is shuffled ({times}, {rows})."
+    measure = f"Importance is the {worse} in {what} when the column is shuffled ({times}, {rows})."
     return found.importances_mean, found.importances_std, measure
 
 

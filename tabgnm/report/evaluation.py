@@ -198,16 +198,16 @@ def _numbers(
     if targets.quantiles is not None:
         levels = np.asarray(targets.quantiles)
         middle = int(np.argmin(np.abs(levels - 0.5)))
-        source = f"from the predicted quantile {levels[0]:g} to the quantile {levels[-1]:g}"
+        source = f"predicted quantiles {levels[0]:g} to {levels[-1]:g}"
         interval = predicted[:, [0, -1]]
         share = float(levels[-1] - levels[0])
         return [NumbersOfTarget(names[0], y[:, 0], predicted[:, middle], interval, share, source, predicted)]
     coverage, intervals = 0.9, None
     with contextlib.suppress(ValueError):  # none, or too few rows were left out
         intervals = model.predict_interval(raw, coverage).reshape(len(y), -1, 2)
-    source = "by predict_interval(X, coverage=0.9)"
+    source = "predict_interval(X, coverage=0.9)"
     if out_of_fold:
-        source += "; its width comes from these rows, so coverage on them is near 90 % by construction"
+        source += ", computed from these rows, so their coverage is close to 90 % by construction"
     return [
         NumbersOfTarget(
             name, y[:, place], predicted[:, place], None if intervals is None else intervals[:, place], coverage, source

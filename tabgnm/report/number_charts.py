@@ -44,7 +44,7 @@ def _against(target: NumbersOfTarget) -> Chart:
     panel = Panel(both, both, title, f"predicted {name}", f"true {name}", 340, 300)
     panel.line([both.low, both.high], [both.low, both.high], "chance")
     panel.points(predicted, y, "s0", _radius(len(rows)))
-    note = "On the dotted line, predictions are right." + _shown_rows(len(target.y))
+    note = "On the dotted line, predictions are exact." + _shown_rows(len(target.y))
     return Chart("Predicted against true", panel.drawn(), note)
 
 
@@ -76,7 +76,9 @@ def _residuals_by_prediction(target: NumbersOfTarget) -> Chart:
     ys = [float(residuals[own].mean()) for own in groups]
     if len(groups) > 1:
         panel.line(xs, ys, "s1")
-    note = "The line is the mean of tenths of the rows: above 0, predictions are too low." if len(groups) > 1 else ""
+    note = (
+        "The line is the mean of each tenth of the rows; above 0, predictions are too low." if len(groups) > 1 else ""
+    )
     return Chart("Residuals", panel.drawn(), note + _shown_rows(len(target.y)))
 
 
@@ -122,8 +124,8 @@ def _intervals(target: NumbersOfTarget) -> Chart:
         else:
             panel.marker(place, float(target.y[row]), 2, told)
     note = (
-        f"{percent(float(inside.mean()))} of the targets lie within their interval; {percent(target.coverage)} are "
-        f"intended. Intervals {target.interval_source}. Diamonds lie outside."
+        f"{percent(float(inside.mean()))} of the targets lie within their interval; nominal coverage "
+        f"{percent(target.coverage)}. Intervals: {target.interval_source}. Diamonds are targets outside."
     )
     if len(target.y) > len(rows):
         note += f" {len(rows)} rows drawn at random."

@@ -77,8 +77,8 @@ def pack_section(model: TabularEstimator) -> PackSection:
     n_kept = sum(own["weight"] > 0 for own in records) or len(fitted.groups)
     summary = (
         f"{count(len(records), 'candidate')} {'was' if len(records) == 1 else 'were'} trained, and {n_kept} "
-        f"{'is' if n_kept == 1 else 'are'} part of the model: {count(fitted.n_networks, 'network')}, whose predictions "
-        "are averaged by weight."
+        f"{'is' if n_kept == 1 else 'are'} part of the model: {count(fitted.n_networks, 'network')}. The prediction is "
+        "their weighted average."
         if records
         else f"The model has {count(fitted.n_networks, 'network')}."
     )
@@ -121,7 +121,7 @@ def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
         networks=int(record["networks"]),
         epochs=f"{record['best_epoch']:.0f} of {record['epochs']:.0f}",
         seconds=f"{number(float(record['seconds']), 2)} s",
-        remark="stopped by the race" if record["stopped_by_race"] else "",
+        remark="stopped early: clearly worse" if record["stopped_by_race"] else "",
         settings=[
             (name, _shown(record.get(name))) for name, usual in common.items() if _shown(record.get(name)) != usual
         ],
@@ -154,7 +154,7 @@ def _curves(model: TabularEstimator) -> list[Chart]:
             kind = "val_loss" if own["val_loss"] else "train_loss"
             losses, best = _numbers(own[kind]), int(own["best_epoch"])
             if 1 <= best <= len(losses) and np.isfinite(losses[best - 1]):
-                panel.marker(best, float(losses[best - 1]), 0, f"chosen: epoch {best}, loss {number(losses[best - 1])}")
+                panel.marker(best, float(losses[best - 1]), 0, f"best epoch {best}, loss {number(losses[best - 1])}")
         share = group.weight / sum(own.weight for own in model.fitted_.groups)
         note = f"weight {percent(share, 0)}, {count(group.n_networks, 'network')}"
         charts.append(Chart(name, panel.drawn(), note))

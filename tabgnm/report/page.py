@@ -32,7 +32,7 @@ _TASKS = {
     "one": "classification, one class",
     "binary": "classification, two classes",
     "multiclass": "classification, {n} classes",
-    "multilabel": "{targets} yes/no labels per row",
+    "multilabel": "multilabel classification, {targets} labels",
     "joint": "classification of {targets} targets",
     "number": "regression",
     "numbers": "regression of {targets} targets",
@@ -133,7 +133,7 @@ def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
     seconds = sum(float(own["seconds"]) for own in fitted.candidates)
     rows = f"{evaluation.n_given:,}"
     if evaluation.out_of_fold:
-        rows += " (of the fit)"
+        rows += " (training rows)"
     facts = [
         ("Model", type(model).__name__),
         ("Target", target),

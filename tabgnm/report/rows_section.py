@@ -41,19 +41,19 @@ def rows_section(evaluation: Evaluation, columns: list[int]) -> list[RowsTable]:
         wrong = np.any([own.predicted != own.codes for own in evaluation.classes], axis=0)
         worst = np.argsort(least, kind="stable")
         tables = [
-            ("Least sure", "Lowest probability of the predicted class.", np.argsort(confidence, kind="stable")),
-            ("Most wrong", "Wrong predictions with the lowest probability of the true class.", worst[wrong[worst]]),
+            ("Most uncertain", "Lowest probability of the predicted class.", np.argsort(confidence, kind="stable")),
+            ("Largest errors", "Wrong predictions with the lowest probability of the true class.", worst[wrong[worst]]),
         ]
     else:
         units = [float(np.std(own.y)) or 1.0 for own in evaluation.numbers]
         errors = np.max(
             [np.abs(own.y - own.predicted) / unit for own, unit in zip(evaluation.numbers, units, strict=True)], axis=0
         )
-        tables = [("Most wrong", "Largest absolute errors.", np.argsort(-errors, kind="stable"))]
+        tables = [("Largest errors", "Largest absolute errors.", np.argsort(-errors, kind="stable"))]
         spread = _spread(evaluation)
         if spread is not None:
             explanation, values = spread
-            tables.insert(0, ("Least sure", explanation, np.argsort(-values, kind="stable")))
+            tables.insert(0, ("Most uncertain", explanation, np.argsort(-values, kind="stable")))
     return [_table(evaluation, *own, columns) for own in tables if len(own[2])]
 
 
@@ -66,7 +66,7 @@ def _spread(evaluation: Evaluation) -> tuple[str, Array] | None:
     if evaluation.model.fitted_.n_networks < 2:
         return None
     _, deviations = evaluation.model.predict(evaluation.raw, return_std=True)
-    return "The networks disagree the most.", deviations.reshape(evaluation.n_rows, -1).max(axis=1)
+    return "Largest standard deviation over the networks.", deviations.reshape(evaluation.n_rows, -1).max(axis=1)
 
 
 def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array, columns: list[int]) -> RowsTable:

@@ -99,14 +99,14 @@ def _origin(evaluation: Evaluation) -> str:
     if evaluation.out_of_fold:
         rows = "all" if evaluation.n_rows == evaluation.n_given else f"{evaluation.n_rows:,} of"
         return (
-            f"Scores of {rows} {count(evaluation.n_given, 'row')} that the model was fitted with{drawn}. Each row is "
-            "predicted out of fold, by networks that were not trained on it. This is slightly optimistic, as epochs "
-            "and weights were chosen on the same rows."
+            f"Scores on {rows} {count(evaluation.n_given, 'training row')}{drawn}. Each row is predicted out of fold, "
+            "by networks that were not trained on it. This is slightly optimistic, because epochs and weights were "
+            "chosen on the same rows."
         )
     some = f"{evaluation.n_rows:,} of " if evaluation.sampled else ""
     return (
-        f"Scores of {some}{count(evaluation.n_given, 'row')}{drawn}, predicted by the whole model. If the model was "
-        "fitted to these rows, the scores are too good: use rows that it has not seen."
+        f"Scores on {some}{count(evaluation.n_given, 'row')}{drawn}, predicted by the whole model. If the model was "
+        "fitted on these rows, the scores are too good: use rows that it has not seen."
     )
 
 
@@ -116,21 +116,21 @@ def _headline(evaluation: Evaluation, score: Score, simple: list[Score], scores:
     unseen = " that its networks were not trained on" if evaluation.out_of_fold else ""
     rows = f"{count(evaluation.n_rows, 'row')}{unseen}"
     if evaluation.kind == "one":
-        return "All targets of the training rows are the same, so the model always predicts the same class."
+        return "All training rows have the same target, so the model always predicts this class."
     if evaluation.classes:
-        what = "the right class" if len(evaluation.classes) == 1 else "all labels right"
-        said = f"It predicts {what} for {score.shown} of {rows}"
+        what = "the correct class" if len(evaluation.classes) == 1 else "all labels correctly"
+        said = f"The model predicts {what} for {score.shown} of {rows}"
     elif evaluation.kind == "quantiles":
         covered, own = by_name["Coverage"], evaluation.numbers[0]
         return (
-            f"Of {rows}, {covered.shown} lie between the lowest and the highest predicted quantile, where "
-            f"{percent(own.coverage)} should."
+            f"The targets of {covered.shown} of {rows} lie between the lowest and the highest predicted quantile; the "
+            f"nominal coverage is {percent(own.coverage)}."
         )
     else:
         error = by_name["MAE"]
         explained = percent(max(score.value, 0.0), 0)
         said = (
-            f"On {rows}, predictions are off by {error.shown} on average and explain {explained} of the variance "
+            f"On {rows}, the mean absolute error is {error.shown}, and predictions explain {explained} of the variance "
             f"(R² {score.shown})"
         )
     return f"{said}. {_beside(score, simple)}".strip()
@@ -156,7 +156,7 @@ def _own_scores(evaluation: Evaluation) -> str:
         f"{_OOF_NAMES.get(name, name.replace('_', ' '))} {percent(value) if name in _SHARES else number(value)}"
         for name, value in found.items()
     ]
-    return f"Out-of-fold scores of the fit, on rows that networks were not trained on: {', '.join(shown)}."
+    return f"Out-of-fold scores on the training rows: {', '.join(shown)}."
 
 
 def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
@@ -169,7 +169,7 @@ def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline
     key = "log_loss" if evaluation.classes else "mse"
     if not evaluation.out_of_fold and key in fitted:
         score = fitted["accuracy" if evaluation.classes else "r2"]
-        lines.append((f"{own}, out of fold in the fit", score, fitted[key]))
+        lines.append((f"{own}, out of fold", score, fitted[key]))
     lines += [(baseline.name, baseline.score, baseline.loss) for baseline in reversed(simple)]
     headings = ["Model", scores[0].name, "Log-loss" if evaluation.classes else "Mean squared error"]
     shown = percent if is_share else number

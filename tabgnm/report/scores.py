@@ -164,12 +164,12 @@ class _AreaUnderCurve:
 
 def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[Score]:
     several = len(targets) > 1
-    what = "rows with all labels right" if several else "rows whose class is predicted right"
+    what = "rows with all labels correct" if several else "rows whose class is predicted correctly"
     found = [bootstrap.mean_score("Accuracy", accuracy_of_rows(targets), f"Share of {what}.", is_share=True)]
     if several:
         share = np.mean([own.predicted == own.codes for own in targets], axis=0)
         found.append(
-            bootstrap.mean_score("Labels right", share, "Share of single labels that are right.", is_share=True)
+            bootstrap.mean_score("Label accuracy", share, "Share of individual labels that are correct.", is_share=True)
         )
     if all(len(own.labels) < 2 for own in targets):
         return found
@@ -177,7 +177,7 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
     losses = np.mean([-np.log(np.maximum(own.of_truth, _LEAST_PROBABILITY)) for own in targets], axis=0)
     found.append(
         bootstrap.mean_score(
-            "Log-loss", losses, "Mean of −log(probability of the true class); lower is better, and 0 is perfect."
+            "Log-loss", losses, "Mean of −log(probability of the true class); lower is better, 0 is perfect."
         )
     )
     found.append(_area(targets, bootstrap))
@@ -188,7 +188,7 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
             float(error),
             np.nan,
             np.nan,
-            "Mean distance between the stated probability of the predicted class and how often it is right; 0 is best.",
+            "Mean difference between the probability of the predicted class and how often it is correct; 0 is best.",
             is_share=True,
         )
     )
@@ -207,9 +207,7 @@ def _balanced_accuracy(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> 
         return np.nanmean(recalls, axis=0)
 
     value = float(of(np.mean))
-    meaning = (
-        "Mean over classes of the share of their rows that are right: rare classes count as much as frequent ones."
-    )
+    meaning = "Mean recall over classes: rare classes count as much as frequent ones."
     return Score("Balanced accuracy", value, *bootstrap.interval(of(bootstrap.means)), meaning, is_share=True)
 
 
@@ -238,12 +236,14 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     several = "; mean over targets." if len(targets) > 1 else "."
     r2 = evaluation.model._score_numbers(predicted, y, None)
     ends = bootstrap.interval(r2_of_resamples(y, predicted, bootstrap))
-    found = [Score("R²", r2, *ends, f"Share of the variance that is explained: 0 is the mean, 1 is perfect{several}")]
+    found = [
+        Score("R²", r2, *ends, f"Share of the variance explained: 0 for predicting the mean, 1 is perfect{several}")
+    ]
     with np.errstate(over="ignore", invalid="ignore"):
         squared = ((y - predicted) ** 2).mean(axis=1)
         root = float(np.sqrt(squared.mean()))
         ends = bootstrap.interval(np.sqrt(bootstrap.means(squared)))
-    meaning = "Root of the mean squared error, in units of the target: large errors count more."
+    meaning = "Root mean squared error, in units of the target: large errors count more."
     found.append(Score("RMSE", root, *ends, meaning))
     absolute = np.abs(y - predicted).mean(axis=1)
     found.append(bootstrap.mean_score("MAE", absolute, f"Mean absolute error, in units of the target{several}"))
@@ -254,7 +254,7 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     loss = own_targets.loss
     if isinstance(loss, LogLinkLoss) and bool((y >= 0 if loss.allows_zero else y > 0).all()):
         deviances = [mean_tweedie_deviance(*pair, power=loss.power) for pair in zip(y.T, predicted.T, strict=True)]
-        meaning = "What training minimizes; lower is better, and 0 is perfect."
+        meaning = "The training loss; lower is better, 0 is perfect."
         found.append(Score(f"{loss.name.capitalize()} deviance", float(np.mean(deviances)), np.nan, np.nan, meaning))
     return found
 
@@ -266,7 +266,7 @@ def _quantile_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score
     assert targets.quantiles is not None
     assert own.quantiles is not None
     d2 = d2_of_quantiles(own.y, own.quantiles, targets.quantiles, None)
-    meaning = "Share of the quantile loss of constant quantiles that the model removes: 1 is perfect."
+    meaning = "Reduction of the quantile loss compared with constant quantiles: 1 is perfect."
     found = [Score("D²", d2, np.nan, np.nan, meaning)]
     found.append(coverage_score(own, bootstrap))
     middle = "Mean absolute error of the quantile nearest to the median, in units of the target."
@@ -278,5 +278,5 @@ def coverage_score(target: NumbersOfTarget, bootstrap: Bootstrap) -> Score:
     """Return the share of the targets that lie within their interval."""
     assert target.interval is not None
     inside = (target.interval[:, 0] <= target.y) & (target.y <= target.interval[:, 1])
-    meaning = f"Share of the rows whose target lies within its interval; {percent(target.coverage)} is intended."
+    meaning = f"Share of rows whose target lies within its interval; nominal {percent(target.coverage)}."
     return bootstrap.mean_score("Coverage", inside.astype(np.float64), meaning, is_share=True)

@@ -49,7 +49,9 @@ def small_machine(evaluation: Evaluation, machine: Any) -> SmallMachine | None:
             f"machine={type(machine).__name__}(...) is not a single small machine; expected the result of distill(X) "
             "or fit_sparse(X, y), None or False"
         )
-    return SmallMachine(data, "A machine that was chosen for this report; its predictions may differ from the model.")
+    return SmallMachine(
+        data, "A small machine that was passed to this report; its predictions may differ from those of the model."
+    )
 
 
 def _of_model(evaluation: Evaluation) -> SmallMachine:
@@ -65,7 +67,7 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
         return SmallMachine(None, f"{type(model).__name__} has fixed layers, so no small machine is distilled from it.")
     if model.n_features_in_ > _MOST_COLUMNS:
         return SmallMachine(
-            None, f"With {model.n_features_in_:,} columns distilling a small machine takes too long for a report."
+            None, f"With {model.n_features_in_:,} columns, distilling a small machine would take too long for a report."
         )
     raw, y = evaluation.sample(_ROWS)
     try:
@@ -76,9 +78,9 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     score = percent(chosen["score"]) if evaluation.classes else number(chosen["score"])
     name = "accuracy" if evaluation.classes else "D²" if evaluation.kind == "quantiles" else "R²"
     origin = (
-        f"A small machine that the model taught on {count(raw.n_rows, 'of these rows', 'of these rows')}: "
-        f"{count(chosen['edges'], 'edge')}, and {name} {score} on rows that were left out. It is simpler than the "
-        "model, and its predictions differ from those of the model."
+        f"A small machine, distilled from the model with {count(raw.n_rows, 'of these rows', 'of these rows')}: "
+        f"{count(chosen['edges'], 'edge')}, {name} {score} on held-out rows. It is simpler than the model, and its "
+        "predictions differ from those of the model."
     )
     return SmallMachine(_data(evaluation, small), origin)
 

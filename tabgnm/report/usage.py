@@ -26,10 +26,10 @@ def usage(model: TabularEstimator) -> list[Snippet]:
         predictions.append("model.predict_proba(X)")
     elif isinstance(targets, NumberTargets) and model.fitted_.residuals:
         predictions.append("model.predict_interval(X, coverage=0.9)")
-    predictions.append("model.out_of_range(X)  # cells unlike those of training")
+    predictions.append("model.out_of_range(X)  # cells outside the training data")
     snippets = [
         Snippet("Save and load", 'model.save("model.tabgnm")\n\nimport tabgnm\nmodel = tabgnm.load("model.tabgnm")'),
-        Snippet("Predict", "# X: a table with the columns of training, in any order\n" + "\n".join(predictions)),
+        Snippet("Predict", "# X: a table with the training columns, in any order\n" + "\n".join(predictions)),
     ]
     whole = 'model.export("model.onnx")\nmodel.export("model.py")'
     of_small = 'export("model.c")\n{0}.export("model.sql", table="rows", dialect="sqlite")'
@@ -37,7 +37,7 @@ def usage(model: TabularEstimator) -> list[Snippet]:
         _ = model.machine_
     except NoSingleMachine:
         if isinstance(model, GNMParameters):
-            whole += "\n\n# C and SQL are for small machines\nsmall = model.distill(X, y)\nsmall." + of_small.format(
+            whole += "\n\n# C and SQL require a small machine\nsmall = model.distill(X, y)\nsmall." + of_small.format(
                 "small"
             )
     else:

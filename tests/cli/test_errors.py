@@ -19,21 +19,21 @@ def table() -> Path:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--set", "max_epoch=3"], "there is no such parameter; did you mean max_epochs?"),
-        (["--set", "zzz=3"], "there is no such parameter; there are activation, batch_size"),
-        (["--set", "max_epochs"], "write a name, = and a value"),
+        (["--set", "max_epoch=3"], "unknown parameter; did you mean max_epochs?"),
+        (["--set", "zzz=3"], "unknown parameter; expected one of activation, batch_size"),
+        (["--set", "max_epochs"], "expected NAME=VALUE"),
         (["--set", "max_epochs=0"], "max_epochs=0"),
         (["--set", "max_epochs=many"], "max_epochs='many'"),
         (["--set", "effort=fast"], "use --effort instead"),
-        (["--set", "cv=3"], "not possible on the command line"),
+        (["--set", "cv=3"], "not available on the command line"),
         (["--set", "dropout=2"], "dropout"),
         (["--metric", "bleu"], "metric='bleu' is not known"),
         (["--device", "abacus"], "abacus"),
         (["--time-limit", "-1"], "time_limit"),
         (["--task", "classification", "--set", "loss=poisson"], "loss is not a parameter of classification"),
         (["--set", "class_weight=balanced", "--set", "loss=poisson"], "not a parameter of"),
-        (["--ignore", "species"], "is given for --target and for --ignore"),
-        (["--weight", "id", "--group", "id"], "is given for --weight and for --group"),
+        (["--ignore", "species"], "is given by both --target and --ignore"),
+        (["--weight", "id", "--group", "id"], "is given by both --weight and --group"),
     ],
 )
 def test_invalid_options_are_refused_before_the_table_is_read(options: list[str], complaint: str) -> None:
@@ -46,10 +46,10 @@ def test_invalid_options_are_refused_before_the_table_is_read(options: list[str]
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--grid", "dropout"], "write a name, = and a value"),
+        (["--grid", "dropout"], "expected NAME=VALUE"),
         (["--grid", "dropout=0,5"], "dropout"),
         (["--grid", "dropout=0", "--grid", "dropout=1"], "given twice"),
-        (["--grid", "dropout=0", "--set", "dropout=0.1"], "given in --set and in --grid"),
+        (["--grid", "dropout=0", "--set", "dropout=0.1"], "given by both --set and --grid"),
     ],
 )
 def test_invalid_grids_are_refused_before_the_table_is_read(options: list[str], complaint: str) -> None:
@@ -73,7 +73,7 @@ def test_a_parameter_of_numbers_is_refused_for_classes_once_the_table_says_so(ta
         (["table.xlsx", "-t", "species"], "CSV"),
         (["table.csv", "-t", "species", "--table", "flowers"], "--table is for SQLite"),
         (["gaps.csv", "-t", "target"], "missing in"),
-        (["alone.csv", "-t", "species"], "no column to learn from"),
+        (["alone.csv", "-t", "species"], "no columns to learn from"),
         (["table.csv", "-t", "species", "--task", "regression"], "not numbers"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_model_without_the_name_of_its_target_asks_for_it() -> None:
     frame = iris()
     MLPClassifier(**UNTRAINED).fit(frame[["sepal_length"]], frame["species"].to_numpy()).save("model.tabgnm")
     frame.to_csv("table.csv", index=False)
-    assert "give it with --target" in run("evaluate", "model.tabgnm", "table.csv", code=2).stderr
+    assert "set it with --target" in run("evaluate", "model.tabgnm", "table.csv", code=2).stderr
     assert run_json("evaluate", "model.tabgnm", "table.csv", "-t", "species")["rows"] == 150
 
 

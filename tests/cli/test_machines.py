@@ -14,7 +14,15 @@ from tests.cli.running import QUICK_SMALL, iris, run, run_json
 
 def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNamespace) -> None:
     said = flowers.made.stdout
-    for text in ("judged by the target", "◀ chosen", "It has", "hidden units", "output", "p_setosa = ", "Next:"):
+    for text in (
+        "evaluated against the target",
+        "◀ chosen",
+        "It has",
+        "hidden units",
+        "output",
+        "p_setosa = ",
+        "Next:",
+    ):
         assert text in said
     small = tabgnm.load(flowers.small)
     assert small.machine_.n_edges <= 8
@@ -66,7 +74,7 @@ def test_an_mlp_has_no_graph_to_learn(flowers: SimpleNamespace) -> None:
     frame = iris()
     model = MLPClassifier(n_candidates=1, n_folds=0, max_epochs=1).fit(frame[["sepal_length"]], frame["species"])
     model.save("mlp.tabgnm")
-    assert "no graph to learn" in run("sparsify", "mlp.tabgnm", flowers.data, code=4).stderr
+    assert "cannot be made sparse" in run("sparsify", "mlp.tabgnm", flowers.data, code=4).stderr
 
 
 @pytest.mark.parametrize("format_name", ["c", "sql"])
@@ -111,11 +119,11 @@ def test_the_query_of_an_export_runs_in_a_database(flowers: SimpleNamespace) -> 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give the file to write"),
-        (["out.txt"], "is not known; end its name in"),
+        ([], "name the file to write"),
+        (["out.txt"], "is unknown; use one of the extensions"),
         (["out.c", "--to", "sql"], "does not end in .sql"),
-        (["out.c", "--dialect", "duckdb"], "--dialect is not an option of exports to .c"),
-        (["out.py", "--float32"], "--float32 is not an option of exports to .py"),
+        (["out.c", "--dialect", "duckdb"], "--dialect is not an option for exports to .c"),
+        (["out.py", "--float32"], "--float32 is not an option for exports to .py"),
         (["out.sql"], "needs --table and --dialect"),
         (["absent/out.c"], "does not exist"),
     ],
@@ -151,5 +159,5 @@ def test_the_playground_gets_the_table_and_its_columns(
 
 def test_the_playground_needs_a_table_for_columns_and_a_target_for_a_table(flowers: SimpleNamespace) -> None:
     pytest.importorskip("tabgnm.play")
-    assert "give the table, too" in run("play", "--column", "a", code=2).stderr
+    assert "need a table" in run("play", "--column", "a", code=2).stderr
     assert "--target" in run("play", flowers.data, code=2).stderr

@@ -97,10 +97,10 @@ def test_a_failed_prediction_leaves_the_old_output_alone(patients: SimpleNamespa
 @pytest.mark.parametrize(
     ("model", "options", "code", "complaint"),
     [
-        ("patients", ["--proba"], 2, "--proba is for models that predict classes"),
-        ("flowers", ["--interval", "0.9"], 2, "--interval is for models that predict numbers"),
+        ("patients", ["--proba"], 2, "--proba requires a classifier"),
+        ("flowers", ["--interval", "0.9"], 2, "--interval requires a regressor"),
         ("flowers", ["--keep", "name"], 3, "no column 'name'"),
-        ("flowers", ["--json"], 2, "--json and predictions both go to stdout"),
+        ("flowers", ["--json"], 2, "--json and the predictions would both go to stdout"),
         ("flowers", ["--interval", "2"], 2, "--interval"),
         ("flowers", ["-o", "absent/out.csv"], 2, "does not exist"),
         ("flowers", ["-o", "out.xlsx"], 3, "CSV"),

@@ -111,5 +111,5 @@ def test_ctrl_c_keeps_the_best_fit_so_far() -> None:
     diabetes().to_csv("table.csv", index=False)
     with interrupted_within("run_epoch"):
         result = run("fit", "table.csv", "-t", "target", *QUICK, "--set", "max_epochs=100000", "--set", "patience=none")
-    assert "Training was interrupted; this is the best so far." in result.stdout
+    assert "Training was interrupted; this is the best model so far." in result.stdout
     assert tabgnm.load("model.tabgnm").history_[0]["status"] == "interrupted"

@@ -76,7 +76,7 @@ def test_an_unknown_name_is_told_with_a_guess(command: str, runner: CliRunner) -
 def test_fetch_wants_names_or_all(arguments: list[str], runner: CliRunner) -> None:
     result = runner.invoke(app, ["datasets", "fetch", *arguments])
     assert result.exit_code == 2
-    assert "give the names of data sets, or --all" in result.output
+    assert "name the data sets, or use --all" in result.output
 
 
 def test_fetch_downloads_what_it_can_and_fails_at_the_end(

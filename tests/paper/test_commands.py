@@ -104,7 +104,7 @@ def test_a_dry_run_leaves_a_store_as_it_is_and_needs_nothing_to_draw_with(
     store = tmp_path / "paper-results" / "results.sqlite"
     before = {own: own.stat().st_mtime_ns for own in store.parent.iterdir()}
     result = runner.invoke(app, ["paper", "tables", *SMALL, "--dry-run"])
-    assert result.exit_code == 0 and re.search(r"In all (92|96|100) trainings", one_line(result.output)), result.output
+    assert result.exit_code == 0 and re.search(r"Total: (92|96|100) trainings", one_line(result.output)), result.output
     assert {own: own.stat().st_mtime_ns for own in store.parent.iterdir()} == before
     for command in (["curves", "--only", "wireless"], ["runtime", "--only", "car"], ["sparse"]):
         monkeypatch.setattr(paper_data, "load", lambda *_: MOONS)
@@ -125,7 +125,7 @@ def test_all_cores_are_told_as_a_number(runner: CliRunner, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("file", "file cannot be a folder, as file is a file; choose another one"),
+        ("file", "file cannot be a folder, because file is a file; choose another one"),
         ("file/inside", "/file is a file; choose another one"),
         ("/proc/nowhere", "the folder /proc/nowhere cannot be written ("),
     ],
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_is_refused_before_the_work(
 def test_a_part_without_work_says_so_and_writes_no_page(runner: CliRunner, tmp_path: Path) -> None:
     for arguments in (["--shard", "99/100"], ["--shard", "1000000000/1000000000"]):
         result = runner.invoke(app, ["paper", "tables", *SMALL, *arguments])
-        assert result.exit_code == 0 and f"Part {arguments[1]} has nothing to do" in result.output, result.output
+        assert result.exit_code == 0 and f"Part {arguments[1]} has no work" in result.output, result.output
     assert not list(tmp_path.glob("paper-results/tables.*"))
 
 
@@ -160,7 +160,7 @@ def test_merging_names_files_as_they_are_called_and_counts_other_values(runner: 
         own.add([some_result("a", metric1=90.0)])
         other.add([some_result("a", metric1=91.0), some_result("b")])
     result = runner.invoke(app, ["paper", "merge", "own.sqlite", "go[bold]od x.sqlite"])
-    assert result.output == "go[bold]od x.sqlite: 1 new results; 1 have another value here, which stays\n"
+    assert result.output == "go[bold]od x.sqlite: 1 new results; 1 already have a different value, which is kept\n"
     Path("empty").touch()
     result = runner.invoke(app, ["paper", "merge", "own.sqlite", "empty"])
     assert result.exit_code == 1 and "'empty' is empty, and no store of results" in result.output
@@ -193,12 +193,12 @@ def test_curves_and_running_times_are_written(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tables", "--folds", "a"], "'a' names no folds; write e.g. 0, 0-4 or 0,3,7"),
-        (["tables", "--shard", "3/2"], "'3/2' is no part of the work; write i/n with 1 <= i <= n, e.g. 2/8"),
+        (["tables", "--folds", "a"], "'a' is not a list of folds; write e.g. 0, 0-4 or 0,3,7"),
+        (["tables", "--shard", "3/2"], "'3/2' is not a shard; write i/n with 1 <= i <= n, e.g. 2/8"),
         (["tables", "--only", "irsi"], "'irsi' is not a data set"),
         (["tables", *SMALL, "--folds", "12"], "folds 12 do not exist; expected some of 0 to 9"),
         (["tables", *SMALL, "--folds", "0-99999999999"], "folds 0-99999999999 do not exist; expected some of 0 to 9"),
-        (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 count backwards; write 2-5"),
+        (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 are in descending order; write 2-5"),
         (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
         (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' is for clusters"),
         (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),
@@ -214,10 +214,10 @@ def test_what_cannot_be_is_told_without_a_traceback(runner: CliRunner, arguments
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["tables", *SMALL], "stopped; what was done is stored, and the same command goes on from there"),
-        (["sparse", "--seeds", "1"], "stopped; nothing of it is kept, and the same command starts over"),
-        (["tables", *SMALL, "--dry-run"], "stopped; a dry run leaves nothing behind"),
-        (["all"], "stopped; what was trained for tables and curves is stored"),
+        (["tables", *SMALL], "stopped; finished results are stored; the same command continues from there"),
+        (["sparse", "--seeds", "1"], "stopped; no results are stored; the same command starts over"),
+        (["tables", *SMALL, "--dry-run"], "stopped; a dry run stores nothing"),
+        (["all"], "stopped; finished tables and curves are stored"),
     ],
 )
 def test_an_interruption_says_what_is_kept(
@@ -242,7 +242,7 @@ def test_without_any_data_there_is_an_error_and_no_empty_page(
     paper_data.load.cache_clear()
     result = runner.invoke(app, ["paper", command, "--only", "car", "--data-home", str(tmp_path / "empty")])
     assert result.exit_code == 1
-    assert "none of the data sets can be had: car" in one_line(result.output)
+    assert "none of the data sets is available: car" in one_line(result.output)
     assert not list((tmp_path / "paper-results").glob(f"{command}.*"))
 
 

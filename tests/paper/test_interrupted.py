@@ -48,8 +48,8 @@ finally:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        pytest.param("runtime --only car --epochs 2", "nothing of it is kept", id="runtime"),
-        pytest.param("tables --only noisy_moons --folds 0 --dry-run", "leaves nothing behind", id="dry"),
+        pytest.param("runtime --only car --epochs 2", "no results are stored", id="runtime"),
+        pytest.param("tables --only noisy_moons --folds 0 --dry-run", "a dry run stores nothing", id="dry"),
     ],
 )
 def test_ctrl_c_in_any_fit_ends_the_command(tmp_path: Path, command: str, message: str, at: int) -> None:

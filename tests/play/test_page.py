@@ -111,7 +111,7 @@ def test_pointing_at_a_node_shows_what_it_computes(page: Page, playground: Playg
     assert page.locator("#caption").inner_text().startswith("h0 = relu(")
     assert page.locator("#plane").screenshot() != predictions
     page.mouse.move(0, 0)
-    assert page.locator("#plane-title").inner_text() == "What it predicts"
+    assert page.locator("#plane-title").inner_text() == "Prediction"
     page.locator(".node.input").first.focus()  # and by the keyboard
     assert page.locator("#caption").inner_text().startswith("x₁: an input")
 
@@ -187,5 +187,5 @@ def test_two_columns_of_a_table_are_learned_with_their_names_and_classes(page: P
 def test_the_page_says_that_the_server_has_ended(page: Page) -> None:
     with Playground() as playground:
         open_page(page, playground)
-    page.get_by_text("The server has ended").wait_for()
+    page.get_by_text("The server has stopped").wait_for()
     page.goto("about:blank")  # before it tries to connect again, which the console would report

@@ -42,7 +42,7 @@ def test_the_command_prints_its_address_opens_it_and_ends_at_ctrl_c_even_while_a
         line = process.stdout.readline()
         address = re.fullmatch(r"Playground: (http://127\.0\.0\.1:(\d+)/([\w-]{32})/)\n", line)
         assert address is not None, line
-        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        assert process.stdout.readline() == "Press Ctrl-C to stop.\n"
         with urllib.request.urlopen(address[1], timeout=30) as page:
             assert b"tabgnm playground" in page.read()
         wait_for(opened.exists)
@@ -80,7 +80,7 @@ def test_a_port_that_is_none_is_a_clear_error(port: object) -> None:
 
 
 def test_columns_without_a_table_are_a_clear_error() -> None:
-    with pytest.raises(ValueError, match="columns and target are for data"):
+    with pytest.raises(ValueError, match="columns and target need a table"):
         serve(target="class", open_browser=False)
     with pytest.raises(ValueError, match="'b' is not a column"):
         serve(pd.DataFrame({"a": [1.0]}), target="b", open_browser=False)

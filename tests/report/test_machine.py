@@ -261,7 +261,7 @@ def test_an_absent_column_is_an_error_that_names_it(page: Page, tmp_path: Path) 
     message = page.evaluate(
         "() => { try { window.tabgnmMachine.predict({}); } catch (error) { return error.message; } }"
     )
-    assert re.fullmatch(r'column ".*" is not there', message)
+    assert re.fullmatch(r'column ".*" is missing from the row', message)
 
 
 # The drawing
@@ -323,7 +323,7 @@ def test_beyond_200_edges_the_strongest_are_drawn_and_all_on_demand(page: Page, 
     open_page(page, model, tmp_path)
     assert edges_shown(page) == 200
     note = page.locator("#machine-note")
-    assert f"Of the other {n_edges:,}, the 200 strongest are drawn" in note.inner_text()
+    assert f"Of the other {n_edges:,} edges, the 200 strongest are drawn" in note.inner_text()
     note.get_by_role("button").click()
     assert edges_shown(page) == n_edges
 
@@ -377,7 +377,7 @@ def test_a_node_opens_and_closes_by_mouse(page: Page, tmp_path: Path) -> None:
     page.locator("#machine-drawing .node.hidden").first.click()
     assert panel.is_visible()
     text = panel.inner_text()
-    for heading in ("Equation", "What it responds to", "What it adds up now", "Who reads it"):
+    for heading in ("Equation", "What it responds to", "Current terms of the sum", "Where it is used"):
         assert heading in text
     assert re.search(r"h\d+\S* = relu\(", text)
     assert panel.locator("svg.response").count() == 1

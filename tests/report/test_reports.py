@@ -120,7 +120,9 @@ def test_columns_without_information_are_listed_as_not_used() -> None:
     X, labels, _ = mixed()
     X = X.assign(same=1.0)
     page = report_html(gnm(n_nodes=80).fit(X, labels), X, labels, machine=False)
-    assert re.search(r'not used</h3>\s*<table class="plain">\s*<tbody>\s*<tr><th scope="row"><span title="same">', page)
+    assert re.search(
+        r'Unused columns</h3>\s*<table class="plain">\s*<tbody>\s*<tr><th scope="row"><span title="same">', page
+    )
 
 
 def test_a_model_that_is_a_small_machine_is_shown_itself(small_machine: GNMClassifier) -> None:
@@ -134,7 +136,7 @@ def test_a_machine_is_distilled_from_a_pack_unless_it_is_not_wanted() -> None:
     X, labels, _ = numbers(n_rows=60)
     model = gnm().fit(X, labels)
     page = report_html(model, X, labels)
-    assert re.search(r"A small machine that the model taught on 60 of these rows: \d+ edges?", page)
+    assert re.search(r"A small machine, distilled from the model with 60 of these rows: \d+ edges?", page)
     assert 'id="machine"' not in report_html(model, X, labels, machine=False)
 
 

@@ -9,8 +9,8 @@ import { Plane } from "./plane.js";
 import { listen, post } from "./stream.js";
 
 const at = (id) => document.getElementById(id);
-const CAPTION = "Color: the predicted class, paler where less sure. Line: where the prediction changes. "
-  + "Dots: points it learns from; rings: held out.";
+const CAPTION = "Color: predicted class, paler if less certain. Line: decision boundary. "
+  + "Dots: training points. Rings: held-out points.";
 
 let frame, names, plane, machine;
 const chart = new Chart(at("chart"));
@@ -70,7 +70,7 @@ function showFrame(message) {
 function showNode(id) {
   const shown = id && machine.described(id);
   plane.show(shown ? shown.node : null);
-  at("plane-title").textContent = shown ? "What this node computes" : "What it predicts";
+  at("plane-title").textContent = shown ? "What this node computes" : "Prediction";
   at("caption").replaceChildren(...(shown ? names.formula(shown) : [CAPTION]));
 }
 

@@ -3,21 +3,21 @@
 import { colors, css, sharp } from "./drawing.js";
 
 const DATASETS = {
-  xor: { name: "XOR", help: "Four clouds; opposite corners have the same color." },
-  moons: { name: "Moons", help: "Two half circles that interlock." },
+  xor: { name: "XOR", help: "Four clusters; opposite corners have the same color." },
+  moons: { name: "Moons", help: "Two interlocking half circles." },
   circles: { name: "Circles", help: "One color around the other." },
-  spiral: { name: "Spiral", help: "Two arms around each other: the hardest. Try 16 nodes and 3 layers." },
+  spiral: { name: "Spiral", help: "Two intertwined arms, the hardest. Try 16 nodes and 3 layers." },
   yours: { name: "Yours", help: "Two columns of your table." },
 };
 
 const PATIENCE = 2000; // milliseconds until a value that the server does not confirm is replaced by what it says
 const percent = (value) => `${Math.round(100 * value)} %`;
 const SLIDERS = [
-  { setting: "noise", name: "Noise", help: "How far the points stray: with more noise, no machine can get all of them right.", format: percent, levels: steps(0, 1, 0.05) },
-  { setting: "n_nodes", name: "Nodes", help: "How many nodes the graph has, inputs, bias and outputs counted." },
-  { setting: "n_layers", name: "Layers", help: "How often nodes pass messages on. One layer can only draw a straight line." },
-  { setting: "penalty", name: "Penalty", help: "Pulls all weights towards 0. Edges that are not worth their price vanish.", levels: [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1] },
-  { setting: "learning_rate", name: "Learning rate", help: "How far weights move at each step: small is slow, large is restless.", levels: [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1] },
+  { setting: "noise", name: "Noise", help: "How far points are scattered. With much noise, no model can classify all of them correctly.", format: percent, levels: steps(0, 1, 0.05) },
+  { setting: "n_nodes", name: "Nodes", help: "Number of nodes of the graph, including inputs, bias and outputs." },
+  { setting: "n_layers", name: "Layers", help: "Number of rounds of message passing. With one layer, the boundary is a straight line." },
+  { setting: "penalty", name: "Penalty", help: "Pulls all weights towards 0. Edges that contribute little vanish.", levels: [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1] },
+  { setting: "learning_rate", name: "Learning rate", help: "Size of each update. Small values learn slowly, large ones are unstable.", levels: [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1] },
 ];
 
 function steps(low, high, step) {

@@ -27,7 +27,7 @@ export class Names {
     const title = document.createElement("b");
     if (node.kind === "input") {
       title.textContent = this.of(node);
-      return [title, node.used ? ": an input of the machine, a column of the data." : ": an input that the machine no longer uses."];
+      return [title, node.used ? ": an input of the machine." : ": an input that the machine no longer uses."];
     }
     const strongest = [...terms].sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const sum = strongest.slice(0, MOST_TERMS).map(([weight, source]) => [weight, `${number(Math.abs(weight))}·${this.of(source)}`]);

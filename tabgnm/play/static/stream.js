@@ -33,7 +33,7 @@ export async function listen(handlers, onState) {
       document.removeEventListener("visibilitychange", onHidden);
     }
     if (!document.hidden) {
-      onState("The server has ended. Start it again, and open the address that it prints.");
+      onState("The server has stopped. Start it again, and open the address that it prints.");
       await new Promise((done) => setTimeout(done, RETRY_MS));
     }
   }

@@ -1,7 +1,7 @@
 // The state of the page, and what its parts ask of it. This file comes last, in one function with all others.
 
 const FUNCTION_TEXTS = {
-  relu: "relu(z) = max(z, 0): silent until its sum is above 0.",
+  relu: "relu(z) = max(z, 0): 0 until the sum is above 0.",
   leaky_relu: "leaky_relu(z) = z above 0, and 0.01 z below.",
   elu: "elu(z) = z above 0, and exp(z) − 1 below.",
   gelu: "gelu(z): nearly z above 0, and nearly 0 below.",
@@ -143,7 +143,7 @@ class App {
       );
     const button = document.getElementById("machine-chosen");
     button.disabled = own.chosen;
-    button.textContent = own.chosen ? "this is the chosen size" : "back to the chosen size";
+    button.textContent = own.chosen ? "chosen size" : "back to the chosen size";
   }
 
   tellEquations() {
@@ -176,7 +176,7 @@ class App {
     const output = this.machine.outputs.indexOf(value);
     if (output >= 0)
       return `output${this.data.classes.length ? ", in log-odds" : this.data.link === "exp" ? ", the logarithm of a factor" : ""}`;
-    if (value < this.data.inputs.length) return "input, as the machine reads it";
+    if (value < this.data.inputs.length) return "input after encoding";
     return `hidden unit of layer ${this.unit(value).layer}`;
   }
 
@@ -228,14 +228,14 @@ class App {
     }
     const unit = this.unit(value);
     if (unit)
-      return this.values[value] === 0 && unit.function === "relu" ? "0, silent" : shownNumber(this.values[value]);
+      return this.values[value] === 0 && unit.function === "relu" ? "0" : shownNumber(this.values[value]);
     const column = this.data.inputs[value].column;
     return `${shownNumber(this.values[value])}, from ${shownCell(this.data.columns[column], this.cells[column])}`;
   }
 
   nodeLines(value) {
     const unit = this.unit(value);
-    const lines = [this.nodeName(value), `${this.nodeKind(value)}; now ${this.nodeValue(value)}`];
+    const lines = [this.nodeName(value), `${this.nodeKind(value)}; currently ${this.nodeValue(value)}`];
     if (!unit) return lines;
     const terms = unit.sources
       .map((source, i) => [source, unit.weights[i]])
@@ -254,7 +254,7 @@ class App {
     return [
       `${this.nodeName(edge.source)} → ${this.nodeName(edge.target)}`,
       `weight ${signed(edge.weight)}`,
-      `now adds ${signed(edge.weight * this.values[edge.source])}`,
+      `currently adds ${signed(edge.weight * this.values[edge.source])}`,
     ];
   }
 
@@ -266,19 +266,19 @@ class App {
     const input = this.data.inputs[value];
     const column = this.data.columns[input.column];
     const of = input.part ? `the ${input.part === "days" ? "day" : input.part} of ${column.name}` : column.name;
-    if (input.what === "missing") return `1 where ${column.name} is missing, else 0.`;
-    if (input.what === "unknown") return `1 where ${column.name} is missing or a level that is not known, else 0.`;
+    if (input.what === "missing") return `1 if ${column.name} is missing, else 0.`;
+    if (input.what === "unknown") return `1 if ${column.name} is missing or has an unknown level, else 0.`;
     if (input.what === "nothing") return "Always 0.";
     if (input.what === "table") {
       const shown = input.levels
         .slice(0, 8)
         .map((level, i) => `${shownNumber(input.numbers[i])} for ${level}`)
         .join(", ");
-      return `${shown}${input.levels.length > 8 ? ", …" : ""}; ${shownNumber(input.missing)} where it is missing, ${shownNumber(input.other)} for any other level.`;
+      return `${shown}${input.levels.length > 8 ? ", …" : ""}; ${shownNumber(input.missing)} if it is missing, ${shownNumber(input.other)} for any other level.`;
     }
-    const filled = `; ${shownNumber(input.fill)} where it is missing.`;
-    if (input.method === "identity") return `${of} as it is${filled}`;
-    if (input.method === "knots") return `${of}, by its place among the training rows${filled}`;
+    const filled = `; ${shownNumber(input.fill)} if it is missing.`;
+    if (input.method === "identity") return `${of}, unchanged${filled}`;
+    if (input.method === "knots") return `${of}, mapped by its quantile in the training rows${filled}`;
     const center = input.part === "days" ? dateText(input.center, false) : shownNumber(input.center);
     const scaled = `(${of} − ${center}) / ${shownNumber(input.scale)}`;
     return `${input.method === "smooth" ? `${scaled}, large values damped` : scaled}${filled}`;
@@ -311,11 +311,11 @@ window.tabgnmMachine = {
   data: app.data,
   predict(row, size = app.size) {
     const { machine } = app.data.sizes[size];
-    if (!machine) throw new RangeError(`the machine of size ${size} is too large to be in this page`);
+    if (!machine) throw new RangeError(`the machine of size ${size} is too large to be part of this page`);
     const needed = new Set(app.machines.columnsOf(machine));
     const cells = app.data.columns.map((column, place) => {
       if (!needed.has(place)) return null;
-      if (!Object.hasOwn(row, column.name)) throw new TypeError(`column ${JSON.stringify(column.name)} is not there`);
+      if (!Object.hasOwn(row, column.name)) throw new TypeError(`column ${JSON.stringify(column.name)} is missing from the row`);
       return readCell(column, row[column.name]);
     });
     return app.machines.predict(machine, app.machines.evaluate(machine, cells));

@@ -169,7 +169,7 @@ class PathChart {
       const title = svg("title");
       title.append(
         `${plural(own.edges, "edge", "edges")}, ${data.score_name} ${own.score.toFixed(3)}` +
-          `${own.chosen ? ", chosen" : ""}${own.machine ? "" : ", too large to be shown"}`,
+          `${own.chosen ? ", chosen" : ""}${own.machine ? "" : ", too large to draw"}`,
       );
       dot.append(title);
       if (own.machine) dot.addEventListener("click", () => this.app.resize(own.place));

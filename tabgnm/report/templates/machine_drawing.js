@@ -69,7 +69,7 @@ class Drawing {
     const nBiases = this.app.data.sizes[this.app.size].edges - nAll;
     const biases =
       nBiases > 0
-        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, which the panels of their nodes show. `
+        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, shown in the panels of their nodes. `
         : "";
     this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;
@@ -80,8 +80,8 @@ class Drawing {
       this.note.querySelector("button")?.focus();
     });
     const text = this.all
-      ? `All ${nAll.toLocaleString("en")} others are drawn. `
-      : `Of the other ${nAll.toLocaleString("en")}, the ${nDrawn} strongest are drawn, and the nodes that they join. `;
+      ? `All ${nAll.toLocaleString("en")} other edges are drawn. `
+      : `Of the other ${nAll.toLocaleString("en")} edges, the ${nDrawn} strongest are drawn, with their nodes. `;
     this.note.append(text, button);
   }
 

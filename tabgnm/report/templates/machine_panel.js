@@ -31,7 +31,7 @@ class Panel {
     this.title.textContent = app.nodeName(value);
     const focused = this.content.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const parts = [element("p", { class: "muted" }, app.nodeKind(value))];
-    parts.push(element("p", { class: "now-value" }, "now ", element("strong", {}, app.nodeValue(value))));
+    parts.push(element("p", { class: "now-value" }, "current value ", element("strong", {}, app.nodeValue(value))));
     if (unit) {
       parts.push(this.heading("Equation"));
       parts.push(
@@ -40,7 +40,7 @@ class Panel {
           : element(
               "p",
               { class: "muted" },
-              `A sum of ${unit.sources.length} terms${unit.function === "identity" ? "" : `, through ${unit.function}`}; see below.`,
+              `${unit.function === "identity" ? "A" : `${unit.function} of a`} sum of ${unit.sources.length} terms; see below.`,
             ),
       );
       if (app.functionText(unit)) parts.push(element("p", { class: "muted" }, app.functionText(unit)));
@@ -75,7 +75,7 @@ class Panel {
       .filter((own) => own.high > own.low)
       .sort((a, b) => b.high - b.low - (a.high - a.low));
     const heading = this.heading("What it responds to");
-    if (!found.length) return [heading, element("p", { class: "muted" }, "At this row no single column changes it.")];
+    if (!found.length) return [heading, element("p", { class: "muted" }, "For this row, no single column changes it.")];
     const chosen = found.find((own) => own.place === this.column) ?? found[0];
     const name = (own) => app.data.columns[own.place].name;
     const shown = output >= 0 && app.prediction.probabilities ? shownShare : shownNumber;
@@ -108,16 +108,16 @@ class Panel {
       element(
         "p",
         { class: "muted" },
-        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(chosen)}, with all else as in the row below:`,
+        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(chosen)}, with the other values as in the row below:`,
       ),
       chart,
       element(
         "div",
-        { class: "response-choices", role: "group", "aria-label": "Columns that move it, and how far" },
+        { class: "response-choices", role: "group", "aria-label": "Columns that change it, and its range" },
         ...buttons,
       ),
       ...(more > 0
-        ? [element("p", { class: "muted" }, `${plural(more, "other column moves", "other columns move")} it less.`)]
+        ? [element("p", { class: "muted" }, `${plural(more, "other column changes", "other columns change")} it less.`)]
         : []),
     ];
   }
@@ -137,7 +137,7 @@ class Panel {
     this.scaleBars(rows);
     const rest = terms.length - MOST_LISTED;
     return [
-      this.heading("What it adds up now"),
+      this.heading("Current terms of the sum"),
       this.table(["from", "weight", "adds"], rows),
       ...(rest > 0
         ? [element("p", { class: "muted" }, `${plural(rest, "smaller term is", "smaller terms are")} not listed.`)]
@@ -160,7 +160,7 @@ class Panel {
         this.edgeRow(value, target, app.nodeName(target), weight, weight * app.values[value]),
       );
     this.scaleBars(rows);
-    return [this.heading("Who reads it"), this.table(["to", "weight", "adds there"], rows)];
+    return [this.heading("Where it is used"), this.table(["to", "weight", "adds there"], rows)];
   }
 
   table(names, rows) {

@@ -26,9 +26,9 @@ class WhatIf {
     const unused = app.data.columns.length - app.columns.length;
     this.more.textContent =
       app.columns.length === 0
-        ? "This machine reads no column: it always predicts the same."
+        ? "This machine uses no column, so its prediction is constant."
         : unused
-          ? `Other sizes of the machine read ${plural(unused, "further column", "further columns")}.`
+          ? `Other sizes of the machine use ${plural(unused, "more column", "more columns")}.`
           : "";
     if (focused) document.getElementById(focused)?.focus();
     this.update();
@@ -46,7 +46,7 @@ class WhatIf {
       {
         type: "button",
         class: "clear",
-        title: column.had_missing ? "Set to missing" : "Set to missing, as no cell of the training rows was",
+        title: column.had_missing ? "Set to missing" : "Set to missing (no training row had a missing value here)",
         "aria-label": `Set ${column.name} to missing`,
       },
       "∅",
@@ -60,7 +60,7 @@ class WhatIf {
   }
 
   levels(column, id, set) {
-    const select = element("select", { id, title: column.ordered ? "in their order" : null });
+    const select = element("select", { id, title: column.ordered ? "ordered levels" : null });
     const values =
       column.kind === "boolean"
         ? [
@@ -122,7 +122,7 @@ class WhatIf {
     const extent = responses.length ? extentOf(responses) : [0, 1];
     this.fields.forEach((field, i) => {
       field.show(app.cells[field.place]);
-      field.chart.title = `${text} over ${field.column.name}, all else as it is`;
+      field.chart.title = `${text} over ${field.column.name}, other values unchanged`;
       field.chart.replaceChildren(responseChart(field.column, responses[i], extent, { width: 240, height: 40 }));
     });
     this.showPrediction();
@@ -145,7 +145,7 @@ class WhatIf {
             element(
               "span",
               { class: "muted" },
-              Math.abs(change) < 1e-9 ? "as at the start" : `${signed(change)} from the start, ${shownNumber(before)}`,
+              Math.abs(change) < 1e-9 ? "unchanged" : `${signed(change)} compared with the start (${shownNumber(before)})`,
             ),
           ),
         );
@@ -160,7 +160,7 @@ class WhatIf {
           const isLabel = value === Math.max(...part);
           const bar = element("span", { class: "fill" });
           bar.style.width = `${100 * value}%`;
-          const mark = element("span", { class: "before", title: "at the start" });
+          const mark = element("span", { class: "before", title: "value at the start" });
           mark.style.left = `${100 * app.startPrediction.probabilities[target][i]}%`;
           parts.push(
             element(
