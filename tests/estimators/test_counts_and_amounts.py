@@ -154,7 +154,7 @@ def test_candidates_with_a_logarithm_are_left_out() -> None:
         set(mlpr(loss=loss, n_candidates=6).fit(X, y).pack_["target_transform"]) for loss in ("huber", "gamma")
     ]
     assert transforms == [{"none", "log"}, {"none"}]
-    with pytest.raises(ValueError, match=r"target_transform='log' was given with loss='gamma'.*use .*'auto' or 'none'"):
+    with pytest.raises(ValueError, match=r"target_transform='log' cannot be combined with loss='gamma'.*use .*'auto' or 'none'"):
         mlpr(loss="gamma", target_transform="log").fit(X, y)
 
 
@@ -231,7 +231,7 @@ def test_continued_training_keeps_the_link() -> None:
     model = mlpr(loss="poisson", warm_start=True).fit(X, COUNTS)
     model.set_params(loss="tweedie").fit(X, COUNTS)
     assert (model.predict(X) > 0).all()
-    with pytest.raises(ValueError, match=r"loss='huber'.* cannot continue training with Tweedie.*warm_start=False"):
+    with pytest.raises(ValueError, match=r"loss='huber'.* cannot continue training that was started with Tweedie.*warm_start=False"):
         model.set_params(loss="huber").fit(X, COUNTS)
 
 

@@ -154,7 +154,7 @@ def test_packs_say_how_to_get_a_machine() -> None:
     for ask in (lambda: pack.machine_, pack.describe):
         with pytest.raises(NoSingleMachine, match=r"has 2 networks.*call distill\(X\)"):
             ask()
-    with pytest.raises(AttributeError, match="not made by distill or fit_sparse"):
+    with pytest.raises(AttributeError, match="not returned by distill or fit_sparse"):
         _ = pack.sparsity_path_
 
 

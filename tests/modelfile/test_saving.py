@@ -305,5 +305,5 @@ def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None
 def test_a_pickle_keeps_out_of_fold_predictions_and_a_model_file_does_not() -> None:
     model = fitted("no names")
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).oof_prediction_, model.oof_prediction_)
-    with pytest.raises(AttributeError, match="not in loaded models"):
+    with pytest.raises(AttributeError, match="not stored in model files"):
         _ = from_bytes(to_bytes(model)).oof_prediction_
