@@ -79,7 +79,7 @@ def test_a_damaged_file_is_told(content: bytes, cache: Path) -> None:
 def test_a_damaged_manifest_is_told(manifest: str, cache: Path) -> None:
     put(cache, "datasets.json", manifest.encode("latin-1"))
     with pytest.raises(
-        DatasetContentError, match=r"datasets\.json is not a manifest of data sets: .*; mend or remove it"
+        DatasetContentError, match=r"datasets\.json is not a manifest of data sets: .*; correct or remove it"
     ):
         load_dataset("car")
 

@@ -347,7 +347,7 @@ def test_what_a_database_cannot_hold_is_an_error_with_a_remedy(
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_columns_that_a_database_takes_for_one_are_an_error(dialect: str) -> None:
     names = ["a" * 63 + "b", "a" * 63 + "c"] if dialect == "postgresql" else ["Age", "age"]
-    with pytest.raises(ExportError, match="for one; rename one before fit"):
+    with pytest.raises(ExportError, match="rename one of them before fit"):
         to_sql(numbers(names, [], [0, 1]), "t", dialect)
 
 
