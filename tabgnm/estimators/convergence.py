@@ -42,8 +42,8 @@ def convergence_warnings(
     if share > _MOST_WEIGHT:
         yield (
             "training ended too early",
-            f"training stopped at max_epochs={settings.max_epochs} while the validation loss was still falling, for "
-            f"the networks that make up {share:.0%} of the prediction. Use a larger max_epochs or learning_rate, or "
+            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, for the "
+            f"networks that make up {share:.0%} of the prediction. Use a larger max_epochs or learning_rate, or "
             "patience=None to silence this warning",
         )
 

@@ -119,7 +119,7 @@ def test_deviances_are_metrics_by_name(loss: str, metric: str) -> None:
 
 
 def test_a_metric_for_positive_predictions_is_refused_for_others() -> None:
-    with pytest.raises(ValueError, match=r"metric='poisson_deviance' needs positive predictions.*use loss='poisson'"):
+    with pytest.raises(ValueError, match=r"metric='poisson_deviance' requires positive predictions.*use loss='poisson'"):
         mlpr(metric="poisson_deviance").fit(X, COUNTS)
     assert mlpr(metric="poisson_deviance", target_transform="log").fit(X, AMOUNTS).oof_scores_["metric"] < 0
 

@@ -428,7 +428,7 @@ def test_training_that_diverges_in_all_networks_is_an_error_that_names_the_rate(
     efforts = {key: replace(effort, race_rows=race_rows) for key, effort in _EFFORTS.items()}
     monkeypatch.setattr("tabgnm.estimators.effort._EFFORTS", efforts)
     diverging = mlpr(n_candidates=4, n_folds=3, learning_rate=1e30, warmup=0.0, time_limit=time_limit)
-    with pytest.raises(ValueError, match=r"all \d+ networks.*learning_rate=1e\+30; use a smaller one"):
+    with pytest.raises(ValueError, match=r"all \d+ networks.*learning_rate=1e\+30; use a smaller learning_rate"):
         diverging.fit(X, T)
 
 

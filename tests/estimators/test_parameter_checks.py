@@ -49,7 +49,7 @@ def test_what_depends_on_the_table_is_an_error_once_it_has_been_read() -> None:
     ("make", "together", "message"),
     [
         (mlp, {"cv": KFold(3), "n_folds": 3}, "cv and n_folds=3 cannot both be given; use"),
-        (mlp, {"precision": "bf16"}, "precision='bf16' is for GPUs; use 'float32' or 'float64'"),
+        (mlp, {"precision": "bf16"}, "precision='bf16' requires a GPU; use 'float32' or 'float64'"),
         (
             gnm,
             {"screen_columns": True, "clamp_inputs": True},

@@ -167,7 +167,7 @@ def test_packs_say_how_to_get_a_machine() -> None:
         ({"n_folds": 1}, "n_folds=1 is too small"),
         ({"n_hidden": -1}, "n_hidden=-1 is too small"),
         ({"activation": "sine"}, "activation='sine' is not known"),
-        ({"n_edges": 10, "tolerance": 0.1}, "n_edges=10 and tolerance=0.1 both say"),
+        ({"n_edges": 10, "tolerance": 0.1}, "n_edges=10 and tolerance=0.1 cannot both be given"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], message: str) -> None:
