@@ -163,7 +163,7 @@ def test_merging_names_files_as_they_are_called_and_counts_other_values(runner: 
     assert result.output == "go[bold]od x.sqlite: 1 new results; 1 have another value here, which stays\n"
     Path("empty").touch()
     result = runner.invoke(app, ["paper", "merge", "own.sqlite", "empty"])
-    assert result.exit_code == 1 and "'empty' is empty, and no store of results" in result.output
+    assert result.exit_code == 1 and "'empty' is empty, so it is not a store of results" in result.output
 
 
 def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path) -> None:
