@@ -367,7 +367,9 @@ def test_a_search_is_an_estimator_itself(rows: Any) -> None:
 
 
 def test_what_cannot_be_searched_is_an_error(rows: Any) -> None:
-    with pytest.raises(TypeError, match=r"estimator is a LogisticRegression; expected a tabgnm estimator.*GridSearchCV"):
+    with pytest.raises(
+        TypeError, match=r"estimator is a LogisticRegression; expected a tabgnm estimator.*GridSearchCV"
+    ):
         FleetSearchCV(LogisticRegression(), {"C": [1]}).fit(*rows)
     with pytest.raises(ValueError, match="distribution for 'learning_rate', which requires n_iter"):
         FleetSearchCV(small(), {"learning_rate": loguniform(1e-3, 1e-1)}).fit(*rows)

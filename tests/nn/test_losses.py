@@ -167,7 +167,11 @@ def test_extreme_logits_stay_finite() -> None:
         (Gamma(), torch.full((2, 3), torch.nan), "NaN or infinity"),
         (Quantiles((0.1, 0.5)), torch.zeros(2, 1), "3 outputs cannot be trained for 2 quantiles"),
         (Quantiles((0.1, 0.5, 0.9)), torch.zeros(2, 3), r"shape \(rows, 1\)"),
-        (JointCrossEntropy((2, 2)), torch.zeros(2, 2).long(), r"3 outputs cannot be trained with sizes=\(2, 2\); expected 4"),
+        (
+            JointCrossEntropy((2, 2)),
+            torch.zeros(2, 2).long(),
+            r"3 outputs cannot be trained with sizes=\(2, 2\); expected 4",
+        ),
         (JointCrossEntropy((2, 1)), torch.zeros(2, 3).long(), r"int64 class numbers of shape \(rows, 2\)"),
         (JointCrossEntropy((2, 1)), torch.zeros(2, 2), "expected int64"),
         (JointCrossEntropy((2, 1)), torch.tensor([[1, 0], [1, 1]]), r"column 1 .* lies in \[0, 1\]; .* from 0 to 0"),

@@ -112,7 +112,10 @@ def test_what_is_no_store_is_not_merged_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("fold,accuracy\n" * 200)
     with ResultStore(tmp_path / "own") as store:
-        for name, message in (("empty", "empty' is empty, so it is not a store"), ("text", "text' is damaged or not an SQLite")):
+        for name, message in (
+            ("empty", "empty' is empty, so it is not a store"),
+            ("text", "text' is damaged or not an SQLite"),
+        ):
             with pytest.raises(StoreError, match=message):
                 store.merge(tmp_path / name)
         with pytest.raises(StoreError, match=r"there is no store '.*absent'; check the name"):
@@ -236,7 +239,9 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be opened; check the permissions of its folder, and that it is not a folder"):
+    with pytest.raises(
+        StoreError, match="cannot be opened; check the permissions of its folder, and that it is not a folder"
+    ):
         ResultStore(tmp_path)
 
 
@@ -267,7 +272,11 @@ def no_rights(folder: Path) -> Iterator[None]:
 def test_a_read_only_folder_is_named_and_loses_nothing(path: Path) -> None:
     known = filled(path)
     readable_by_all(path)
-    with no_rights(path.parent), pytest.raises(StoreError, match="check the permissions of"), ResultStore(path) as store:
+    with (
+        no_rights(path.parent),
+        pytest.raises(StoreError, match="check the permissions of"),
+        ResultStore(path) as store,
+    ):
         store.add([some_result("new")])
     with ResultStore(path) as store:
         assert store.results() == known

@@ -254,7 +254,12 @@ def test_the_plane_shows_predictions_for_two_columns() -> None:
         (number, TABLE, ("count", "when"), "column 'when' is a date"),
         (binary, X, (1, 1), "is not a pair; expected two different columns"),
         (binary, X, (0, 9), "there is no column 9"),
-        (several_numbers, X, (0, 1), "several targets or quantiles, which cannot be shown in one plot; use plot_effects"),
+        (
+            several_numbers,
+            X,
+            (0, 1),
+            "several targets or quantiles, which cannot be shown in one plot; use plot_effects",
+        ),
         (multilabel, X, (0, 1), "several targets or quantiles"),
     ],
 )

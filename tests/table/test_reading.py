@@ -64,7 +64,11 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
         "Expected a 2-dimensional container but got <class 'pandas.*Series'> instead. Pass a DataFrame",
     ),
     "polars Series": (pl.Series([1, 2]), ValueError, "Expected a 2-dimensional container"),
-    "rows of different lengths": ([[1, 2], [3, 4], [5]], ValueError, "row 0 has 2 cells, row 2 has 1; expected the same number of cells"),
+    "rows of different lengths": (
+        [[1, 2], [3, 4], [5]],
+        ValueError,
+        "row 0 has 2 cells, row 2 has 1; expected the same number of cells",
+    ),
     "rows and scalars": ([[1, 2], 3], ValueError, "X of type list cannot be converted to a table"),
     "void": (np.zeros((2, 2), dtype="V4"), TypeError, "X has the type .*V4"),
     "duplicates, pandas": (

@@ -163,7 +163,9 @@ def test_commas_that_may_be_either_are_not_guessed(cells: list[str]) -> None:
     assert re.search(
         r"treated as categories.*'a' \(1,234.5%? or 1.*,5%?\)\. Convert them .*decimal of pandas", messages[0]
     )
-    with pytest.raises(TableError, match=r"column 'a' are ambiguous text, which can be read as .* or .*; convert the column first"):
+    with pytest.raises(
+        TableError, match=r"column 'a' are ambiguous text, which can be read as .* or .*; convert the column first"
+    ):
         fitted(column(cells), kinds={"a": "number"})
     assert warned(column(cells * 5), kinds={"a": "category"})[1] == []
 

@@ -144,7 +144,10 @@ def test_bad_input_is_explained(action: Callable[[], object], error: type[Except
 
 def test_a_gpu_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="device='cuda' is not available, because torch finds no CUDA device; use device='auto' or 'cpu'"):
+    with pytest.raises(
+        ValueError,
+        match="device='cuda' is not available, because torch finds no CUDA device; use device='auto' or 'cpu'",
+    ):
         fit(Member(), device="cuda")
     fit(Member(), device="auto")
 
