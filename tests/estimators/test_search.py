@@ -377,7 +377,7 @@ def test_what_cannot_be_searched_is_an_error(rows: Any) -> None:
         FleetSearchCV(small(warm_start=True), {"dropout": [0.0]}).fit(*rows)
     with pytest.raises(ValueError, match="Invalid parameter 'nodes'"):
         FleetSearchCV(small(), {"nodes": [50]}, cv=2).fit(*rows)
-    with pytest.raises(ValueError, match=r"param_grid.*no candidates"):
+    with pytest.raises(ValueError, match=r"param_grid.*does not define any candidates"):
         FleetSearchCV(small(), [], cv=2).fit(*rows)
     with pytest.raises(ValueError, match=r"cv=.* yields no folds; expected at least one pair"):
         FleetSearchCV(small(), {"dropout": [0.0]}, cv=[]).fit(*rows)
