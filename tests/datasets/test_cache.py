@@ -119,7 +119,7 @@ def test_what_is_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     columns = {name: np.zeros(1) for name in REGISTRY["wine"].columns}
-    with pytest.raises(DatasetUnavailableError, match=r"cannot be stored as .*data_home= or in .*TABGNM_DATA"):
+    with pytest.raises(DatasetUnavailableError, match=r"cannot be stored as .*data_home=, or set .*TABGNM_DATA"):
         write_cached(REGISTRY["wine"], columns, tmp_path / "file")
 
 

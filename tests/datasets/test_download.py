@@ -206,7 +206,7 @@ def test_a_body_that_never_ends_is_left_at_the_limit(server: Server, tmp_path: P
     url = server.serve("car", Answer(b"x" * 10_000, endless=True))
     with pytest.raises(
         DatasetContentError,
-        match=r"car has more than 100,000 bytes, but the archive of the data set has at most 100,000; .*Save the right "
+        match=r"car has more than 100,000 bytes, but the archive of the data set has at most 100,000, .*save the right "
         r"file as place/car\.zip",
     ):
         download(

@@ -44,11 +44,11 @@ def test_a_subclass_of_an_estimator_cannot_be_saved(tmp_path: Path) -> None:
 PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "an object": (
         {"verbose": object()},
-        r"verbose=<object .*> of type object cannot be saved; use set_params\(verbose",
+        r"verbose=<object .*> of type object cannot be stored; use set_params\(verbose",
     ),
     "a function": ({"activation": print}, r"activation=<built-in function print> of type builtin_function"),
-    "a scorer": ({"metric": make_scorer(r2_score)}, r"metric=make_scorer.* cannot be saved; use set_params\(metric="),
-    "NaN": ({"l1": float("nan")}, r"l1=nan of type float cannot be written; .* finite numbers"),
+    "a scorer": ({"metric": make_scorer(r2_score)}, r"metric=make_scorer.* cannot be stored; use set_params\(metric="),
+    "NaN": ({"l1": float("nan")}, r"l1=nan of type float cannot be stored; .* finite numbers"),
     "infinity": ({"dropout": np.inf}, r"dropout=inf"),
     "bytes": ({"device": b"cpu"}, r"device=b'cpu' of type bytes"),
     "a device that is none": ({"device": "laptop"}, r"cannot be saved: .*device='laptop' is not known; use 'auto'"),
