@@ -1,4 +1,4 @@
-"""Optional dependencies, imported at the moment they are needed."""
+"""Optional dependencies, imported when they are needed."""
 
 import importlib
 from types import ModuleType
@@ -26,7 +26,7 @@ class MissingExtraError(ImportError):
 
 
 def import_extra(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional dependency or say how to get it.
+    """Import an optional dependency, or raise an error that explains how to install it.
 
     Parameters
     ----------

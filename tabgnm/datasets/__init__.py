@@ -1,6 +1,6 @@
-"""The data sets of the paper: a registry, a cache, downloads from the original sources, and checks of the content.
+"""The data sets of the paper: registry, cache, downloads from the original sources, and verification.
 
-Nothing is downloaded but by `load_dataset` and `fetch_dataset`, and only what the cache does not have.
+Only `load_dataset` and `fetch_dataset` download anything, and only data sets that are not in the cache.
 
 Examples
 --------

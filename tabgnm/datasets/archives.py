@@ -85,9 +85,9 @@ def _find(archive: Path, member: str, where: str, budget: ByteBudget, stack: Exi
             return _decompressed(cast("IO[bytes]", tar.extractfile(found)), found.name, budget, where, stack)
     else:
         raise DatasetContentError(
-            f"{where} is neither a zip nor a tar file: it was cut short, or is something else; get it again"
+            f"{where} is neither a zip nor a tar file, so it is truncated or a different file; download it again"
         )
-    raise DatasetContentError(f"{where} has no file {member!r}; it holds {_listed(names)}")
+    raise DatasetContentError(f"{where} has no file {member!r}; it contains {_listed(names)}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -97,7 +97,7 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
         if not isinstance(manifest, dict) or not all(isinstance(entry, dict) for entry in manifest.values()):
             raise ValueError("expected an object of objects")
     except (ValueError, RecursionError) as error:
-        raise DatasetContentError(f"{path} is not a manifest of data sets: {error}; mend or remove it") from error
+        raise DatasetContentError(f"{path} is not a manifest of data sets: {error}; correct or remove it") from error
     return manifest
 
 
@@ -165,7 +165,7 @@ def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
                 raise
     except OSError as error:
         raise DatasetUnavailableError(
-            f"{spec.title} cannot be stored as {path} ({error}); give a folder that can be written, "
-            f"as data_home= or in the environment variable {DATA_VARIABLE}"
+            f"{spec.title} cannot be stored as {path} ({error}); pass a writable folder as data_home=, or set the "
+            f"environment variable {DATA_VARIABLE}"
         ) from error
     return path

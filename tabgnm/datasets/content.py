@@ -89,16 +89,16 @@ def check_content(spec: DatasetSpec, columns: Columns, where: str) -> Checked:
     for what, (actual, expected) in found.items():
         if actual != expected:
             raise DatasetContentError(
-                f"{where} has {actual:,} {what}, but {spec.title} has {expected:,}; the file is damaged or of "
-                "another version. Get it again, or use it all the same with verify=False"
+                f"{where} has {actual:,} {what}, but {spec.title} has {expected:,}; the file is damaged or a different "
+                "version. Download it again, or use it anyway with verify=False"
             )
     if spec.content_sha256 is None:
         return "counts"
     actual_sha256 = content_checksum(columns)
     if actual_sha256 != spec.content_sha256:
         raise DatasetContentError(
-            f"{where} has as many rows and classes as {spec.title}, but other values: their checksum is "
-            f"{actual_sha256}, expected {spec.content_sha256}. Results on it cannot be compared with others. "
-            "Get it again, or use it all the same with verify=False"
+            f"{where} has the same number of rows and classes as {spec.title}, but different values: their checksum is "
+            f"{actual_sha256}, expected {spec.content_sha256}. Results on it cannot be compared with others. Download "
+            "it again, or use it anyway with verify=False"
         )
     return "values"

@@ -80,13 +80,13 @@ def download(
             store.fetch(path.name, downloader=lambda url, to, _: _receive(url, Path(to), timeout, max_bytes, on_bytes))
     except _TooLarge as error:
         raise DatasetContentError(
-            f"{archive.url} has {error}, but the archive of the data set has at most {max_bytes:,}; the server sends "
-            f"something else. Save the right file as {place}"
+            f"{archive.url} has {error}, but the archive of the data set has at most {max_bytes:,}, so this is a "
+            f"different file; save the right file as {place}"
         ) from None
     except (requests.RequestException, _Refused, ValueError, OSError) as error:
         raise DatasetUnavailableError(
-            f"{archive.url} could not be downloaded ({_reason(error)}). "
-            f"To go on without the network, save that file as {place}"
+            f"{archive.url} could not be downloaded ({_reason(error)}). To continue without the network, save that "
+            f"file as {place}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a data set, told apart by what the user can do about it."""
+"""Errors of data sets."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import contextmanager
 
 from tabgnm._printable import printable
 
-GET_AGAIN = "remove it from the cache, if it is there, and get it again"  # the remedy for most damage
+GET_AGAIN = "remove it from the cache, if it is there, and download it again"  # the remedy for most damage
 
 
 class DatasetUnavailableError(OSError):
-    """The data set is neither in the cache nor can it be downloaded; the message says which file to put where."""
+    """The data set is not in the cache and cannot be downloaded; the message names the file to save and its place."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))  # names of files may hold anything
 
 
 class DatasetContentError(ValueError):
-    """A file is there, but it does not hold the data set that it should, is damaged, or is far too large."""
+    """A file is damaged, far too large, or does not contain the data set."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))  # so may files

@@ -1,4 +1,4 @@
-"""The data sets that are drawn at random: noisy moons, and the XOR of the paper's sparse experiment."""
+"""Randomly generated data sets: noisy moons, and the XOR problem of the paper's sparse experiment."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def make_noisy_moons(
     Parameters
     ----------
     n_samples : int, default=1000
-        Number of points.
+        The number of points.
     noise : float, default=0.1
-        Standard deviation of the noise.
+        The standard deviation of the noise.
     random_state : int or None, default=0
-        Seed; None for a new draw on every call.
+        The seed. If None, each call returns different points.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
         The points.
     y : ndarray of shape (n_samples,)
-        The half circle of each, 0 or 1.
+        The half circle of each point, 0 or 1.
 
     Examples
     --------
@@ -62,18 +62,18 @@ def make_xor(
     Parameters
     ----------
     n_samples : int, default=200
-        Number of points, at least 4.
+        The number of points, at least 4.
     variance : float, default=0.3
-        Variance of both coordinates around their centre.
+        The variance of both coordinates around their centre.
     random_state : int or None, default=0
-        Seed; None for a new draw on every call.
+        The seed. If None, each call returns different points.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 2)
         The points, in random order.
     y : ndarray of shape (n_samples,)
-        The class of each, 0 or 1.
+        The class of each point, 0 or 1.
 
     Examples
     --------
@@ -82,9 +82,7 @@ def make_xor(
     ((8, 2), [0, 0, 0, 0, 1, 1, 1, 1])
     """
     if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 4:
-        raise ValueError(
-            f"n_samples={n_samples!r} is not possible; expected an integer of at least 4, one per Gaussian"
-        )
+        raise ValueError(f"n_samples must be an integer >= 4, one point per Gaussian; got {n_samples!r}")
     deviation = math.sqrt(_positive_variance(variance))
     generator = np.random.default_rng(random_state)
     gaussian: NDArray[Any] = generator.permutation(np.arange(n_samples) % len(XOR_CENTRES))
@@ -101,7 +99,7 @@ def xor_bayes_accuracy(variance: float = XOR_VARIANCE) -> float:
     Parameters
     ----------
     variance : float, default=0.3
-        Variance of both coordinates around their centre.
+        The variance of both coordinates around their centre.
 
     Returns
     -------
@@ -119,5 +117,5 @@ def xor_bayes_accuracy(variance: float = XOR_VARIANCE) -> float:
 
 def _positive_variance(variance: float) -> float:
     if not isinstance(variance, Real) or isinstance(variance, bool) or not 0 < variance < math.inf:
-        raise ValueError(f"variance={variance!r} is not possible; expected a positive number")
+        raise ValueError(f"variance must be a positive number; got {variance!r}")
     return float(variance)

@@ -65,7 +65,7 @@ class ByteBudget:
 def too_large(where: str, n_bytes: int) -> DatasetContentError:
     """Return the error of a file that is larger than it may be."""
     return DatasetContentError(
-        f"{where} holds more than {n_bytes:,} bytes, far more than the data set, so it is damaged or another file; "
+        f"{where} has more than {n_bytes:,} bytes, far more than the data set, so it is damaged or a different file; "
         f"{GET_AGAIN}"
     )
 
@@ -103,7 +103,7 @@ def bounded_lines(stream: IO[bytes], limits: SizeLimits, budget: ByteBudget, whe
         if len(line) > limits.line_chars:
             raise DatasetContentError(
                 f"{where} has a line of more than {limits.line_chars:,} characters, far more than its columns need, so "
-                f"it is damaged or another file; {GET_AGAIN}"
+                f"it is damaged or a different file; {GET_AGAIN}"
             )
         yield line
 

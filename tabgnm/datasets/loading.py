@@ -1,4 +1,4 @@
-"""`load_dataset`: a data set as scikit-learn's loaders give theirs."""
+"""`load_dataset`, with the interface of scikit-learn's dataset loaders."""
 
 from __future__ import annotations
 
@@ -29,71 +29,73 @@ def load_dataset(
 ) -> Any:
     """Load a data set of the paper.
 
-    A data set that is neither generated nor part of scikit-learn is looked for in the cache. If it is not there, the
-    original archive is downloaded, read, checked and cached. UCI publishes no checksums of its archives, so it is the
-    parsed content that is checked: the numbers of rows, columns, classes and missing values and, where tabgnm knows
-    it, a checksum of the values. `checked` of the result says which.
+    A data set that is neither generated nor part of scikit-learn is loaded from the cache. If it is not in the cache,
+    the original archive is downloaded, parsed, verified and cached. UCI does not publish checksums of its archives, so
+    the parsed content is verified: the number of rows, columns, classes and missing values and, if known, a checksum of
+    the values; see `checked` of the result.
 
     Parameters
     ----------
     name : str
-        One of `dataset_names`.
+        The name of the data set, one of `dataset_names()`.
     variant : {"clean", "paper", "sample"}, default="clean"
-        ``"clean"`` leaves out the columns from which the target is computed; ``"paper"`` is the table as the paper
-        used it, with these columns in Electrical Grid (``stab``) and Bike Sharing (``casual``, ``registered``).
-        All other data sets are the same in both but Diabetes, which scikit-learn scales by default.
-        ``"sample"`` is what a cache has of SUSY or YearPredictionMSD in place of all rows.
+        ``"clean"`` omits columns from which the target is computed. ``"paper"`` is the table as used in the paper, with
+        these columns in Electrical Grid (``stab``) and Bike Sharing (``casual``, ``registered``). Apart from Diabetes,
+        which scikit-learn scales by default, all other data sets are the same in both variants. ``"sample"`` is a
+        sample of the rows of SUSY or YearPredictionMSD, if the cache has one.
     data_home : path-like, optional
-        The cache; by default the environment variable ``TABGNM_DATA``, and without it the user's cache folder.
+        The cache folder. By default, the environment variable ``TABGNM_DATA`` or, if it is not set, the user's cache
+        folder.
     as_frame : bool, default=False
-        Whether to give pandas objects, with categories as such, in place of arrays.
+        Whether to return pandas objects, with categorical columns, instead of arrays.
     return_X_y : bool, default=False
-        Whether to give ``(data, target)`` only.
+        Whether to return ``(data, target)`` instead of a Bunch.
     verify : bool, default=True
-        Whether the rows have to be the expected ones. False takes any rows with the right columns, and the result
-        says so.
+        Whether to verify that the rows are the expected ones. If False, any rows with the right columns are accepted,
+        and `checked` of the result is "nothing".
 
     Returns
     -------
     sklearn.utils.Bunch
-        With the attributes
+        A dictionary-like object with the attributes
 
         data : ndarray of shape (n_samples, n_features), or DataFrame
-            float64 where all features are numbers. Otherwise objects: floats, and text in the columns of categories.
-            Missing values are NaN in both.
+            The features: float64 if all are numbers; otherwise objects, with floats in numeric columns and text in
+            categorical columns. Missing values are NaN.
         target : ndarray of shape (n_samples,), or Series
-            Class labels as the data set has them (text or integers), or numbers.
+            The class labels of the data set (text or integers), or numbers.
         frame : DataFrame or None
-            Features and target together, with ``as_frame=True``.
+            Features and target together, if ``as_frame=True``.
         feature_names : list of str
             The columns of `data`.
         target_names : list
-            The sorted class labels; for regression the name of the target.
+            The sorted class labels; for regression, the name of the target.
         categorical_features : list of str
-            The columns of `data` that are categories.
+            The columns of `data` that are categorical.
         name, title, task, variant : str
-            Of the data set.
+            Name, title, task and variant of the data set.
         leaking_features : list of str
             The columns of `data` from which the target is computed. Empty in the clean variant.
         is_sample : bool
-            Whether rows of the original data set are missing here.
+            Whether `data` has only a sample of the rows.
         n_samples_original, n_samples_paper : int
-            How many rows the original data set has, and how many of them the paper uses.
+            The number of rows of the original data set, and the number that the paper uses.
         checked : {"values", "counts", "nothing"} or None
-            How far the rows of the file were compared with the expected ones.
+            What was verified: the values, or only the counts of rows, columns and classes. None for data sets without a
+            file.
         filename : pathlib.Path or None
-            The file in the cache.
+            The path of the file in the cache.
         DESCR, license, citation : str
-            For people.
+            Description, terms of use, and the work to cite.
     (data, target) : tuple
-        With ``return_X_y=True``.
+        If ``return_X_y=True``.
 
     Raises
     ------
     DatasetUnavailableError
-        When it is not in the cache and cannot be downloaded. The message says which file to put where.
+        If the data set is not in the cache and cannot be downloaded. The message names the file to save and its place.
     DatasetContentError
-        When a file is there but is damaged or another one.
+        If a file is damaged, or is not the data set.
 
     Examples
     --------
@@ -104,7 +106,7 @@ def load_dataset(
     spec = dataset_info(name)
     if variant not in spec.variants:
         allowed = ", ".join(map(repr, spec.variants))
-        raise ValueError(f"variant={variant!r} is not one of {name}; use one of {allowed}")
+        raise ValueError(f"variant={variant!r} is not a variant of {name}; use one of {allowed}")
     if as_frame:
         _pandas()  # before a download, not after it
     rows = _rows(spec, variant, data_home, verify)
@@ -171,7 +173,7 @@ def _matrix(columns: Columns, features: Sequence[str], *, any_text: bool) -> NDA
 
 
 def _pandas() -> Any:
-    return import_extra("pandas", "pandas", "loading a data set as a frame")
+    return import_extra("pandas", "pandas", "loading a data set as a DataFrame")
 
 
 def _frame(

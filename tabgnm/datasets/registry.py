@@ -17,7 +17,7 @@ def dataset_names(task: Task | None = None) -> list[str]:
     Parameters
     ----------
     task : {"classification", "regression"}, optional
-        Only those of this task.
+        The task of the data sets. If None, all data sets are returned.
 
     Returns
     -------
@@ -35,12 +35,12 @@ def dataset_names(task: Task | None = None) -> list[str]:
 
 
 def dataset_info(name: str) -> DatasetSpec:
-    """Return what is known about a data set, without any of its rows.
+    """Return the description of a data set, without loading it.
 
     Parameters
     ----------
     name : str
-        One of `dataset_names`.
+        The name of the data set, one of `dataset_names()`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""From a data set's name to its columns: out of the cache, or else out of the original archive."""
+"""Retrieval of data sets from the cache or the original archive."""
 
 from __future__ import annotations
 
@@ -47,23 +47,24 @@ def fetch_dataset(
     verify: bool = True,
     on_bytes: OnBytes | None = None,
 ) -> Path | None:
-    """Make sure that a data set is in the cache, downloading it if need be.
+    """Download a data set to the cache, unless it is already there.
 
     Parameters
     ----------
     name : str
-        One of `dataset_names`.
+        The name of the data set, one of `dataset_names()`.
     data_home : path-like, optional
-        The cache; by default the environment variable ``TABGNM_DATA``, and without it the user's cache folder.
+        The cache folder. By default, the environment variable ``TABGNM_DATA`` or, if it is not set, the user's cache
+        folder.
     verify : bool, default=True
-        Whether the rows have to be the expected ones.
+        Whether to verify that the rows are the expected ones.
     on_bytes : callable, optional
-        Called during a download with the number of bytes that have come and their number in all (None if unknown).
+        Called during a download with the number of bytes received and the total number (None if unknown).
 
     Returns
     -------
     pathlib.Path or None
-        The file in the cache; None for a data set that is generated or comes with scikit-learn.
+        The path of the file in the cache; None for a data set that is generated or part of scikit-learn.
 
     Examples
     --------
@@ -186,8 +187,8 @@ def _original(
             own = stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-"))
         except OSError as error:
             raise DatasetUnavailableError(
-                f"there is no folder to download {archive.url} to ({error}); give a folder that can be written, "
-                f"as data_home= or in the environment variable {DATA_VARIABLE}"
+                f"there is no folder to download {archive.url} to ({error}); pass a writable folder as data_home=, or "
+                f"set the environment variable {DATA_VARIABLE}"
             ) from error
         download(archive, Path(own) / archive.file, place=place, max_bytes=spec.limits.n_bytes, on_bytes=on_bytes)
         yield Path(own) / archive.file, archive.url

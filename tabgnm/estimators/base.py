@@ -1,4 +1,4 @@
-"""What all estimators share: fitting, continuing a fit, encoding, importance, saving."""
+"""Base class of all estimators: fitting, continuing a fit, encoding, importance, saving."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class TabularEstimator(
     Attributes
     ----------
     fitted_ : FittedPack
-        Encoders, targets and weights: all that predictions need.
+        The encoders, targets and weights: everything that predictions need.
     n_features_in_ : int
-        Number of columns seen during `fit`.
+        The number of columns seen during `fit`.
     feature_names_in_ : array of str
-        Names of the columns seen during `fit`. Defined only if the table had names.
+        The names of the columns seen during `fit`. Defined only if the columns of X have names.
     target_name_ : str
-        Name of the target. Defined only if y was a series with a name, as a column of a pandas DataFrame is.
+        The name of the target. Defined only if y is a series with a name, such as a column of a pandas DataFrame.
     """
 
     fitted_: FittedPack
@@ -129,7 +129,7 @@ class TabularEstimator(
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
     ) -> Self:
-        """Fit to a table.
+        """Fit the estimator to a table.
 
         Ctrl-C finishes the current epoch, keeps the best weights so far and raises KeyboardInterrupt. The estimator is
         then fitted, and the status in `history_` is "interrupted".
@@ -142,12 +142,12 @@ class TabularEstimator(
         y : array-like of shape (rows,) or (rows, outputs)
             Targets.
         sample_weight : array-like of shape (rows,), default=None
-            Weight of each row. Rows with weight 0 are ignored.
+            The weight of each row. Rows with weight 0 are ignored. If None, all rows have equal weight.
         X_val, y_val : table and targets, default=None
-            Validation rows for all networks, instead of folds of X. They are used for nothing else, and all have the
-            same weight, whatever the sample and class weights.
+            Validation rows for all networks, instead of folds of X. They are used only for validation, with equal
+            weights regardless of the sample and class weights.
         groups : array-like of shape (rows,), default=None
-            Rows with the same label are in the same fold.
+            Group labels of the rows. Rows of the same group are in the same fold.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class TabularEstimator(
     ) -> MemoryEstimate:
         """Estimate how much memory `fit` and predictions would take, without allocating it.
 
-        `fit` raises a MemoryError at once if the estimate exceeds the memory of the machine, or of its container.
+        `fit` raises a MemoryError before training if the estimate exceeds the memory of the machine or its container.
 
         Parameters
         ----------
@@ -174,9 +174,9 @@ class TabularEstimator(
         Returns
         -------
         MemoryEstimate
-            `training` and `prediction`, each with `bytes` and its `parts`, and with `gpu_bytes` and `gpu_parts` for a
-            GPU. Memory that is in use before, such as that of X, is not included. Real fits take between half and
-            twice as much.
+            Has the attributes `training` and `prediction`, each with `bytes` and its `parts`, and `gpu_bytes` and
+            `gpu_parts` for a GPU. Memory that is already in use, such as that of X, is not included. The actual use is
+            between half and twice the estimate.
         """
         copy = clone(self)  # so that drawing folds does not change a RandomState
         return memory.estimate(copy._prepare(X, y, sample_weight, X_val, y_val, groups, only_planned=True))
@@ -290,15 +290,15 @@ class TabularEstimator(
 
     @property
     def columns_(self) -> Any:
-        """Kind and encoding of each column, as a readable table, for the candidate with the largest weight."""
+        """The kind and encoding of each column, as a readable table, for the candidate with the largest weight."""
         check_is_fitted(self, "fitted_")
         return self.fitted_.groups[0].encoder.columns
 
     @property
     def pack_(self) -> Any:
-        """The candidates: weight, out-of-fold loss and its spread over folds, epochs, seconds, race, settings.
+        """The candidates: weight, out-of-fold loss and its spread over folds, epochs, seconds, race and settings.
 
-        A pandas DataFrame, or a list of dicts where pandas is not installed.
+        A pandas DataFrame, or a list of dicts if pandas is not installed.
         """
         check_is_fitted(self, "fitted_")
         return as_frame([dict(record) for record in self.fitted_.candidates])
@@ -307,51 +307,54 @@ class TabularEstimator(
     def oof_scores_(self) -> dict[str, float]:
         """Scores on rows that the networks were not trained on.
 
-        Accuracy, log-loss and expected calibration error; R², squared and absolute error, and that of another loss; or
-        D² and quantile loss of several quantiles. They are slightly optimistic, as the epochs and weights of the
-        networks were chosen on the same rows.
+        For classifiers: accuracy, log-loss and expected calibration error. For regressors: R², mean squared and mean
+        absolute error, and the mean of any other `loss`. For several quantiles: D² and quantile loss. The scores are
+        slightly optimistic, because the epochs and weights of the networks were chosen on the same rows.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
             raise AttributeError(
-                "oof_scores_ needs rows that networks were not trained on; it is available after fit with n_folds>=1, "
-                "and not after partial_fit"
+                "oof_scores_ needs rows that networks were not trained on; call fit with n_folds>=1 (partial_fit does "
+                "not hold out any rows)"
             )
         return dict(self.fitted_.scores)
 
     @property
     def oof_score_(self) -> float:
-        """Accuracy, R² or D², as `score` returns, on rows that the networks were not trained on; see `oof_scores_`."""
+        """The score on rows that the networks were not trained on (accuracy, R² or D²); see `oof_scores_`."""
         return self.oof_scores_[self.fitted_.targets.metric_name]
 
     @property
     def oof_prediction_(self) -> Any:
-        """Prediction of each row of `fit` (or of X_val) by the networks that were not trained on it.
+        """The prediction for each row of `fit` (or of X_val) by the networks that were not trained on it.
 
-        Probabilities, as `predict_proba` returns them, or numbers. NaN for rows that were validated nowhere or have no
-        weight. Pickles contain it (8 bytes for each row and class or target); model files do not.
+        Probabilities in the form of `predict_proba` for classifiers, numbers for regressors. NaN for rows that are in
+        no validation fold or have no weight. Stored in pickles (8 bytes per row and class or target), but not in model
+        files.
         """
         check_is_fitted(self, "fitted_")
         values = getattr(self, "_oof_values", None)
         if values is None:
-            raise AttributeError("oof_prediction_ is available after fit with n_folds>=1, and not in loaded models")
+            raise AttributeError(
+                "oof_prediction_ is not available: it needs a fit with n_folds>=1 and is not stored in model files"
+            )
         return self._as_predicted(values)
 
     @property
     def history_(self) -> list[dict[str, Any]]:
-        """Per network: train_loss, val_loss and the validation metric of each epoch, best_epoch and status."""
+        """One dict per network: train_loss, val_loss and the validation metric of each epoch, best_epoch and status."""
         check_is_fitted(self, "fitted_")
         return [history for group in self.fitted_.groups for history in group.histories]
 
     @property
     def feature_importances_(self) -> Array:
-        """Mean absolute gradient x input of each column on the training rows, scaled to a sum of 1."""
+        """The mean absolute value of gradient x input of each column, normalized to a sum of 1."""
         check_is_fitted(self, "fitted_")
         return self.fitted_.importances
 
     @property
     def members_(self) -> list[GNM | MLP | EmbeddedNetwork]:
-        """The networks as torch modules, candidate by candidate. Their input is encoded rows, see `encode`."""
+        """The networks as torch modules, candidate by candidate. Their inputs are encoded rows; see `encode`."""
         check_is_fitted(self, "fitted_")
         return [
             TrainedModel(group.shape, group.network(i), History(), group.settings["dropout"]).network()
@@ -360,24 +363,25 @@ class TabularEstimator(
         ]
 
     def encode(self, X: Any, group: int = 0) -> Array:
-        """Return the encoded table: the numbers that the networks of a group get as input.
+        """Return the encoded table: the inputs of the networks of one candidate.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
         group : int, default=0
-            Candidates encode tables in different ways: position among those with a weight, the largest first.
+            The position of the candidate among those that were kept, the one with the largest weight first. Candidates
+            may encode tables differently.
         """
         check_is_fitted(self, "fitted_")
         encoder = self.fitted_.groups[group].encoder
         return encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
 
     def out_of_range(self, X: Any) -> Any:
-        """Return which cells lie outside of what was seen in training, where predictions are not to be relied on.
+        """Return which cells are outside the range seen in training, where predictions are less reliable.
 
-        Numbers, dates, durations and times are compared with the smallest and the largest of the training rows,
-        categories with the levels of the training rows. False for missing cells, for columns that the model does not
-        use, and for levels in columns with rare levels, as these are not kept by name.
+        Numbers, dates, durations and times are compared with the minimum and maximum of the training rows, categories
+        with the levels of the training rows. The result is False for missing cells, for columns that the model does not
+        use, and for categories with rare levels, whose names are not stored.
 
         Parameters
         ----------
@@ -386,8 +390,8 @@ class TabularEstimator(
         Returns
         -------
         frame or array of bool, shape (rows, columns)
-            A frame of the library of X, with its column names (and its index in pandas); an array if X is none.
-            Columns are in the order of X.
+            If X is a DataFrame, a DataFrame of the same library with the same columns (and index, for pandas);
+            otherwise an array. Columns are in the order of X.
 
         Examples
         --------
@@ -410,18 +414,18 @@ class TabularEstimator(
         sample_weight: Any = None,
         random_state: Any = None,
     ) -> Bunch:
-        """Measure how much the score drops when a column is shuffled, for many columns in one pass.
+        """Compute how much the score drops when a column is shuffled.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows to score on, preferably not those of `fit`.
+            The rows to score, preferably not those of `fit`.
         scoring : str, callable or None, default=None
-            The score that drops: the name of a score such as "neg_log_loss" or "mae", a scorer, or None for `score`. A
-            function of your own, called as `scoring(estimator, X, y)`, is slower: it gets one shuffled copy of X at a
-            time, which has to be a pandas DataFrame or an array.
+            The score: a name such as "neg_log_loss" or "mae", a scikit-learn scorer, or a function that is called as
+            `scoring(estimator, X, y)`. If None, `score` is used. A function is slower, because it is called once for
+            each shuffled copy of X, which has to be a pandas DataFrame or an array.
         n_repeats : int, default=5
-            Number of times each column is shuffled.
+            The number of times each column is shuffled.
         random_state : int, RandomState or None, default=None
 
         Returns
@@ -470,25 +474,26 @@ class TabularEstimator(
     # Files
 
     def save(self, file: PathOrFile) -> None:
-        """Write a model file, which `tabgnm.load` reads.
+        """Save the fitted estimator to a model file, which `tabgnm.load` reads.
 
-        The file contains everything that predictions need, and what `get_params`, `history_`, `columns_`, `pack_`,
-        `oof_scores_` and `feature_importances_` return, except for `n_jobs`, `cv` and the state of a `RandomState`. It
-        contains no rows of the training data, and loading it runs no code; see `docs/model-files.md`.
+        The file contains everything that predictions need, the parameters (except `n_jobs`, `cv` and the state of a
+        `RandomState`), and `history_`, `columns_`, `pack_`, `oof_scores_` and `feature_importances_`. It contains no
+        rows of the training data, and loading it does not run any code; see `docs/model-files.md`.
 
         Parameters
         ----------
         file : str, path or binary file
-            An existing file is replaced once the new one is complete; of a link, its target. Only regular files are
-            replaced, not pipes or devices. Or a file that is open for writing in binary mode, such as `io.BytesIO`:
-            it is written to at its position, without seeking, and stays open.
+            A path, or a file that is open for writing in binary mode, such as `io.BytesIO`. An existing file at the
+            path is replaced once the new one is complete; for a symbolic link, its target is replaced. Pipes and
+            devices are not supported. An open file is written from its current position, without seeking, and is not
+            closed.
 
         Raises
         ------
         NotFittedError
             If the estimator is not fitted.
         ModelFileError
-            If a parameter is not a plain value, or the file cannot be written.
+            If a parameter cannot be stored as a plain value, or the file cannot be written.
         TypeError
             If `file` is neither a path nor a binary file, for instance a file in text mode.
         """
@@ -505,7 +510,7 @@ class TabularEstimator(
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
-        """Return an estimator with the settings of the paper; keyword arguments override them."""
+        """Return an estimator with the settings of the paper. Keyword arguments override these settings."""
         return cls(**(dict(cls._paper_setting()) | overrides))
 
     @classmethod

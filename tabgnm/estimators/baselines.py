@@ -1,4 +1,4 @@
-"""What simple models reach on the same rows: the figures that the score of a model has to be compared with."""
+"""Scores of simple models on the same rows, to compare the score of a model with."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _Fit = Callable[[Array, Array, Array, Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A simple model, judged by rows that it was not fitted to.
+    """The result of a simple model on rows that it was not fitted to.
 
     Attributes
     ----------
     name : str
         "majority class" or "logistic regression"; "mean" or "ridge regression".
     prediction : array of shape (rows,), (rows, classes) or (rows, outputs), or a list of arrays
-        Out-of-fold predictions in the form of the model's `predict_proba` or, for regressors, `predict`. NaN for rows
-        that are in no fold, or have no weight.
+        Out-of-fold predictions in the form of `predict_proba` (classifiers) or `predict` (regressors). NaN for rows
+        that are in no validation fold or have no weight.
     score : float
-        Accuracy or R², as the model's `score` returns it.
+        Accuracy or R², as returned by the `score` method of the model.
     score_std : float
         Standard deviation of the score over the folds.
     loss : float
@@ -62,28 +62,28 @@ class Baseline:
 def baselines(
     model: TabularEstimator, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5, random_state: int = 0
 ) -> list[Baseline]:
-    """Return what simple models reach on a table: a constant prediction, and a linear model.
+    """Evaluate two simple models on a table: a constant prediction and a linear model.
 
-    The linear model gets standardised numbers, the mean for missing ones with an indicator, and an input for each of
-    the 20 most frequent levels of a category. It is fitted to at most 50,000 rows of each fold. For several targets
-    there is a logistic regression for each of them.
+    The inputs of the linear model are standardized numbers, with missing values replaced by the mean and flagged by an
+    indicator, and one-hot columns of the 20 most frequent levels of each category. It is fitted to at most 50,000 rows
+    per fold. With several targets, a separate logistic regression is fitted for each target.
 
     Parameters
     ----------
     model : estimator
-        A fitted one of tabgnm. It says what the targets are, and what its columns are (`column_kinds`).
+        A fitted tabgnm estimator. It determines the type of the targets and the kinds of the columns (`column_kinds`).
     X, y, sample_weight
-        As in `fit` of the model; the columns of X have to be those of the model.
+        As in the `fit` method of the model; X must have the columns of the model.
     cv : int, splitter or iterable, default=5
-        Number of folds, a splitter of scikit-learn, or pairs of training and validation rows.
+        The number of folds, a scikit-learn splitter, or an iterable of (training rows, validation rows).
     random_state : int, default=0
-        Seed of the folds.
+        The seed of the folds.
 
     Returns
     -------
     list of Baseline
-        Shorter than two where a baseline cannot be computed, for instance if there are too few rows for folds, and
-        empty for models of several quantiles.
+        Two baselines; fewer if one cannot be computed, for instance because there are too few rows for folds. Empty for
+        models of several quantiles.
 
     Examples
     --------

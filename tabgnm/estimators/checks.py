@@ -26,7 +26,7 @@ _WEIGHT_RANGE = (1e-100, 1e100)
 def check_flag(name: str, value: object) -> bool:
     """Return a boolean parameter."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected a bool: use True or False")
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected a bool, True or False")
     return bool(value)
 
 
@@ -73,7 +73,7 @@ def check_cv(value: object) -> None:
         value is None or hasattr(value, "split") or isinstance(value, Iterable)
     ):
         raise TypeError(
-            f"cv={shown(value)} is not a splitter; use n_folds=5 for a number of folds, or a splitter of "
+            f"cv={shown(value)} is not a splitter; use n_folds to set the number of folds, or a splitter of "
             "sklearn.model_selection such as TimeSeriesSplit(5)"
         )
 
@@ -93,8 +93,8 @@ def random_numbers(value: Any) -> np.random.RandomState:
         random: np.random.RandomState = check_random_state(value)
     except Exception as error:  # the message shows the value, which may fail
         raise ValueError(
-            f"random_state={shown(value)} cannot be used ({brief(str(error), 200)}); expected None, an integer from "
-            "0 to 2**32 - 1 or a numpy.random.RandomState"
+            f"random_state={shown(value)} is invalid ({brief(str(error), 200)}); expected None, an integer from 0 to "
+            "2**32 - 1 or a numpy.random.RandomState"
         ) from None
     return random
 
@@ -102,7 +102,10 @@ def random_numbers(value: Any) -> np.random.RandomState:
 def check_verbose(value: object) -> None:
     """Raise unless the value is a valid `verbose`."""
     if not isinstance(value, numbers.Integral | np.bool_):
-        raise TypeError(f"verbose={shown(value)} has type {type(value).__name__}; use 0 for nothing, 1 for progress")
+        raise TypeError(
+            f"verbose={shown(value)} has type {type(value).__name__}; expected an integer: 0 for no output, 1 to show "
+            "progress"
+        )
 
 
 def check_class_weight(value: object) -> None:
@@ -115,8 +118,8 @@ def check_class_weight(value: object) -> None:
             continue
         if not isinstance(group, Mapping):
             raise ValueError(
-                f"class_weight={shown(value)} is not known; use None, 'balanced', a dict from label to weight, or a "
-                "list of these, one for each target"
+                f"class_weight={shown(value)} is invalid; use None, 'balanced', a dict from label to weight, or a list "
+                "of these with one entry for each target"
             )
         for label, weight in group.items():
             fits = isinstance(weight, numbers.Real) and not isinstance(weight, bool) and math.isfinite(weight)
@@ -138,8 +141,8 @@ def check_lengths(n_rows: int, y: Array, name: str = "X") -> None:
     """Raise unless there are as many targets as rows, with the message of scikit-learn."""
     if len(y) != n_rows:
         raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected as many "
-            f"targets as {name} has rows"
+            f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]; expected one target "
+            f"for each row of {name}"
         )
 
 
@@ -156,7 +159,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
         weights = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"sample_weight holds values that are no numbers ({error}); expected a number per row"
+            f"sample_weight has values that are not numbers ({error}); expected one number per row"
         ) from None
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
@@ -166,7 +169,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
         row = int(np.argmin(np.isfinite(weights)))
         what = "NaN" if np.isnan(weights[row]) else "infinity"
         raise ValueError(
-            f"Input sample_weight contains {what}, in row {row}; expected finite numbers >= 0, 0 for a row to leave out"
+            f"Input sample_weight contains {what} in row {row}; expected finite numbers >= 0; use 0 to leave out a row"
         )
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
@@ -174,7 +177,7 @@ def sample_weights(sample_weight: Any, n_rows: int) -> Array | None:
             f"Negative values in data passed to `sample_weight`: {weights[row]:g} in row {row}; expected numbers >= 0"
         )
     if not weights.any():
-        raise ValueError("the weights of all rows are zero; expected at least one positive weight")
+        raise ValueError("all rows have zero weight; expected at least one positive weight")
     return weights
 
 

@@ -69,7 +69,8 @@ class ClassTargets:
             if not np.array_equal(sort_classes(own, "classes")[0], known):
                 raise ValueError(
                     f"`classes={shown(classes)}` is not the same as on last call to partial_fit, was: "
-                    f"{shown(known.tolist())}; leave it out, or start again with all classes that may occur"
+                    f"{shown(known.tolist())}; omit classes, or start with a new estimator and all classes that may "
+                    "occur"
                 )
 
     @staticmethod
@@ -91,8 +92,8 @@ class ClassTargets:
         if self.kind == "joint":
             if self.label_smoothing:
                 raise ValueError(
-                    f"label_smoothing={self.label_smoothing} is not supported for several targets with classes of "
-                    "their own; use label_smoothing=0.0, or one classifier per target"
+                    f"label_smoothing={self.label_smoothing} is not supported for several targets; use "
+                    "label_smoothing=0.0, or fit one classifier per target"
                 )
             return JointCrossEntropy(tuple(map(len, self.classes)))
         return BinaryCrossEntropy()
@@ -102,12 +103,15 @@ class ClassTargets:
         if self.kind == "multilabel":
             if not _is_indicator(y) or y.shape[1] != len(self.classes):
                 raise ValueError(
-                    f"{name} has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, as the first targets"
+                    f"{name} has shape {y.shape}; expected {len(self.classes)} columns of 0 and 1, one per target of "
+                    "the model"
                 )
             return np.array(y, dtype=np.int64)  # a copy: arrays of frames may be read-only
         columns = y.reshape(len(y), -1).T
         if len(columns) != len(self.classes):
-            raise ValueError(f"{name} has {len(columns)} columns; expected {len(self.classes)}, as the first targets")
+            raise ValueError(
+                f"{name} has {len(columns)} columns; expected {len(self.classes)}, one per target of the model"
+            )
         codes = [self._codes(column, classes, name) for column, classes in zip(columns, self.classes, strict=True)]
         return codes[0] if self.kind != "joint" else np.stack(codes, axis=1)
 
@@ -122,7 +126,7 @@ class ClassTargets:
         if not np.all(known):
             unknown = [repr(label) for label in labels[~known].tolist()[:5]]
             raise ValueError(
-                f"{name} holds classes that were not there before: {', '.join(unknown)}; expected some of "
+                f"{name} contains classes that were not seen before: {', '.join(unknown)}; expected classes among "
                 f"{classes.tolist()[:10]}"
             )
         return np.asarray(places[inverse])
@@ -265,5 +269,5 @@ def _labels(schema: Any, most_bytes: int) -> Array:
     labels = labels.view(dtype)
     # NaN and NaT are not equal to themselves.
     if not np.all(labels[1:] > labels[:-1]) or not np.all(labels == labels):
-        raise ValueError(f"labels {values[:10]!r:.80} are not in order, or some are missing or there twice")
+        raise ValueError(f"labels {values[:10]!r:.80} are unsorted, missing or duplicated")
     return labels

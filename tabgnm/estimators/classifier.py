@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Base class of the classifiers.
 
-    Labels may have any sortable type, such as strings, booleans or integers, except for bytes and fractions. A matrix
-    of 0 and 1 is a multilabel target; several columns of other labels are targets that one network learns jointly.
+    Labels may be of any sortable type, such as strings, booleans or integers, except bytes and fractions. A matrix of
+    zeros and ones is a multilabel target. Several columns of other labels are separate targets, which one network
+    learns jointly.
     """
 
     def _check_y(self, y: Any, name: str) -> Array:
@@ -62,13 +63,15 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
             try:
                 by_class = np.asarray(compute_sample_weight(self.class_weight, y), dtype=np.float64)
             except ValueError as error:
-                raise ValueError(f"class_weight={self.class_weight!r:.200} does not fit the labels: {error}") from None
+                raise ValueError(
+                    f"class_weight={self.class_weight!r:.200} does not match the labels: {error}"
+                ) from None
         return by_class if sample_weight is None else by_class * sample_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train for one epoch on these rows, starting from the current weights.
+        """Train for one epoch on the given rows, starting from the current weights.
 
-        The first call fixes columns, categories and scaling for all later ones. No rows are used for validation, the
+        The first call determines the columns, categories and scaling for all later calls. There is no validation, the
         learning rate is constant, and the state of the optimizer is reset in each call.
 
         Parameters
@@ -76,8 +79,8 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         X, y, sample_weight
             As in `fit`.
         classes : array-like, default=None
-            All labels that may occur in any call. Required in the first call, except for several targets, where the
-            default is the labels of the first rows; for these, pass a list with the labels of each target.
+            All labels that may occur in any call. Required in the first call, and optional in later calls. For several
+            targets, a list with the labels of each target; the default is the labels of the first call.
 
         Returns
         -------
@@ -91,12 +94,14 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
                 "label to weight, computed on all rows with sklearn.utils.class_weight.compute_class_weight"
             )
         if classes is None and not hasattr(self, "fitted_") and self._check_y(y, "y").ndim < 2:
-            raise ValueError("classes must be passed on the first call to partial_fit: all labels that may occur")
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit; pass all labels that may occur in any call"
+            )
         return self._partial_fit(X, y, classes, sample_weight)
 
     @property
     def classes_(self) -> Any:
-        """Sorted labels; a list of such arrays for several targets; column numbers for multilabel targets."""
+        """The sorted labels; a list of arrays for several targets, and column numbers for multilabel targets."""
         check_is_fitted(self, "fitted_")
         targets = self._class_targets()
         if targets.kind == "multilabel":
@@ -155,18 +160,19 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         ----------
         X : table of shape (rows, columns)
         return_std : bool, default=False
-            Also return the standard deviation over the networks of the probability of each class, before calibration: a
-            measure of how much they disagree.
+            Whether to also return the standard deviation of each probability over the networks, before calibration. It
+            measures how much the networks disagree.
 
         Returns
         -------
         array of shape (rows, classes)
-            Columns are in the order of `classes_`. For multilabel targets, the probability of each 1, of shape
-            (rows, outputs); for several targets a list of arrays. A pair of these with `return_std=True`.
+            The probabilities. Columns are in the order of `classes_`. For multilabel targets, the probabilities of 1,
+            of shape (rows, outputs); for several targets, a list of arrays. If `return_std=True`, a tuple
+            (probabilities, standard deviations).
         """
         check_is_fitted(self, "fitted_")
         if return_std and self.fitted_.n_networks == 1:
-            raise ValueError("return_std=True needs at least two networks; fit with n_folds>=2")
+            raise ValueError("return_std=True requires at least two networks; fit with n_folds>=2")
         parts = self._predicted(X, self._reduce_with_std if return_std else self._reduce)
         kind, n_targets = self._class_targets().kind, len(self._class_targets().classes)
         logs, deviations = parts[:n_targets], parts[n_targets:]
@@ -191,7 +197,7 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return probabilities if targets.kind == "joint" else probabilities[0]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Predict logarithms of probabilities, accurate also where a probability would round to 0."""
+        """Predict log-probabilities. They are accurate even if a probability would round to 0."""
         parts = self._predicted(X, self._reduce)
         targets = self._class_targets()
         if targets.kind == "one":
@@ -201,9 +207,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         return parts if targets.kind == "joint" else parts[0]
 
     def decision_function(self, X: Any) -> Any:
-        """Predict log-odds for two classes and multilabel targets, or else logarithms of probabilities.
+        """Predict log-odds for two classes and for multilabel targets, and log-probabilities otherwise.
 
-        For a single class this is 0, the logarithm of its probability.
+        For a single class, this is 0.
 
         Parameters
         ----------
@@ -247,13 +253,13 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         n_columns = len(targets.classes) if targets.kind in ("multilabel", "joint") else None
         if y.shape[1:] != (() if n_columns is None else (n_columns,)):
             shape = (len(y),) if n_columns is None else (len(y), n_columns)
-            raise ValueError(f"y has shape {y.shape}; expected {shape}, as predictions have")
+            raise ValueError(f"y has shape {y.shape}; expected {shape}, the shape of the predictions")
         for column, classes in zip(y.reshape(len(y), -1).T, targets.classes, strict=True):
             kinds = [_kind_of_labels(labels) for labels in (column, classes)]
             if kinds[0] != kinds[1] and "others" not in kinds:
                 raise ValueError(
                     f"y holds {kinds[0]} such as {column[0]!r}, but the classes are {kinds[1]} such as {classes[0]!r}; "
-                    "give labels of the same type as in fit"
+                    "pass labels of the same type as in fit"
                 )
 
     @staticmethod
@@ -286,8 +292,8 @@ def _given_class_weights(class_weight: Any, y: Array, targets: ClassTargets) -> 
     groups = class_weight if isinstance(class_weight, list) else [class_weight]
     if len(groups) != len(columns):
         raise ValueError(
-            f"class_weight={class_weight!r:.100} does not fit y with {len(columns)} columns; expected a list of "
-            f"{len(columns)} dicts from label to weight, one for each of them"
+            f"class_weight={class_weight!r:.100} does not match y with {len(columns)} columns; expected a list of "
+            f"{len(columns)} dicts from label to weight, one for each column"
         )
     weights = np.ones(len(y))
     for group, codes, classes in zip(groups, columns, targets.classes, strict=False):

@@ -19,10 +19,10 @@ _FEWEST_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
 def convergence_warnings(
     prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield what to tell the user about networks with most of the weight: a topic and a message.
+    """Yield warnings about the networks with most of the weight, as pairs of topic and message.
 
-    Nothing can be told without validation. A number of epochs with `patience=None`, or while training goes on from call
-    to call, is meant as it is; and so is what was ended, or shortened, by Ctrl-C or a time limit (`limited`).
+    There are no warnings without validation, with `patience=None`, when training continues from call to call, or if
+    training was stopped or shortened by Ctrl-C or a time limit (`limited`).
     """
     if not prepared.rows.validated or prepared.previous is not None:
         return
@@ -31,9 +31,9 @@ def convergence_warnings(
         rates = sorted({group.settings["learning_rate"] for group in groups})
         yield (
             "training made networks worse",
-            f"training made networks worse that make up {share:.0%} of the prediction: their validation loss is lowest "
-            f"after the first epoch, which they keep. Use a smaller learning_rate than {rates[0]:g}; or the columns "
-            "say nothing about the target",
+            f"training did not improve the networks that make up {share:.0%} of the prediction: their validation loss "
+            f"was lowest after the first epoch, whose weights are kept. Use a learning_rate smaller than {rates[0]:g}; "
+            "otherwise the columns may contain no information about the target",
         )
     settings = prepared.candidates[0].fleet
     if limited or settings.patience is None:
@@ -42,9 +42,9 @@ def convergence_warnings(
     if share > _MOST_WEIGHT:
         yield (
             "training ended too early",
-            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, in the "
+            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, for the "
             f"networks that make up {share:.0%} of the prediction. Use a larger max_epochs or learning_rate, or "
-            "patience=None if this number of epochs is what you want",
+            "patience=None to silence this warning",
         )
 
 

@@ -42,19 +42,19 @@ class Effect:
     kind : {"number", "category", "date"}
         Booleans are categories; durations and times of day are numbers, in seconds.
     grid : array of shape (points,)
-        Values of the column that occur in the table. Numbers and dates ascend. Of categories, the most frequent levels,
-        the most frequent first; ordered ones in their order. Where cells are missing, the last point is the missing
-        value: NaN, NaT or None.
+        Values of the column that occur in the table: numbers and dates in ascending order, the most frequent levels of
+        a category by descending frequency, or in their own order if the category is ordered. If the column has missing
+        cells, the last point is the missing value: NaN, NaT or None.
     mean : array of shape (points, outputs)
-        Mean prediction if the column had this value in all rows.
+        Mean prediction if all rows had this value.
     lower, upper : arrays of shape (points, outputs)
-        10 % and 90 % quantiles of the curves of single rows, each moved by a constant so that all have the same
-        mean: where they are far from the mean, the effect depends on other columns.
+        10 % and 90 % quantiles of the curves of single rows, each shifted by a constant so that all have the same mean.
+        Where they are far from the mean, the effect depends on other columns.
     outputs : tuple
-        What predictions are of: labels (for two classes the second one, whose probability is predicted), or "y", or
-        "y0", "y1", ... for several targets.
+        Names of the predictions: labels (for two classes only the second label, whose probability is predicted), "y",
+        or "y0", "y1", ... for several targets.
     share : array of shape (points,)
-        Share of the rows with this level, or nearest to this number or date.
+        Fraction of the rows with this level, or closest to this number or date.
     """
 
     column: str
@@ -124,21 +124,23 @@ def effects(
 ) -> list[Effect]:
     """Return the partial dependence of predictions on columns, with its spread over rows.
 
-    Probabilities for classifiers, numbers in units of the target for regressors. All other columns keep the values
-    that they have in X, so combinations may be predicted that never occur; see docs/explaining.md.
+    Predictions are probabilities for classifiers, and numbers in units of the target for regressors. All other columns
+    keep the values of X, so predictions may be made for combinations of values that never occur; see
+    docs/explaining.md.
 
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     X : table of shape (rows, columns)
-        Rows to average over, such as those of `fit`, or others like them. It is not modified.
+        The rows to average over, such as those of `fit` or similar ones. X is not modified.
     columns : name, position in `fit`, or sequence of these, default=None
-        None: all columns that the model uses.
+        The columns. If None, all columns that the model uses.
     n_points : int, default=20
-        Most points of a column; that of missing values is an additional one.
+        The maximum number of points per column, not counting the missing value.
     n_rows : int, default=200
-        Most rows to average over, drawn at random. The points and shares of a column are those of all rows.
+        The maximum number of rows to average over, drawn at random. The points and shares of a column are computed on
+        all rows.
     random_state : int, RandomState or None, default=0
 
     Returns
@@ -221,7 +223,7 @@ def column_position(model: TabularEstimator, column: str | int) -> int:
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
     raise ValueError(
-        f"there is no column {column!r}; expected some of {shortened(names)}, or positions from 0 to {len(names) - 1}"
+        f"there is no column {column!r}; expected one of {shortened(names)}, or positions from 0 to {len(names) - 1}"
     )
 
 

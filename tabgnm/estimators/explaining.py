@@ -26,28 +26,28 @@ class ExplainingMethods:
     ) -> Any:
         """Return how predictions change with the value of each column, averaged over rows (partial dependence).
 
-        Probabilities for classifiers, numbers in units of the target for regressors. `tabgnm.plots.plot_effects` draws
-        them, and `tabgnm.estimators.effects.effects` returns them as arrays.
+        Predictions are probabilities for classifiers, and numbers in units of the target for regressors.
+        `tabgnm.plots.plot_effects` draws them, and `tabgnm.estimators.effects.effects` returns them as arrays.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
-            Rows to average over, such as those of `fit`, or others like them. It is not modified.
+            The rows to average over, such as those of `fit` or similar ones. X is not modified.
         columns : name, position in `fit`, or sequence of these, default=None
-            None: all columns that the model uses.
+            The columns. If None, all columns that the model uses.
         n_points : int, default=20
-            Most points of a column: quantiles of numbers and dates, the most frequent levels of categories. That of
-            missing values is an additional one.
+            The maximum number of points per column, not counting the missing value: quantiles of numbers and dates, the
+            most frequent levels of categories.
         n_rows : int, default=200
-            Most rows to average over, drawn at random.
+            The maximum number of rows to average over, drawn at random.
         random_state : int, RandomState or None, default=0
 
         Returns
         -------
-        pandas.DataFrame, or a list of dicts where pandas is not installed
-            For each column, output and point: "column", "value", "output" (the label whose probability is predicted,
-            or the target), "mean" prediction, "lower" and "upper" (10 % and 90 % quantiles of the curves of single
-            rows, moved to the same mean), and "share" of the rows.
+        pandas.DataFrame, or a list of dicts if pandas is not installed
+            One row per column, output and point: "column", "value", "output" (the label whose probability is
+            predicted, or the target), "mean" prediction, "lower" and "upper" (10 % and 90 % quantiles of the curves of
+            single rows, shifted to the same mean), and "share" of the rows.
 
         Examples
         --------
@@ -62,37 +62,38 @@ class ExplainingMethods:
     def explain(
         self, X: Any, base: Any = None, *, output: str = OUTPUTS[0], n_steps: int = N_STEPS, n_base: int = N_BASE
     ) -> Explanation:
-        """Return what each column contributes to the predictions of single rows (integrated gradients).
+        """Return the contribution of each column to the predictions of single rows (integrated gradients).
 
-        The contributions of a row add up to its prediction minus that of a base. They are gradients of the prediction,
-        integrated along a straight path from the base to the row: in scaled numbers, indicators of missing values and
-        one-hots, and in the learned features of embedded columns. `tabgnm.plots.plot_explanation` draws them.
+        The contributions of a row sum to its prediction minus the prediction for a base. They are gradients of the
+        prediction, integrated along a straight path from the base to the row, with respect to scaled numbers,
+        missing-value indicators, one-hot columns and the learned features of embedded columns.
+        `tabgnm.plots.plot_explanation` draws them.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
-            Rows to explain.
+            The rows to explain.
         base : table of shape (rows, columns) or None, default=None
-            What to compare with, such as rows of `fit`: contributions are averaged over them, and the base value is
-            the mean of their predictions. None: a point of reference that needs no rows, with the median or mean of
-            each number, nothing missing, and equal shares of all levels of a category.
+            The rows to compare with, such as rows of `fit`. Contributions are averaged over them, and the base value is
+            the mean of their predictions. If None, a reference point is used: the median or mean of each number, no
+            missing values, and equal shares of all levels of a category.
         output : {"prediction", "log_odds"}, default="prediction"
-            What to explain: predictions (probabilities of classifiers, numbers of regressors), or log-odds, for two
-            classes those of `decision_function`, else those of each class against all others.
+            What to explain: predictions (probabilities for classifiers, numbers for regressors) or log-odds. For two
+            classes the log-odds are those of `decision_function`, otherwise those of each class against all others.
         n_steps : int, default=1024
-            A path has 2 steps at first, of 5 points each. Steps in which the contributions miss the difference of the
-            predictions are halved, until these errors are together about 0.1 % of the sum of the absolute
-            contributions (or of 1 for classifiers, where this is larger), or steps are as small as 1 / n_steps. The
-            remaining error is distributed among the columns in proportion to their absolute contributions.
+            The maximum number of integration steps of a path. A path starts with 2 steps of 5 points each. Steps whose
+            contributions do not sum to the difference of the predictions are halved, until the total error is about 0.1
+            % of the sum of the absolute contributions (or of 1 for classifiers, if larger) or steps have the length 1 /
+            n_steps. The remaining error is distributed among the columns in proportion to their absolute contributions.
         n_base : int, default=20
-            Most rows of `base` to use. Of more, those are taken that are evenly spaced if they are ordered by their
-            predictions.
+            The maximum number of rows of `base` to use. If `base` has more rows, they are ordered by their predictions,
+            and evenly spaced ones are used.
 
         Returns
         -------
         Explanation
-            `values` of shape (rows, columns), or (rows, columns, outputs) if there are several outputs; `base_values`,
-            `data`, `feature_names` and `to_frame()`.
+            Has `values` of shape (rows, columns), or (rows, columns, outputs) if there are several outputs,
+            `base_values`, `data`, `feature_names` and `to_frame()`.
 
         Examples
         --------

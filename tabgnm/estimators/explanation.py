@@ -1,4 +1,4 @@
-"""What columns contribute to single predictions."""
+"""Contributions of columns to single predictions."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ OUTPUTS = ("prediction", "log_odds")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Contributions of columns to predictions; attributes have the names of those of `shap.Explanation`.
+    """Contributions of columns to predictions. The attributes are named as in `shap.Explanation`.
 
-    For each row and output, `base_values + values.sum(axis=1)` is the prediction, exactly but for rounding.
+    For each row and output, `base_values + values.sum(axis=1)` equals the prediction up to rounding.
 
     Attributes
     ----------
     values : array of shape (rows, columns) or (rows, columns, outputs)
-        Contributions. Columns are in the order of the table; (rows, columns) if there is one output.
+        The contributions, with columns in the order of the table. Two-dimensional if there is a single output.
     base_values : array of shape (rows,) or (rows, outputs)
-        What is predicted for the base, the same in all rows.
+        The prediction for the base, equal in all rows.
     data : array of shape (rows, columns)
-        The cells of the table as they were read: numbers, dates, levels as str, None where a level is missing.
+        The cells of the table as they were read: numbers, dates, and levels as str, or None if a level is missing.
     feature_names : list of str
     output_names : list
         Labels (for two classes only the second one), or names of targets.
     scale : {"probability", "log_odds", "target"}
-        Unit of values and base values.
+        The unit of `values` and `base_values`.
     residuals : array of shape (rows,) or (rows, outputs)
-        By how much the sum of a row missed its prediction before this was distributed among the columns in proportion
-        to their absolute contributions: the error of the numerical integral.
+        The error of the numerical integration: prediction minus sum, before this difference was distributed among the
+        columns in proportion to their absolute contributions.
     """
 
     values: Array
@@ -72,11 +72,11 @@ class Explanation:
         return f"Explanation({n_rows} rows, {n_columns} columns, {self.scale} of {of})"
 
     def to_frame(self) -> Any:
-        """Return a row for each row, output and column: "row", "output", "column", "value" and "contribution".
+        """Return one record per row, output and column: "row", "output", "column", "value" and "contribution".
 
         Returns
         -------
-        pandas.DataFrame, or a list of dicts where pandas is not installed
+        pandas.DataFrame, or a list of dicts if pandas is not installed
         """
         values = self.values.reshape(*self.values.shape[:2], -1)
         return as_frame(
@@ -125,7 +125,7 @@ def explain(
                 own = _contributions(integrals, rows, bases, base_value, n_steps)
                 values[block], residuals[block] = own[0].numpy(), own[1].numpy()
     elif scale == "log_odds":
-        raise ValueError("output='log_odds' is infinite for a single class; use output='prediction'")
+        raise ValueError("output='log_odds' is infinite for a model with a single class; use output='prediction'")
     order = _order(model, given, raw)
     base_values = np.broadcast_to(base_value.numpy(), residuals.shape).copy()
     if len(names) == 1:
@@ -147,7 +147,9 @@ def _scale(model: TabularEstimator, output: str) -> Scale:
     if isinstance(model.fitted_.targets, ClassTargets):
         return "probability" if output == "prediction" else "log_odds"
     if output == "log_odds":
-        raise ValueError(f"output='log_odds' is for classifiers; use output='prediction' for a {type(model).__name__}")
+        raise ValueError(
+            f"output='log_odds' is only available for classifiers; use output='prediction' for a {type(model).__name__}"
+        )
     return "target"
 
 

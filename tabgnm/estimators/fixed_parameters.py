@@ -47,6 +47,6 @@ def check_unchanged(estimator: TabularEstimator) -> None:
     """Raise if a parameter has changed that continued training would have to ignore."""
     for name, before in changed_since(estimator).items():
         raise ValueError(
-            f"{name}={shown(getattr(estimator, name))} was {shown(before)} when training began, and the weights depend "
-            "on it; set it back, or start again: fit with warm_start=False"
+            f"{name}={shown(getattr(estimator, name))} was {shown(before)} when training started, and the weights "
+            "depend on it; restore the previous value, or call fit with warm_start=False to start again"
         )

@@ -71,7 +71,7 @@ def group_folds(n_rows: int, labels: Array, n_folds: int) -> list[Fold]:
     """Divide the rows into folds so that rows of one group are in the same fold."""
     n_groups = len(np.unique(labels))
     if n_groups < 2:
-        raise ValueError("groups has a single label; expected at least two groups, or groups=None")
+        raise ValueError("groups has only one distinct label; expected at least two groups, or groups=None")
     splitter = GroupKFold(min(n_folds, n_groups))
     return [_fold(n_rows, test) for _, test in splitter.split(np.zeros(n_rows), groups=labels)]
 
@@ -100,12 +100,14 @@ def splitter_folds(
             ) from None
         rows = [_positions(part, place, cv) for part in (train, val)]
         if not len(rows[0]) or not len(rows[1]):
-            raise ValueError(f"cv={cv!r:.80} has a fold without rows; expected training and validation rows in each")
+            raise ValueError(
+                f"cv={cv!r:.80} has a fold without rows; expected training and validation rows in each fold"
+            )
         both = np.intersect1d(rows[0], rows[1])
         if len(both):
             raise ValueError(
-                f"cv={cv!r:.80} has {len(both)} rows in the training and in the validation rows of a fold; expected "
-                "different rows: networks are judged by rows that they were not trained on"
+                f"cv={cv!r:.80} has a fold with {len(both)} rows that are both training and validation rows; expected "
+                "disjoint sets of rows, because networks are compared on rows they were not trained on"
             )
         folds.append(Fold(torch.from_numpy(rows[0]), torch.from_numpy(rows[1])))
     # The largest first: a race or a time limit looks at the first folds only, which of time series are the shortest.
@@ -116,11 +118,13 @@ def _positions(rows: Any, place: Array, cv: Any) -> Array:
     given = np.asarray(rows)
     positions = np.flatnonzero(given) if given.dtype == bool else given
     if positions.dtype.kind not in "iu" and len(positions):
-        raise TypeError(f"cv={cv!r:.80} names rows by {given.dtype} values; expected positions in the table, or a mask")
+        raise TypeError(
+            f"cv={cv!r:.80} yields rows as {given.dtype} values; expected integer positions, or a boolean mask"
+        )
     wrong = (positions < 0) | (positions >= len(place))
     if wrong.any():
         raise ValueError(
-            f"cv={cv!r:.80} names the row {int(positions[wrong][0])}; expected positions from 0 to {len(place) - 1}"
+            f"cv={cv!r:.80} yields row {int(positions[wrong][0])}; expected positions from 0 to {len(place) - 1}"
         )
     found = place[positions.astype(np.int64)]
     return np.sort(found[found >= 0])

@@ -15,146 +15,154 @@ from tabgnm.estimators.parameters import GNMParameters
 class GNMClassifier(GNMParameters, TabularClassifier):
     """Graph Neural Machine classifier (Nikolentzos et al., 2024).
 
-    Accepts tables with numbers, categories, dates and missing values. Trains several settings on several folds, all
-    together, and keeps a weighted choice of them.
+    Accepts tables with numbers, categories, dates and missing values. `fit` trains networks with several settings
+    (candidates) on several folds, all at once, and keeps a weighted selection of them (a pack).
 
     Parameters
     ----------
     n_nodes : int or "auto", default="auto"
-        Number of nodes of the graph: one per encoded input, one per output, one bias, and the rest hidden. "auto"
-        means 128 on a CPU and 256 on a GPU or with `effort="best"`, or more if that would leave fewer than 32 hidden
-        nodes.
+        The number of nodes of the graph: one per encoded input, one per output, one bias node; the rest are hidden
+        nodes. "auto" uses 128 nodes on a CPU and 256 on a GPU or with `effort="best"`, and more if fewer than 32 of
+        them would be hidden nodes.
     n_layers : int or "auto", default="auto"
-        Number of message passing layers.
+        The number of message passing layers.
     activation : str, default="auto"
-        Activation of the nodes in all layers but the last. See `tabgnm.nn.activation_names()`.
+        The activation function of all layers except the last. See `tabgnm.nn.activation_names()` for the valid names.
     init : {"kaiming", "paper"}, default="kaiming"
-        Standard deviation of the initial weights: sqrt(2 / fan-in) in each layer, or sqrt(2) / nodes as in the
-        authors' code.
+        The standard deviation of the initial weights: sqrt(2 / fan_in) in each layer with "kaiming", sqrt(2) / n_nodes
+        as in the authors' code with "paper".
     combine : {"auto", "none", "residual", "gated"}, default="auto"
-        How the new state of a node is combined with its old state.
+        How the new state of a node is combined with its previous state: the new state replaces it, is added to it, or
+        is mixed with it by a learned gate.
     clamp_inputs : bool or "auto", default="auto"
-        Keep the states of the input nodes fixed in all layers.
+        Whether to keep the states of the input nodes fixed in all layers.
     persistent_outputs : bool or "auto", default="auto"
-        Output nodes accumulate the messages of all layers.
+        Whether the output nodes sum up the messages of all layers.
     tied : bool or "auto", default="auto"
-        Use the same edge weights in all layers.
+        Whether to use the same edge weights in all layers.
     learn_initial : bool, default=False
-        Learn the initial states of hidden and output nodes instead of starting at 0.
+        Whether to learn the initial states of the hidden and output nodes. If False, they are 0.
     class_weight : dict, "balanced", list or None, default=None
-        Weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
+        The weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
-        Fraction of each label that is spread evenly over all classes.
+        The fraction of each label that is distributed evenly over all classes.
     calibrated : bool, default=True
-        Scale the logarithms of probabilities by a temperature with the lowest log-loss on rows that the networks were
-        not trained on. Predicted labels do not change.
+        Whether to calibrate the probabilities by temperature scaling, with the temperature that has the lowest log-loss
+        on held-out rows. Predicted labels do not change.
     effort : {"fast", "default", "best"}, default="default"
-        How many candidates, folds and epochs "auto" stands for.
+        How much work `fit` does: the number of candidates, folds and epochs where these are "auto".
     time_limit : float or None, default=None
-        Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training
-        ends in time with the best weights so far. Encoding the table and measuring the speed of training cannot be
-        shortened, so that the shortest fit takes a few seconds for large tables.
+        The maximum duration of `fit` in seconds. The number of candidates, folds and epochs is reduced accordingly, and
+        training stops in time with the best weights so far. Encoding the table and measuring the training speed cannot
+        be shortened, so on large tables `fit` takes a few seconds at least. If None, there is no limit.
     n_candidates : int or "auto", default="auto"
-        Number of different settings to try; those that help to predict rows outside their training rows are kept and
-        weighted. With 1, the first one is used.
+        The number of different settings to try. Those that improve the predictions for held-out rows are kept, each
+        with a weight. If 1, only the first setting is used.
     n_folds : int or "auto", default="auto"
-        Number of networks per candidate, each validated on another part of the rows. With 1, a tenth of the rows is
-        used for validation; with 0, a single candidate is trained on all rows and keeps the weights of the last epoch.
+        The number of networks per candidate, each validated on a different fold. If 1, a tenth of the rows is held out
+        for validation. If 0, a single candidate is trained on all rows and keeps the weights of the last epoch.
     cv : splitter or iterable, default=None
-        Folds of your own: a splitter of scikit-learn, or pairs of training and validation rows. Not stored in model
-        files.
+        Custom folds: a scikit-learn splitter, or an iterable of (training rows, validation rows). If None, see
+        `n_folds`. Not stored in model files.
     metric : str or callable, default="auto"
-        What candidates are chosen by: "auto" for the loss, a name such as "accuracy", "roc_auc", "mae" or
-        "poisson_deviance", or a scorer of scikit-learn.
+        The metric to select candidates by: "auto" for the loss, a name such as "accuracy", "roc_auc", "mae" or
+        "poisson_deviance", or a scikit-learn scorer.
     max_epochs : int or "auto", default="auto"
-        Maximum number of passes over the training rows.
+        The maximum number of passes over the training rows.
     learning_rate : float or "auto", default="auto"
-        Largest learning rate of the schedule.
+        The maximum learning rate of the schedule.
     batch_size : int or "auto", default="auto"
-        Rows per step. "auto" makes about 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512 rows each (64 to
-        512 on a CPU from 500 rows on).
+        The number of rows per training step. "auto" aims at 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512
+        rows per step (at least 64 on a CPU for tables with 500 rows or more).
     dropout : float or "auto", default="auto"
-        Dropout rate in all layers but the last.
+        The dropout rate of all layers except the last.
     l1, l2, l0 : float, default=0.0
-        Strengths of the penalties on the edge weights. l1 with `optimizer="proximal_adam"`, and l0, yield exact zeros.
+        The strengths of the penalties on the edge weights. `l0`, and `l1` with `optimizer="proximal_adam"`, set weights
+        to exactly zero.
     weight_decay : float or "auto", default="auto"
-        Decay of the edge weights: part of the gradient with `optimizer="adam"`, separate from it with the others.
+        The weight decay of the edge weights: added to the gradient with `optimizer="adam"`, decoupled from it with the
+        other optimizers.
     optimizer : {"adamw", "adam", "proximal_adam"}, default="adamw"
-        AdamW, Adam, or AdamW with a proximal step for l1.
+        The optimizer: AdamW, Adam, or AdamW with a proximal step for `l1`.
     schedule : {"cosine", "constant", "log_cosine"}, default="cosine"
-        Schedule of the learning rate over all epochs.
+        The schedule of the learning rate over `max_epochs`.
     warmup : float, default=0.1
-        Fraction of all steps in which the learning rate rises linearly to its schedule.
+        The fraction of the training steps during which the learning rate increases linearly from 0.
     patience : int, None or "auto", default="auto"
-        Stop a network after this many epochs without a lower validation loss; None never stops early. In both cases the
-        weights of the best epoch are kept. Ignored without validation rows. If the loss is still falling at
-        `max_epochs`, this is a ConvergenceWarning, unless `patience` is None.
+        The number of epochs without a lower validation loss after which training of a network stops. If None, training
+        never stops early. In both cases the weights of the best epoch are kept. Ignored without validation rows. A
+        ConvergenceWarning is issued if the loss is still falling at `max_epochs`, unless `patience` is None.
     scaling : {"auto", "quantile", "robust", "standard", "none"}, default="auto"
-        Scaling of numeric columns.
+        How to scale numeric columns.
     numeric_embedding : {"auto", "periodic", "piecewise"} or None, default="auto"
-        Learned features of each numeric column: a linear map of cosines with learned frequencies, or of a piecewise
-        linear encoding on quantile bins. None uses the scaled numbers.
+        How to compute learned features of each numeric column: "periodic" is a linear layer on cosines with learned
+        frequencies, "piecewise" a linear layer on a piecewise linear encoding with quantile bins. If None, the scaled
+        numbers are used without an embedding.
     n_basis : int or "auto", default="auto"
-        Number of cosines or bins per numeric column.
+        The number of cosines or bins per numeric column.
     numeric_dim : int or "auto", default="auto"
-        Number of learned features per numeric column. "auto" gives fewer to each column of tables with many of them.
+        The number of learned features per numeric column. "auto" uses fewer per column for tables with many numeric
+        columns.
     frequency_scale : float or "auto", default="auto"
-        Standard deviation of the initial frequencies: larger for targets that jump, smaller for smooth targets.
+        The standard deviation of the initial frequencies. Larger values suit targets with jumps, smaller values smooth
+        targets.
     screen_columns : bool or "auto", default="auto"
-        Leave out columns that are not related to the target by a test on the training rows of each network; not for
-        embedded columns. "auto" has a candidate that does for tables with more than 50 numbers.
+        Whether to leave out columns that a statistical test on the training rows of each network finds unrelated to the
+        target. Columns with a learned embedding are always used. "auto" adds a candidate with screening for tables with
+        more than 50 numeric columns.
     max_one_hot : int, default=8
-        Categories with more levels get a learned embedding instead of one input per level.
+        The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8
-        Number of learned features per category with an embedding.
+        The number of learned features per category with an embedding.
     min_level_count : int, default=3
-        Levels of such categories with fewer rows share one embedding.
+        The minimum number of rows of a level with an embedding of its own. All rarer levels of a category share one
+        embedding.
     column_kinds : dict or None, default=None
-        Kinds of columns, instead of those inferred from their values: {"zip": "category"}. One of "number",
-        "category", "datetime" and "ignore".
+        The kinds of some columns, by name or position, such as {"zip": "category"}: "number", "category", "datetime" or
+        "ignore". The kinds of all other columns are inferred from their values.
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
-        Arithmetic of training. "tf32" and "bf16" need a GPU.
+        The floating-point precision of training. "tf32" and "bf16" require a GPU.
     device : str or torch.device, default="auto"
-        "cpu", "cuda", "cuda:1" and so on, or "auto" for a GPU if there is one. Others, such as "mps", are not
-        supported.
+        The device for training and prediction: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is
+        available. Other devices, such as "mps", are not supported.
     n_jobs : int or None, default=None
-        Threads for training and prediction on a CPU; None uses as many as torch does (`torch.get_num_threads()`, which
-        respects OMP_NUM_THREADS), -1 all cores this process may use, within the limits of its container, -2 all but
-        one. Results with different numbers of threads are equal up to rounding. Not stored in model files.
+        The number of threads for training and prediction on a CPU. If None, `torch.get_num_threads()`, which respects
+        OMP_NUM_THREADS. -1 means all cores available to the process, within the limits of its container, and -2 all
+        cores but one. Results with different numbers of threads are equal up to rounding. Not stored in model files.
     warm_start : bool, default=False
-        Continue training from the current weights in `fit`, with the columns and classes of the first call. Training
-        parameters may change between calls; the networks, their folds and the encoding of the columns may not.
+        Whether `fit` continues training from the current weights, with the columns and classes of the first call.
+        Training parameters may change between calls; the networks, their folds and the encoding of the columns may not.
     random_state : int, RandomState or None, default=None
-        Seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
+        The seed of the initial weights, folds, shuffling and dropout. Pass an int for reproducible results.
     verbose : int, default=0
-        0 shows nothing. 1 or more shows the networks that are done, the best validation score of any of them and the
-        time left: as a bar in a terminal or notebook, elsewhere as lines of the logger "tabgnm", every 10 seconds at
-        most. They go to stderr unless logging is configured.
+        The verbosity level. If 1 or more, show the number of finished networks, the best validation score so far and
+        the remaining time: as a progress bar in a terminal or notebook, elsewhere as messages of the logger "tabgnm",
+        at most one every 10 seconds. They are written to stderr unless logging is configured.
 
     Attributes
     ----------
     classes_ : array of shape (classes,)
-        Labels in the order of the columns of `predict_proba`.
+        The labels, in the order of the columns of `predict_proba`.
     columns_ : table
-        Kind and encoding of each column.
+        The kind and encoding of each column.
     feature_importances_ : array of shape (columns,)
-        Mean absolute gradient x input of each column on the training rows, scaled to a sum of 1.
+        The mean absolute value of gradient x input of each column on the training rows, normalized to a sum of 1.
     feature_names_in_ : array of str
-        Names of the columns. Defined only if the table had names.
+        The names of the columns seen during `fit`. Defined only if the columns of X have names.
     fitted_ : FittedPack
-        Encoders, targets and weights: all that predictions need.
+        The encoders, targets and weights: everything that predictions need.
     graph_ : list of networkx.DiGraph
-        The learned graph of each layer, of the network with the largest weight; see `graph`.
+        The learned graph of each layer of the network with the largest weight; see `graph`.
     history_ : list of dict
-        Losses and accuracy of each epoch, per network.
+        Losses and accuracy of each epoch, one dict per network.
     members_ : list of torch.nn.Module
-        The networks; their input is encoded rows, see `encode`.
+        The networks. Their inputs are encoded rows; see `encode`.
     n_features_in_ : int
-        Number of columns.
+        The number of columns seen during `fit`.
     oof_prediction_, oof_score_, oof_scores_
-        Predictions of the training rows by networks that were not trained on them, and their scores.
+        Predictions for the training rows by networks that were not trained on them, and their scores.
     pack_ : DataFrame
-        The candidates: weight, out-of-fold loss, epochs, seconds, settings.
+        The candidates: their weight, out-of-fold loss, epochs, seconds and settings.
 
     Examples
     --------

@@ -134,7 +134,7 @@ def _score_function(
     scorer = scorer_of(scoring, len(targets.classes[0]) if isinstance(targets, ClassTargets) else 2)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     if weights and not takes_weights(scorer):
-        raise ValueError(f"scoring={scoring!r:.80} does not take sample weights; use sample_weight=None")
+        raise ValueError(f"scoring={scoring!r:.80} does not support sample weights; use sample_weight=None")
     if not scores_predictions_only(scorer):
         return None
 
@@ -158,8 +158,8 @@ def _with_shuffled_tables(
     """Call a user's function with shuffled copies of X, one after the other."""
     if not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list | tuple)):
         raise TypeError(
-            f"scoring is a function that gets shuffled copies of X, which is a {type(X).__name__}; expected a pandas "
-            "DataFrame or a NumPy array, or a scorer of sklearn.metrics.make_scorer, which needs no copies"
+            f"X is a {type(X).__name__}, which cannot be shuffled for a scoring function; pass X as a pandas DataFrame "
+            "or NumPy array, or use a scorer of sklearn.metrics.make_scorer"
         )
     return inspection.permutation_importance(
         estimator, X, y, scoring=scoring, n_repeats=n_repeats, sample_weight=sample_weight, random_state=random

@@ -38,7 +38,7 @@ def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float, n_rows:
     if level > 1:
         most = n_rows / (n_rows + 1)
         raise ValueError(
-            f"coverage={coverage:g} needs more than the {n_rows} rows that networks were not trained on; use "
+            f"coverage={coverage:g} requires more than {n_rows} rows that networks were not trained on; use "
             f"coverage<={most:.3g}, or more rows or folds"
         )
     upper = _quantile(centers, residuals, level)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LearnedGraph:
-    """The part of the estimators that shows a network as a graph."""
+    """Methods of estimators that return a network as a graph."""
 
     fitted_: FittedPack
     _names: list[str]  # of the columns of the table
@@ -31,21 +31,22 @@ class LearnedGraph:
     def graph(
         self, member: int | None = None, *, threshold: float = 0.0, max_edges: int | None = None
     ) -> list[nx.DiGraph]:
-        """Return the learned graph of one network: a networkx graph per layer, all over the same nodes.
+        """Return the learned graph of one network: one networkx graph per layer, all with the same nodes.
 
-        Nodes are numbered inputs, hidden, bias, outputs, as in `members_[member].adjacency()`. They have the attributes
-        `kind` ("input", "hidden", "bias" or "output") and `name`; input nodes also have `column`, and nodes of an MLP
-        `layer`. Inputs are named by the column of the table, the learned feature and the level: "age[3]", "city=Oslo".
-        Edges have the attribute `weight`; edges without weight are left out.
+        Nodes are numbered in the order inputs, hidden, bias, outputs, as in `members_[member].adjacency()`. They have
+        the attributes `kind` ("input", "hidden", "bias" or "output") and `name`; input nodes also have `column`, and
+        nodes of an MLP `layer`. The name of an input consists of the column of the table and the learned feature or the
+        level: "age[3]", "city=Oslo". Edges have the attribute `weight`; edges of weight 0 are omitted.
 
         Parameters
         ----------
         member : int or None, default=None
-            Position in `members_`; None means the network with the largest weight.
+            The position of the network in `members_`. If None, the network with the largest weight.
         threshold : float, default=0.0
-            Leave out edges whose weight is not larger than this in absolute value.
+            Omit edges whose absolute weight is not larger than this.
         max_edges : int or None, default=None
-            Keep only this many edges of each layer, those with the largest absolute weights.
+            The maximum number of edges per layer; those with the largest absolute weights are kept. If None, all edges
+            are kept.
 
         Returns
         -------

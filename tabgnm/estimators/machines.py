@@ -1,4 +1,4 @@
-"""What all estimators offer about their machine: learning a small one, reading it, drawing it, exporting it."""
+"""Methods of all estimators to learn a small machine, and to read, prune and export it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _LARGER_SIZES = 3
 
 
 class NoSingleMachine(ValueError, AttributeError):
-    """The estimator is a pack of several networks, or has learned embeddings, so that there is no machine to read.
+    """The estimator has several networks or learned embeddings, so there is no single machine to read.
 
-    It is an AttributeError as well, so that `hasattr(estimator, "machine_")` is False.
+    It is also an AttributeError, so that `hasattr(estimator, "machine_")` is False.
     """
 
 
 class MachineMethods:
-    """Methods of estimators about the graph that they have learned."""
+    """Methods of estimators to learn, read, prune and export small machines."""
 
     # `self` is always a TabularEstimator, which this is mixed into; mypy does not know it, hence the ignores below.
     fitted_: FittedPack
@@ -44,12 +44,14 @@ class MachineMethods:
 
     @property
     def machine_(self) -> Machine:
-        """The only network as a simplified `tabgnm.sparsity.Machine`, whose inputs are the encoded columns.
+        """The network of an estimator with a single network, as a simplified `tabgnm.sparsity.Machine`.
+
+        Its inputs are the encoded columns.
 
         Raises
         ------
         NoSingleMachine
-            For packs and for networks with learned embeddings; use `distill` or `fit_sparse` first.
+            If the estimator has several networks or learned embeddings; use `distill` or `fit_sparse` first.
         """
         check_is_fitted(self, "fitted_")
         if self.fitted_.n_networks > 1 or self.fitted_.groups[0].shape.embedding is not None:
@@ -58,7 +60,8 @@ class MachineMethods:
                 what = f"{self.fitted_.n_networks} networks"
             raise NoSingleMachine(
                 f"this {type(self).__name__} has {what}, so there is no single machine to read or export; call "
-                "distill(X) for a small machine that it teaches, or fit_sparse(X, y) for one that learns from labels"
+                "distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
+                "labels"
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
@@ -67,28 +70,28 @@ class MachineMethods:
 
     @property
     def sparsity_path_(self) -> Any:
-        """The path that `distill` or `fit_sparse` chose this machine from, by falling number of edges.
+        """The machines that `distill` or `fit_sparse` chose this one from, by decreasing number of edges.
 
-        For each size: edges, columns that are used, hidden units, loss on held-out rows with its standard error, score
-        (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas DataFrame, or a
-        list of dicts where pandas is not installed.
+        For each size: the number of edges, columns used and hidden units, the loss on held-out rows with its standard
+        error, the score (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas
+        DataFrame, or a list of dicts if pandas is not installed.
         """
         if not hasattr(self, "_path"):
             raise AttributeError(
-                f"this {type(self).__name__} was not made by distill or fit_sparse, or was fitted or pruned since, so "
-                "there is no path of sizes"
+                f"this {type(self).__name__} has no sparsity_path_: it was not returned by distill or fit_sparse, or "
+                "it has been fitted or pruned since; call distill or fit_sparse again"
             )
         return as_frame(self._path)
 
     def resized(self, n_edges: int) -> Self:
-        """Return the best machine with at most so many edges of the path that this one was chosen from.
+        """Return the best machine of `sparsity_path_` with at most `n_edges` edges.
 
-        Nothing is trained; the sizes are those of `sparsity_path_`.
+        No training takes place.
 
         Parameters
         ----------
         n_edges : int
-            Most edges, biases counted.
+            The maximum number of edges, including biases.
 
         Returns
         -------
@@ -97,8 +100,8 @@ class MachineMethods:
         n_edges = check_integer("n_edges", n_edges)
         if not hasattr(self, "_path_fitted"):
             raise AttributeError(
-                f"this {type(self).__name__} has no path of sizes: it was not made by distill or fit_sparse, or it was "
-                "fitted or pruned since"
+                f"this {type(self).__name__} cannot be resized: it was not returned by distill or fit_sparse, or it "
+                "has been fitted or pruned since; call distill or fit_sparse again"
             )
         place = small_machines.choose(self._path, n_edges, None)
         has_names = hasattr(self, "feature_names_in_")
@@ -106,7 +109,7 @@ class MachineMethods:
         return small  # type: ignore[no-any-return]
 
     def describe(self) -> str:
-        """Say in words what the machine is: layers, skip edges, columns that it uses.
+        """Describe the machine in words: its layers, skip edges and the columns that it uses.
 
         Returns
         -------
@@ -115,19 +118,19 @@ class MachineMethods:
         return described(self.machine_)
 
     def equations(self, format: str = "text", digits: int | None = 6) -> Any:  # noqa: A002 - the usual name
-        """Return what the machine computes as equations, in the names and units of the columns of the table.
+        """Return the equations of the machine, in the names and units of the columns of the table.
 
-        Comments below the equations explain names, missing values and functions, and state by how much the results may
-        differ from predictions because of rounded numbers.
+        Comments below the equations explain names, missing values and functions, and state how much the results may
+        differ from predictions because of rounding.
 
         Parameters
         ----------
         format : {"text", "latex", "sympy"}, default="text"
-            "text" can also be read by a program: one line per quantity, and continued lines are indented. "sympy"
-            returns a dict from each prediction to an expression whose symbols have the names of the text. It needs
-            SymPy.
+            The output format. "text" can also be parsed by a program: there is one line per quantity, and continuation
+            lines are indented. "sympy" returns a dict from each prediction to an expression whose symbols have the same
+            names as in "text"; it requires SymPy.
         digits : int or None, default=6
-            Significant digits of the numbers; None for exact ones.
+            The number of significant digits. If None, numbers are exact.
 
         Returns
         -------
@@ -154,13 +157,14 @@ class MachineMethods:
     def edges(self) -> Any:
         """Return the edges of the machine as a table, layer by layer.
 
-        Columns are "layer", "source", "target", "weight" and "column". Inputs are named like encoded columns, such as
-        "city=Oslo", and "column" is the column of the table that they come from. The source of a bias is "bias".
-        Weights are those of the network: of scaled columns, and of a scaled target, so that they can be compared.
+        The columns are "layer", "source", "target", "weight" and "column". Inputs have the names of encoded columns,
+        such as "city=Oslo", and "column" is the column of the table they are computed from. The source of a bias is
+        "bias". Weights are those of the network, which uses scaled columns and a scaled target, so they can be
+        compared.
 
         Returns
         -------
-        pandas.DataFrame, or a list of dicts where pandas is not installed
+        pandas.DataFrame, or a list of dicts if pandas is not installed
         """
         machine = self.machine_
         names = node_names(self.fitted_.groups[0], self._names)  # type: ignore[attr-defined]
@@ -168,25 +172,25 @@ class MachineMethods:
         return as_frame(records)
 
     def prune(self, threshold: float = PAPER_THRESHOLD, X: Any = None, y: Any = None) -> Self:
-        """Set small weights to 0, as in section 6.5 of the paper, and return a new estimator.
+        """Return a copy of the estimator with small weights set to 0, as in section 6.5 of the paper.
 
-        This is done in all networks, with weights of edges and biases whose absolute value is smaller than the
-        threshold. Learned embeddings of columns stay as they are. Nothing is trained; `fit_sparse` and `distill` learn
-        machines that are much smaller for the same accuracy.
+        In all networks, edge weights and biases whose absolute value is smaller than the threshold are set to 0.
+        Learned embeddings of columns do not change, and no training takes place. `fit_sparse` and `distill` learn
+        machines that are much smaller at the same accuracy.
 
         Parameters
         ----------
         threshold : float, default=1e-3
         X, y : table and targets, default=None
-            Rows to compute the score before and after pruning.
+            Rows to compute the score on before and after pruning.
 
         Returns
         -------
         estimator
             A copy with the pruned networks. Its attribute `pruning_` is a dict with "threshold", "n_edges_before" and
-            "n_edges_after" (of all networks, biases counted), and "score_before" and "score_after" if X and y were
-            given. It has no out-of-fold predictions and scores; `history_` and `feature_importances_` are those of the
-            networks before pruning.
+            "n_edges_after" (of all networks, including biases), and "score_before" and "score_after" if X and y are
+            given. It has no out-of-fold predictions and scores; `history_` and `feature_importances_` are those before
+            pruning.
         """
         return pruning.pruned(self, threshold, X, y)  # type: ignore[type-var]
 
@@ -205,36 +209,38 @@ class MachineMethods:
         n_augmented: int | None = None,
         random_state: Any = None,
     ) -> Self:
-        """Teach one small machine what this fitted estimator predicts, and return it as an estimator of its own.
+        """Train a small machine to imitate this fitted estimator, and return it as a new estimator.
 
-        It learns from predictions for the rows of X and for rows that mix columns of two of them, which makes it better
-        than one of the same size that learns from labels. A whole path of sizes is trained at once; by default the
-        smallest machine is returned whose loss is within one standard error of the best. `sparsity_path_` shows all.
+        The machine learns from the predictions for the rows of X and for augmented rows, each of which mixes the
+        columns of two rows of X. This makes it more accurate than a machine of the same size that learns from labels.
+        Machines of many sizes are trained; see `sparsity_path_`. By default, the smallest machine whose loss is within
+        one standard error of the lowest loss is returned.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
-            Rows to learn from, usually those of `fit`.
+            The rows to learn from, usually those of `fit`.
         y : array-like, default=None
-            True targets of these rows to choose the size by. None: the predictions of this estimator.
+            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used.
         n_edges : int or None, default=None
-            Return the best machine with at most so many edges, biases counted.
+            The maximum number of edges, including biases. The best machine within this limit is returned.
         tolerance : float or None, default=None
-            Return the smallest machine whose loss is at most this fraction above the best one.
+            The tolerated increase of the loss: the smallest machine whose loss is at most this fraction above the
+            lowest loss is returned.
         penalty : {"l1", "group", "elastic", "l0"}, default="l1"
-            That makes edges vanish. "group" makes all edges of a column vanish together.
+            The penalty that removes edges. "group" removes all edges of a column together.
         n_hidden, n_layers, activation : int, int, str
-            Of the dense network that the path begins with.
+            The size and activation function of the dense network that training starts with.
         n_folds : int, default=3
-            Folds on which the sizes are compared.
+            The number of folds on which the sizes are compared.
         n_augmented : int or None, default=None
-            Mixed rows; None: as many as are missing to 5,000 rows.
+            The number of augmented rows. If None, X is augmented to 5,000 rows.
         random_state : int, RandomState or None, default=None
 
         Returns
         -------
         estimator
-            Of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network.
         """
         check_is_fitted(self, "fitted_")
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
@@ -260,10 +266,10 @@ class MachineMethods:
         n_folds: int = 3,
         random_state: Any = None,
     ) -> Self:
-        """Learn one small machine from labels, and return it as an estimator of its own.
+        """Train a small machine on labels, and return it as a new estimator.
 
-        As `distill`, without a teacher; this estimator need not be fitted. (It is not called `sparsify`, as that is a
-        method of linear models in scikit-learn which takes no rows.)
+        Like `distill`, but learns from y instead of the predictions of this estimator, which does not need to be
+        fitted. (It is not called `sparsify` because scikit-learn's linear models have a different method of that name.)
 
         Parameters
         ----------
@@ -275,7 +281,7 @@ class MachineMethods:
         Returns
         -------
         estimator
-            Of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network.
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(random_state)
@@ -283,31 +289,31 @@ class MachineMethods:
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
-        """Write this fitted estimator as code or a model that makes the same predictions without this package.
+        """Export this fitted estimator as code or a model that makes the same predictions without this package.
 
-        The suffix of the file says the format. Scaling, missing values, levels and labels are part of it.
+        The format is determined by the suffix of the file. Scaling, missing values, levels and labels are included.
 
-        - ".onnx": an ONNX model, also of packs, see docs/export-onnx.md;
-        - ".py": a single Python file that needs NumPy only, also of packs, see docs/export-python.md;
-        - ".c": one file of C99, see docs/export-c.md;
-        - ".sql": a query for SQLite, DuckDB or PostgreSQL, see docs/export-sql.md.
+        - ".onnx": an ONNX model; supports packs; see docs/export-onnx.md.
+        - ".py": a single Python file that only requires NumPy; supports packs; see docs/export-python.md.
+        - ".c": a single C99 file; see docs/export-c.md.
+        - ".sql": a query for SQLite, DuckDB or PostgreSQL; see docs/export-sql.md.
 
         Parameters
         ----------
         path : str or Path
             An existing file is replaced once the new one is complete.
         **options
-            Of the format. ".onnx": `matrix` and `number_type`. ".py": `max_megabytes`. ".c": `prefix` of all names.
-            ".sql": `table`, a name, or schema and name; `dialect`, one of "sqlite", "duckdb" and "postgresql"; and
-            `keep`, columns to return beside the predictions.
+            Options of the format. ".onnx": `matrix` and `number_type`. ".py": `max_megabytes`. ".c": `prefix` of all
+            names. ".sql": `table`, a name, or schema and name; `dialect`, one of "sqlite", "duckdb" and "postgresql";
+            and `keep`, the columns to return with the predictions.
 
         Raises
         ------
         NotFittedError
             If the estimator is not fitted.
         ExportError
-            If the estimator cannot be written in this format (packs to ".c" and ".sql": use `distill` or `fit_sparse`
-            first), or the file cannot be written.
+            If the estimator cannot be exported to this format, or the file cannot be written. ".c" and ".sql" do not
+            support packs; use `distill` or `fit_sparse` first.
         """
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
 
@@ -333,12 +339,12 @@ class MachineMethods:
         if not isinstance(self, GNMParameters):
             wanted = type(self).__name__.replace("MLP", "GNM")
             raise TypeError(
-                f"{type(self).__name__} has fixed layers, and no graph to learn; use {wanted}().fit_sparse(X, y), or "
-                f"{wanted}(...).fit(X, y).distill(X)"
+                f"{type(self).__name__} has fixed layers and does not learn a graph; use {wanted}().fit_sparse(X, y), "
+                f"or {wanted}(...).fit(X, y).distill(X)"
             )
         if n_edges is not None and tolerance is not None:
             raise ValueError(
-                f"n_edges={n_edges} and tolerance={tolerance} both say how large the machine may be; give one of them"
+                f"n_edges={n_edges} and tolerance={tolerance} cannot both be given; use n_edges=None or tolerance=None"
             )
         if tolerance is not None:
             check_number("tolerance", tolerance, 0, np.inf, "0.02")

@@ -1,4 +1,4 @@
-"""How much memory a fit and its predictions take: an estimate from shapes alone, before anything large is allocated."""
+"""Estimates of the memory that `fit` and predictions use, computed from shapes before anything large is allocated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GRADIENTS, _ROWS, _LIBRARIES, _OUTPUTS = "importances", "rows and folds", "libr
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes by what they are for.
+    """Memory use in bytes, by purpose.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class MemoryUse:
 
     @property
     def bytes(self) -> int:
-        """Main memory that is needed at most."""
+        """The peak use of main memory."""
         return sum(self.parts.values())
 
     @property
     def gpu_bytes(self) -> int:
-        """Memory of the GPU that is needed at most."""
+        """The peak use of GPU memory."""
         return sum(self.gpu_parts.values())
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Memory that `fit` takes besides the table that it is given, and predictions for a table of as many rows.
+    """Memory that `fit`, and predictions for the same number of rows, use in addition to the table itself.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What candidates are chosen by: the loss of their predictions, or a score of scikit-learn."""
+"""Metrics to select candidates by: the loss of their predictions, or a scikit-learn score."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ class Predicted:
 
             method.__name__ = name  # scorers look it up by this
             return method
-        raise AttributeError(f"a scorer asks for {shown(name)}, which out-of-fold predictions do not have")
+        raise AttributeError(
+            f"the scorer uses {shown(name)}, which is not available for out-of-fold predictions; use another metric"
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -29,19 +29,21 @@ def save(estimator: TabularEstimator, file: PathOrFile) -> None:
 
 
 def load(file: PathOrFile) -> Any:
-    """Load an estimator from a model file that its `save` wrote. Loading runs no code from the file.
+    """Load an estimator from a model file that was written by its `save` method.
+
+    Loading does not run any code from the file.
 
     Parameters
     ----------
     file : str, path or binary file
-        A regular file, or a link to one; or a file that is open for reading in binary mode, such as `io.BytesIO`. An
-        open file is read from its position to its end, once and without seeking, and stays open.
+        A path of a regular file, or a file that is open for reading in binary mode, such as `io.BytesIO`. An open file
+        is read from its current position to its end, without seeking, and is not closed.
 
     Returns
     -------
     GNMClassifier, GNMRegressor, MLPClassifier or MLPRegressor
-        Fitted; on the same machine its predictions are bit for bit those of the saved estimator. Its `n_jobs`
-        and `cv` are None.
+        The fitted estimator. On the same machine, its predictions are identical to those of the saved estimator. Its
+        `n_jobs` and `cv` are None.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class NumberTargets:
         if transform == "log":
             if not (y > 0).all():
                 raise ValueError(
-                    f"target_transform='log', but y has {y.min():g}; expected positive targets: use "
+                    f"target_transform='log' requires positive targets, but y contains {y.min():g}; use "
                     "target_transform='none'"
                 )
             logs = cls.of(np.log(y), weights, loss, scaled=True, may_vary=may_vary)
@@ -75,8 +75,8 @@ class NumberTargets:
         n_targets = columns.shape[1]
         if isinstance(loss, Quantiles) and n_targets > 1:
             raise ValueError(
-                f"quantile={list(loss.quantiles)} was given with {n_targets} targets; several quantiles are for one "
-                "target: fit a regressor for each target, or use a single quantile"
+                f"quantile={list(loss.quantiles)} was given with {n_targets} targets, but several quantiles require a "
+                "single target; fit a regressor for each target, or use a single quantile"
             )
         if isinstance(loss, LogLinkLoss):
             _refuse_all_zero(loss, columns)
@@ -84,8 +84,8 @@ class NumberTargets:
         if not scaled:
             if 0 < largest.max() < _SMALLEST_UNSCALED:
                 raise ValueError(
-                    f"all of y is within {largest.max():g} of 0, too small to learn with scale_target=False; use "
-                    "scale_target=True, or other units"
+                    f"all values of y are within {largest.max():g} of 0, which is too small to learn with "
+                    "scale_target=False; use scale_target=True, or other units"
                 )
             center = np.ones(n_targets) if isinstance(loss, LogLinkLoss) else np.zeros(n_targets)
             return cls(y.ndim == 1, center, np.ones(n_targets), loss)
@@ -103,7 +103,8 @@ class NumberTargets:
         too_small = (unit < _SMALLEST_SCALE) & ~constant & (variance > 0)
         if too_small.any():
             raise ValueError(
-                f"y has a {what} of {unit[too_small][0]:g}, too small to learn; use other units, for instance y * 1e10"
+                f"y has a {what} of {unit[too_small][0]:g}, which is too small to learn; use other units, for instance "
+                "y * 1e10"
             )
         if isinstance(loss, LogLinkLoss):
             scale = np.ones(n_targets)
@@ -133,7 +134,9 @@ class NumberTargets:
         """Return the targets as the loss expects them."""
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != self.n_targets:
-            raise ValueError(f"{name} has {columns.shape[1]} columns; expected {self.n_targets}, as the first targets")
+            raise ValueError(
+                f"{name} has {columns.shape[1]} columns; expected {self.n_targets}, one per target of the model"
+            )
         largest = np.sqrt(torch.finfo(dtype).max) / 1e3
         if isinstance(self.loss, LogLinkLoss):
             scaled, largest = columns / self.center, math.exp(LARGEST_LOG)
@@ -150,7 +153,7 @@ class NumberTargets:
         if too_large.any():
             row = first_row(too_large)
             raise ValueError(
-                f"{name} has {columns[row].tolist()} in row {row}, which is too large to learn beside a center of "
+                f"{name} has {columns[row].tolist()} in row {row}, which is too large for targets with a center of "
                 f"{self.center.tolist()} and a scale of {self.scale.tolist()}; use scale_target=True, or other units"
             )
         return torch.as_tensor(scaled).to(dtype)
@@ -293,7 +296,7 @@ def check_number_targets(loss: Loss, y: Array, name: str, row_number: Callable[[
     too_large = np.abs(columns) > LARGEST_TARGET
     if too_large.any():
         raise ValueError(
-            f"{place(too_large)}, which is too large: expected numbers up to {LARGEST_TARGET:g}; use other units, for "
+            f"{place(too_large)}, which is too large; expected numbers up to {LARGEST_TARGET:g}: use other units, for "
             f"instance {name} / 1e10"
         )
     if not isinstance(loss, LogLinkLoss):

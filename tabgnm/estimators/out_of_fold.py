@@ -321,8 +321,8 @@ def check_metric_fits(
         is_positive = isinstance(targets.loss, LogLinkLoss) or all_logarithms
         if needs_positive(metric) and not is_positive:
             raise ValueError(
-                f"metric={metric!r} needs positive predictions, which loss={targets.loss.name!r} does not ensure; use "
-                "loss='poisson', 'gamma' or 'tweedie', or another metric"
+                f"metric={metric!r} requires positive predictions, which loss={targets.loss.name!r} does not "
+                "guarantee; use loss='poisson', 'gamma' or 'tweedie', or another metric"
             )
         rows = np.arange(min(len(y), _MOST_CHECKED_ROWS))
         predictions = y[rows].reshape(len(rows), -1) + 1.0
@@ -334,8 +334,8 @@ def check_metric_fits(
             score(metric, targets, predictions, y[rows], None)
     except Exception as error:  # of a scorer, which may be the user's own
         raise ValueError(
-            f"metric={metric!r:.80} cannot score these targets ({type(error).__name__}: {error!s:.200}); use 'auto', "
-            "or a metric for them"
+            f"metric={metric!r:.80} cannot score these targets ({type(error).__name__}: {error!s:.200}); use "
+            "metric='auto', or a metric for this type of target"
         ) from error
 
 

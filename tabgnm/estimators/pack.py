@@ -222,8 +222,8 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
         fitted.temperature = prepared.previous.temperature
     if trained.out_of_time and not any(own["best_epoch"] for group in groups for own in group.histories):
         warn_caller(
-            f"time_limit={estimator.time_limit:g} ended training before the first epoch: the networks are untrained; "
-            "use a larger time_limit, or fewer rows",
+            f"time_limit={estimator.time_limit:g} stopped training before the end of the first epoch, so the networks "
+            "are untrained; use a larger time_limit, or fewer rows",
             ConvergenceWarning,
         )
     limited = trained.interrupted or trained.shortened or bool(estimator.warm_start)
@@ -241,14 +241,14 @@ def _report_divergence(trained: TrainedPack) -> None:
     rate = " to ".join(f"{rate:g}" for rate in ([rates[0], rates[-1]] if len(rates) > 1 else rates))
     if not trained.networks:
         raise ValueError(
-            f"training diverged in the first epoch of all {trained.n_diverged} networks: the loss is not finite with "
-            f"learning_rate={rate}; use a smaller one, or scaling='standard' if the numbers are large"
+            f"training of all {trained.n_diverged} networks diverged in the first epoch: the loss is not finite with "
+            f"learning_rate={rate}; use a smaller learning_rate, or scaling='standard' if the numbers are large"
         )
     if trained.n_diverged:
         n_all = trained.n_diverged + sum(map(len, trained.networks.values()))
         warn_caller(
-            f"training of {trained.n_diverged} of {n_all} networks diverged in the first epoch; they are left out. A "
-            f"smaller learning_rate than {rate} may help",
+            f"training of {trained.n_diverged} of {n_all} networks diverged in the first epoch; these networks are "
+            f"left out. A learning_rate smaller than {rate} may help",
             ConvergenceWarning,
         )
 

@@ -63,7 +63,7 @@ def check_training(own: TrainingParameters) -> None:
     check_metric(own.metric)
     check_cv(own.cv)
     if own.cv is not None and not is_auto(own.n_folds):
-        raise ValueError(f"cv and n_folds={own.n_folds} were both given; use one of them")
+        raise ValueError(f"cv and n_folds={own.n_folds} cannot both be given; use n_folds='auto' with cv, or cv=None")
     check_device(own.device)
     thread_count(own.n_jobs)
     FleetSettings(loss=SquaredError(), **_given(own, _OF_FLEETS)).torch_device()
@@ -89,8 +89,8 @@ def check_network(own: TabularEstimator) -> None:
     if not is_auto(own.screen_columns) and own.screen_columns and unsuitable:
         name = unsuitable[0]
         raise ValueError(
-            f"screen_columns=True and {name}={shown(getattr(own, name))} were both given, but columns can be left out "
-            f"only where inputs are used in the first layer alone; use screen_columns=False or "
+            f"screen_columns=True cannot be combined with {name}={shown(getattr(own, name))}: columns can be left out "
+            "only if inputs are used in the first layer alone; use screen_columns=False or "
             f"{name}={shown(BASE.get(name, False))}"
         )
 

@@ -20,8 +20,8 @@ def split_params(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, 
     last = names[-1]
     if pipeline.transform_input:
         raise ValueError(
-            f"transform_input={pipeline.transform_input!r} of a pipeline is not supported in a FleetSearchCV; leave it "
-            "out, or use GridSearchCV"
+            f"transform_input={pipeline.transform_input!r} of a pipeline is not supported by FleetSearchCV; omit it, "
+            "or use GridSearchCV"
         )
     if get_config()["enable_metadata_routing"]:
         return _requested(pipeline, params) if params else ({}, {})

@@ -68,7 +68,7 @@ def prepare_rows(
         weights = in_range(weights)
         rows = np.flatnonzero(weights > 0)
         if len(rows) == 0:
-            raise ValueError("the weights of all rows are zero; expected at least one positive weight")
+            raise ValueError("all rows have zero weight; expected at least one positive weight")
         if len(rows) < raw.n_rows:
             classes = estimator._labels_of_all_rows(targets_given) if classes is None else classes
             kept, raw, targets_given, weights = rows, raw.take(rows), targets_given[rows], weights[rows]
@@ -90,7 +90,8 @@ def prepare_rows(
         estimator._check_learnable(val_targets, "y_val", raw_val.source.row)
         if val_targets.shape[1:] != targets_given.shape[1:]:
             raise ValueError(
-                f"y_val has shape {val_targets.shape} and y {targets_given.shape}; expected as many columns in both"
+                f"y_val has shape {val_targets.shape} and y has shape {targets_given.shape}; expected the same number "
+                "of columns"
             )
         ones = np.ones(raw_val.n_rows)
         weights = None if weights is None else np.concatenate([weights, ones])
@@ -136,10 +137,12 @@ def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val
     """Raise if arguments of `fit` do not go together."""
     if (X_val is None) != (y_val is None):
         given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-        raise ValueError(f"{given} was given without {missing}; pass both, or neither")
+        raise ValueError(f"{given} was given without {missing}; pass both or neither")
     if X_val is not None and (groups is not None or estimator.cv is not None):
         name = "cv" if groups is None else "groups"
-        raise ValueError(f"{name} and X_val were both given; use one of them: X_val takes the place of folds")
+        raise ValueError(
+            f"{name} and X_val cannot both be given, because X_val replaces the folds; pass only one of the two"
+        )
 
 
 def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
@@ -173,9 +176,7 @@ def _folds_and_seeds(
         n_folds_before = 1 + max(max(group.folds) for group in previous.groups)
         n_folds = n_folds_before if one_epoch else n_folds
     if groups is not None and estimator.cv is None and n_folds < 2:
-        raise ValueError(
-            f"groups were given with n_folds={n_folds}; expected n_folds>=2, so that folds are of whole groups"
-        )
+        raise ValueError(f"groups cannot be used with n_folds={n_folds}; use n_folds>=2")
     random = random_numbers(estimator.random_state)
 
     def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:

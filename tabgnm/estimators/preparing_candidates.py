@@ -232,8 +232,8 @@ def _encoded(
         encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
         if one_epoch and encoder.is_empty:
             raise ValueError(
-                f"no column varies in the {rows.n_rows} rows of the first call of partial_fit, which fixes how columns "
-                "are encoded; call it with more rows first, typical of those that follow"
+                f"all columns are constant in the {rows.n_rows} rows of the first call of partial_fit, which "
+                "determines the encoding of the columns; pass more rows, typical of later calls, in the first call"
             )
         if encoder.is_empty:
             warn_about([Advice("no column", "")], table_settings.min_level_count)

@@ -26,7 +26,9 @@ def pruned(estimator: Estimator, threshold: float, X: Any, y: Any) -> Estimator:
     check_is_fitted(estimator, "fitted_")
     threshold = check_number("threshold", threshold, 0, np.inf, "0.001")
     if (X is None) != (y is None):
-        raise ValueError("X and y have to be given together, to score the estimator before and after pruning")
+        raise ValueError(
+            "X and y must be given together to score the estimator before and after pruning; pass both or neither"
+        )
     fitted = estimator.fitted_
     groups = [_without_small(group, threshold) for group in fitted.groups]
     small = copy(estimator)

@@ -34,11 +34,13 @@ def regression_loss(loss: Any, quantile: Any, huber_delta: Any, tweedie_power: A
     if name not in names:
         raise ValueError(f"loss={shown(loss)} is not known; use one of {', '.join(map(repr, names))}")
     if is_list and name != Pinball.name:
-        raise ValueError(f"quantile={list(quantile)} was given with loss={shown(loss)}; several need loss='quantile'")
+        raise ValueError(
+            f"quantile={list(quantile)} was given with loss={shown(loss)}; several quantiles require loss='quantile'"
+        )
     if not is_list and name != Pinball.name and quantile != Pinball().quantile:
         raise ValueError(
             f"quantile={shown(quantile)} was given with loss={shown(loss)}, which does not use it; use "
-            f"loss='quantile', or leave quantile={Pinball().quantile!r}"
+            f"loss='quantile', or the default quantile={Pinball().quantile!r}"
         )
     if is_list:
         return Quantiles(quantile)

@@ -58,10 +58,10 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         return sample_weight
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one epoch on these rows, starting from the current weights.
+        """Train for one epoch on the given rows, starting from the current weights.
 
-        The first call fixes columns, categories and scaling (also of the target) for all later ones. No rows are used
-        for validation, the learning rate is constant, and the state of the optimizer is reset in each call.
+        The first call determines the columns, the categories and the scaling of columns and target for all later calls.
+        There is no validation, the learning rate is constant, and the state of the optimizer is reset in each call.
 
         Parameters
         ----------
@@ -86,9 +86,9 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         meanings = [(own.n_outputs, own.quantiles is None, isinstance(own.loss, LogLinkLoss)) for own in (new, targets)]
         if meanings[0] != meanings[1]:
             raise ValueError(
-                f"loss={self.loss!r} with quantile={self.quantile!r} cannot continue training with "
-                f"{targets.loss!r}: what the outputs of the networks mean would change; set it back, or start again: "
-                "fit with warm_start=False"
+                f"loss={self.loss!r} with quantile={self.quantile!r} cannot continue training that was started with "
+                f"{targets.loss!r}, because the outputs of the networks would change their meaning; restore the "
+                "previous value, or call fit with warm_start=False to start again"
             )
         return new
 
@@ -106,50 +106,51 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         ----------
         X : table of shape (rows, columns)
         return_std : bool, default=False
-            Also return the standard deviation over the networks, a measure of how much they disagree.
+            Whether to also return the standard deviation over the networks. It measures how much the networks disagree.
 
         Returns
         -------
         array of shape (rows,), (rows, outputs), or (rows, quantiles) if `quantile` is a list
-            A pair of such arrays with `return_std=True`. The quantiles of a row are in ascending order.
+            The predictions. The quantiles of a row are in ascending order. If `return_std=True`, a tuple (predictions,
+            standard deviations).
         """
         check_is_fitted(self, "fitted_")
         if return_std and self.fitted_.n_networks == 1:
-            raise ValueError("return_std=True needs at least two networks; fit with n_folds>=2")
+            raise ValueError("return_std=True requires at least two networks; fit with n_folds>=2")
         parts = self._predicted(X, partial(self._reduce, with_std=return_std))
         parts = [self._as_predicted(part) for part in parts]
         return tuple(parts) if return_std else parts[0]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Predict intervals that contain the target with a given probability (CV+, Barber et al., 2021).
+        """Predict intervals that contain the target with a given probability (CV+; Barber et al., 2021).
 
-        Errors of rows that networks were not trained on give the width, and the spread of the folds adds to it. New
-        rows have to come from the same distribution as those of `fit`. Intervals of losses with a log link do not reach
-        below 0.
+        The width of an interval follows from the errors on rows that the networks were not trained on, and from the
+        spread of the predictions over the folds. New rows have to come from the same distribution as those of `fit`.
+        For losses with a log link, intervals do not extend below 0.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
         coverage : float, default=0.9
-            Share of the targets that should lie within their interval.
+            The fraction of the targets that should lie within their interval.
 
         Returns
         -------
         array of shape (rows, 2) or (rows, outputs, 2)
-            Lower and upper ends.
+            The lower and upper ends of the intervals.
         """
         check_is_fitted(self, "fitted_")
         coverage = check_number("coverage", coverage, 0, 1, "0.9")
         fitted, targets = self.fitted_, self._number_targets()
         if targets.quantiles is not None:
             raise ValueError(
-                f"predict_interval is for one prediction per row, but quantile={list(targets.quantiles)} has several; "
-                "use the lowest and the highest quantile that predict returns, or another loss"
+                f"predict_interval requires one prediction per row, but quantile={list(targets.quantiles)} has "
+                "several; use the lowest and the highest quantile that predict returns, or another loss"
             )
         if not fitted.residuals:
             raise ValueError(
-                "predict_interval needs the errors of rows that networks were not trained on; they are available "
-                "after fit with n_folds>=1 and at least 2 rows, and not after partial_fit"
+                "predict_interval requires errors on rows that networks were not trained on; call fit with n_folds>=1 "
+                "and at least 2 rows (partial_fit does not hold out any rows)"
             )
         if len(fitted.residuals) == 1:
             centers = self._predicted(X, self._reduce)[0][None]  # (1, rows, outputs)

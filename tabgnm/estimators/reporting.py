@@ -19,25 +19,26 @@ class ReportMethods:
         title: str | None = None,
         machine: Any = None,
     ) -> None:
-        """Write a report about this model: one HTML file that opens in any browser and needs no network.
+        """Write a report about this model: a single HTML file that works offline in any browser.
 
-        It needs Jinja: ``pip install "tabgnm[report]"``. See docs/report.md, and `tabgnm.report.report_html` for the
+        It requires Jinja: ``pip install "tabgnm[report]"``. See docs/report.md. `tabgnm.report.report_html` returns the
         page as text.
 
         Parameters
         ----------
         X, y : table and targets
-            Rows to judge the model by. For the rows of `fit`, in the same order and without sample weights,
-            out-of-fold predictions are used, except in loaded models; otherwise give rows that the model has not seen.
+            The rows to evaluate the model on. If these are the rows of `fit`, in the same order and without sample
+            weights, out-of-fold predictions are used. Otherwise, and for loaded models, pass rows that the model has
+            not seen.
         path : str or Path, default="report.html"
             An existing file is replaced once the new one is complete.
         target_name : str or None, default=None
-            None: the name of the series y.
+            The name of the target. If None, the name of the series y.
         title : str or None, default=None
-            Of the page.
+            The title of the page.
         machine : estimator, None or False, default=None
-            The small machine to show, such as the result of `distill`. None: this model if it is a small machine, or
-            else one that is distilled from it. False: none.
+            The small machine to show, such as the result of `distill`. If None, this model if it is a small machine,
+            otherwise a machine distilled from it. If False, no machine is shown.
         """
         from tabgnm.report import write_report  # not at the top: it imports the estimators
 

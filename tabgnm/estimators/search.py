@@ -73,47 +73,50 @@ class _Fit:
 class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no types
     """`GridSearchCV` and `RandomizedSearchCV` for tabgnm's estimators, trained as fleets.
 
-    Candidates and folds whose networks have the same shape are trained together. Results are those of scikit-learn's
-    searches over the same estimator, up to rounding, with the same attributes and methods. Where the estimator has
-    several candidates of its own (a pack), all of them are trained on all folds: there is no race, and `time_limit`
-    counts for the refit only.
+    Candidates and folds whose networks have the same shape are trained together. Attributes, methods and, up to
+    rounding, results are the same as those of scikit-learn's searches over the same estimator. If the estimator has
+    several candidates of its own (a pack), all of them are trained on all folds without early elimination, and
+    `time_limit` applies only to the refit.
 
-    In a pipeline, the steps before the last are fitted once per fold for all candidates with the same parameters of
-    these steps. Candidates may replace any step, as long as the last one is an estimator of tabgnm. Parameters of `fit`
-    are routed as in a pipeline: by a prefix with the name of the step, or by metadata routing. `transform_input` is not
+    In a pipeline, the steps before the last are fitted once per fold for all candidates that share the parameters of
+    these steps. Candidates may replace any step, as long as the last step is a tabgnm estimator. Fit parameters are
+    routed as in a pipeline: by a prefix with the name of the step, or by metadata routing. `transform_input` is not
     supported.
 
     Parameters
     ----------
     estimator : GNMClassifier, GNMRegressor, MLPClassifier, MLPRegressor, or a Pipeline that ends with one
-        Set its `random_state` for reproducible results. Its `n_jobs` is the number of threads for training. Its
-        `warm_start` must be False, as candidates would depend on each other.
+        The estimator to search. Set its `random_state` for reproducible results. Its `n_jobs` is the number of threads
+        for training. Its `warm_start` must be False, because candidates must not depend on each other.
     param_grid : dict or list of dicts
-        Values to try for each parameter. With `n_iter` they may be distributions with a method `rvs`.
+        The values to try for each parameter. With `n_iter`, they may be distributions with an `rvs` method.
     n_iter : int or None, default=None
-        Number of candidates to draw at random; None tries the whole grid.
+        The number of candidates to draw at random. If None, the whole grid is searched.
     scoring : str, callable, list, tuple or dict, default=None
-        One or several scores, as in `GridSearchCV`; None uses the `score` of the estimator.
+        One or several scores, as in `GridSearchCV`. If None, the `score` method of the estimator is used.
     n_jobs : int or None, default=None
-        Number of threads that score candidates; None means 1, -1 all cores. Training uses the `n_jobs` of the
+        The number of threads for scoring candidates. None means 1, and -1 all cores. Training uses the `n_jobs` of the
         estimator.
     refit : bool, str or callable, default=True
-        Fit the best candidate to all rows. With several scores, the name of the one that decides.
+        Whether to fit the best candidate to all rows. With several scores, the name of the score that determines the
+        best candidate, or a function that selects it from `cv_results_`.
     cv : int, splitter or iterable, default=None
-        Cross-validation folds; None means 5 folds.
+        The cross-validation folds. If None, 5 folds are used.
     verbose : int, default=0
-        1 shows a progress bar in a terminal or notebook, and lines of the logger "tabgnm" elsewhere.
+        The verbosity level. If 1 or more, show a progress bar in a terminal or notebook, and messages of the logger
+        "tabgnm" elsewhere.
     error_score : "raise" or float, default=nan
-        Score of a candidate that cannot be fitted.
+        The score of a candidate that cannot be fitted. If "raise", the error is raised.
     return_train_score : bool, default=False
-        Also score the training rows.
+        Whether to also score the training rows.
     random_state : int, RandomState or None, default=None
-        Seed of the random candidates with `n_iter`.
+        The seed for drawing candidates with `n_iter`.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        As in `GridSearchCV`. `fit_time` is the time of a fleet divided by the number of its fits.
+        As in `GridSearchCV`. `fit_time` is the training time of a fleet (models that are trained together) divided by
+        its number of fits.
     best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
         As in `GridSearchCV`.
 
@@ -160,15 +163,15 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
-        """Train and score all candidates on all folds, and the best one on all rows.
+        """Train and score all candidates on all folds, then fit the best one to all rows.
 
         Parameters
         ----------
         X : table of shape (rows, columns)
         y : array-like of shape (rows,) or (rows, outputs)
         **params
-            Passed to the estimator's `fit` (cut to the rows of a fold where they have one value per row), to the
-            splitter (`groups`) and to the scorers.
+            Passed to the `fit` method of the estimator, to the splitter (`groups`) and to the scorers. Parameters with
+            one value per row are restricted to the rows of each fold.
 
         Returns
         -------
@@ -189,8 +192,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         splits = list(cv.split(X, y, **routed.splitter.split))
         if len(splits) != self.n_splits_:
             raise ValueError(
-                f"cv.split yields {len(splits)} splits but cv.get_n_splits returns {self.n_splits_}; expected the same "
-                "number: use a splitter that can be used repeatedly"
+                f"cv.split yields {len(splits)} splits, but cv.get_n_splits returns {self.n_splits_}; use a splitter "
+                "that can be used repeatedly"
             )
         if not splits:
             raise ValueError(
@@ -237,7 +240,8 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         if drawn:
             raise ValueError(
-                f"param_grid has a distribution for {shown(drawn[0])}; say how many candidates with n_iter=..."
+                f"param_grid has a distribution for {shown(drawn[0])}, which requires n_iter; set n_iter to the number "
+                "of candidates to draw"
             )
         return list(ParameterGrid(self.param_grid))
 
@@ -327,7 +331,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
             # Fleets may share a GPU: count the time since the previous one was done.
             seconds = (time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
-                raise KeyboardInterrupt("the search was interrupted; nothing of it is kept")
+                raise KeyboardInterrupt("the search was interrupted; its results are discarded")
             done = []
             for place, model in zip(fleet.jobs, models, strict=True):
                 number, candidate, position = owners[place]
@@ -384,11 +388,14 @@ def _last_step(estimator: Any) -> TabularEstimator:
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(last, TabularEstimator):
         raise TypeError(
-            f"estimator is a {type(last).__name__}; expected one of tabgnm's, or a Pipeline that ends with one: use "
-            "GridSearchCV for others"
+            f"estimator is a {type(last).__name__}; expected a tabgnm estimator, or a Pipeline that ends with one; use "
+            "GridSearchCV for other estimators"
         )
     if last.warm_start:
-        raise ValueError("warm_start=True would make candidates depend on each other; use warm_start=False")
+        raise ValueError(
+            "warm_start=True is not supported in a search, because candidates would depend on each other; use "
+            "warm_start=False"
+        )
     return last
 
 

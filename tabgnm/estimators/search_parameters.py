@@ -28,8 +28,8 @@ def check_search(search: FleetSearchCV) -> None:
     refit, error_score = search.refit, search.error_score
     if not isinstance(refit, bool | np.bool_ | str) and not callable(refit):
         raise TypeError(
-            f"refit={shown(refit)} has type {type(refit).__name__}; use True, False, the name of a score or a function "
-            "that chooses from cv_results_"
+            f"refit={shown(refit)} has type {type(refit).__name__}; use True, False, the name of a score, or a "
+            "function that selects a candidate from cv_results_"
         )
     if error_score != "raise" and (isinstance(error_score, bool) or not isinstance(error_score, numbers.Real)):
         raise ValueError(f"error_score={shown(error_score)} is not a score; use 'raise', or a number such as numpy.nan")
@@ -48,6 +48,7 @@ def grids(param_grid: Any) -> list[Mapping[str, Any]]:
         )
     if not given:
         raise ValueError(
-            f"param_grid={shown(param_grid)} leaves no candidates; expected a dict of lists, or a list of such dicts"
+            f"param_grid={shown(param_grid)} does not define any candidates; expected a dict of lists, or a list of "
+            "such dicts"
         )
     return list(given)

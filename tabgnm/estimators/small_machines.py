@@ -251,7 +251,8 @@ def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float
         fits = np.flatnonzero(edges <= n_edges)
         if not len(fits):
             raise ValueError(
-                f"n_edges={n_edges} is too small: the smallest machine of the path has {edges.min()} edges"
+                f"n_edges={n_edges} is too small: the smallest machine of the path has {edges.min()} edges; use "
+                f"n_edges>={edges.min()}"
             )
         return int(fits[loss[fits].argmin()])
     best = int(loss.argmin())

@@ -36,14 +36,14 @@ def as_target_array(y: Any, name: str = "y") -> Array:
     if array.ndim > 2:
         raise ValueError(f"{name} has {array.ndim} dimensions; expected (rows,) or (rows, outputs)")
     if array.ndim == 2 and array.shape[1] == 0:
-        raise ValueError(f"{name} has shape {array.shape}: no column; expected (rows,) or (rows, outputs)")
+        raise ValueError(f"{name} has shape {array.shape}, without columns; expected (rows,) or (rows, outputs)")
     missing = _missing(array)
     if missing.any():
-        raise ValueError(f"Input {name} contains NaN, in row {first_row(missing)}: a target is missing; drop such rows")
+        raise ValueError(f"Input {name} contains NaN in row {first_row(missing)}; drop rows with missing targets")
     array = np.asarray(array) if array.dtype.kind != "O" else _without_objects(array, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = first_row(~np.isfinite(array))
-        raise ValueError(f"Input {name} contains infinity or a value too large, in row {row}; drop such rows")
+        raise ValueError(f"Input {name} contains infinity or a value too large in row {row}; drop such rows")
     return array
 
 
@@ -79,13 +79,12 @@ def _with_rows(y: Any, name: str) -> Any:
         lengths = [np.shape(row)[:1] for row in y]
         row = next(row for row, length in enumerate(lengths) if length != lengths[0])
         raise ValueError(
-            f"{name} has rows of different lengths: row {row} has another one than row 0; expected as many labels or "
-            "numbers in each row as there are outputs"
+            f"{name} has rows of different lengths: row {row} differs from row 0; expected the same number of labels "
+            "or numbers in each row"
         ) from None
     if array.ndim == 0:
         raise TypeError(
-            f"{name}={y!r:.60} has type {type(y).__name__}; expected an array or list with a label or a number for "
-            "each row"
+            f"{name}={y!r:.60} has type {type(y).__name__}; expected an array or list with one label or number per row"
         )
     return array
 
@@ -108,8 +107,8 @@ def _without_objects(y: Array, name: str) -> Array:
     containers = sorted(kind.__name__ for kind in kinds if issubclass(kind, _CONTAINERS))
     if containers:
         raise TypeError(
-            f"{name} holds values of the type {', '.join(containers)}; expected a label or a number in each row, or as "
-            "many in each row as there are outputs"
+            f"{name} contains values of type {', '.join(containers)}; expected one label or number per row, or the "
+            "same number of them in each row"
         )
     if all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return y.astype(bool)
@@ -148,7 +147,7 @@ def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
     except TypeError:
         said = f"of several types ({', '.join(kinds)})" if len(kinds) > 1 else f"of the type {kinds[0]}"
         raise TypeError(
-            f"labels in {name} are {said}, which have no order; convert them to one type that has, such as str"
+            f"labels in {name} are {said}, which cannot be sorted; convert them to a single sortable type, such as str"
         ) from None
     return classes, codes.reshape(-1)
 
@@ -156,8 +155,8 @@ def sort_classes(y: Array, name: str = "y") -> tuple[Array, Array]:
 def _listed(classes: Any) -> Any:
     if isinstance(classes, str | bytes | Mapping) or not isinstance(classes, Iterable):
         raise TypeError(
-            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may come, "
-            "for instance [0, 1]"
+            f"classes={classes!r:.100} has type {type(classes).__name__}; expected a list of all labels that may "
+            "occur, for instance [0, 1]"
         )
     return classes
 
@@ -166,7 +165,7 @@ def list_of_labels(classes: Any) -> Array:
     """Return the `classes` of one target."""
     known = as_target_array(_listed(classes), "classes")
     if known.ndim != 1:
-        raise ValueError(f"classes has shape {known.shape}; expected one list of labels, as y is one column")
+        raise ValueError(f"classes has shape {known.shape}; expected a single list of labels, because y has one column")
     return known
 
 
@@ -177,7 +176,7 @@ def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
         return None
     if len(given) != n_targets or any(np.ndim(own) != 1 for own in given):
         raise ValueError(
-            f"classes={classes!r:.100} does not fit y with {n_targets} columns; expected a list of {n_targets} lists "
+            f"classes={classes!r:.100} does not match y with {n_targets} columns; expected a list of {n_targets} lists "
             f"of labels, one per column, or range({n_targets}) for columns of 0 and 1"
         )
     return [as_target_array(own, "classes") for own in given]

@@ -1,4 +1,4 @@
-"""Small machines as one file of C99 that needs nothing but the mathematical library."""
+"""Export of small machines to a single C99 file that only requires the math library."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PER_LINE = 8  # constants of an array
 
 
 def to_c(program: Program, *, prefix: str = "model") -> str:
-    """Return a C99 file that computes what `predict` and `predict_proba` compute.
+    """Return the source of a C99 file with the same predictions as `predict` and `predict_proba`.
 
-    It allocates nothing, keeps no state and needs only the mathematical library; docs/export-c.md shows how to call it.
+    It allocates no memory, keeps no state and only requires the math library; docs/export-c.md shows how to call it.
 
     Parameters
     ----------
     program : Program
     prefix : str, default="model"
-        That all names of the file begin with.
+        The prefix of all names in the file.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def to_c(program: Program, *, prefix: str = "model") -> str:
     Raises
     ------
     ExportError
-        If a level or label cannot be a string of C, or the prefix cannot begin a name.
+        If a level or label cannot be a C string, or the prefix is not valid in C names.
     """
     check_prefix(prefix)
     return _File(program, prefix).text()

@@ -55,8 +55,8 @@ def check_prefix(prefix: str) -> None:
     """Raise if names of C cannot begin with this."""
     if not isinstance(prefix, str) or not _IDENTIFIER.fullmatch(prefix) or len(prefix) > _LONGEST_IDENTIFIER // 2:
         raise ExportError(
-            f"prefix={prefix!r:.80} cannot begin names of C; expected at most {_LONGEST_IDENTIFIER // 2} letters, "
-            "digits and underscores, a letter first, such as prefix='churn'"
+            f"prefix={prefix!r:.80} is not a valid prefix of C names; expected at most {_LONGEST_IDENTIFIER // 2} "
+            "letters, digits and underscores, starting with a letter, such as prefix='churn'"
         )
 
 
@@ -74,13 +74,15 @@ def string(text: str) -> str:
         encoded = text.encode()
     except UnicodeEncodeError:
         raise ExportError(
-            f"{brief(text)!a} has no form in UTF-8, so C cannot hold it; replace this text before fit"
+            f"{brief(text)!a} cannot be encoded in UTF-8, so it cannot be a C string; replace this text before fit"
         ) from None
     if 0 in encoded:
-        raise ExportError(f"{brief(text)!a} contains a null character, which ends a string of C; replace it before fit")
+        raise ExportError(
+            f"{brief(text)!a} contains a null character, which would end a C string; replace it before fit"
+        )
     if len(encoded) > _LONGEST_STRING:
         raise ExportError(
-            f"the text {brief(text)!a} has {len(encoded)} bytes, but a string of C may have {_LONGEST_STRING}; "
+            f"the text {brief(text)!a} has {len(encoded)} bytes, but a C string may have at most {_LONGEST_STRING}; "
             "shorten it before fit"
         )
     return '"' + "".join(map(_escaped, encoded)) + '"'

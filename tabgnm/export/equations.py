@@ -1,4 +1,4 @@
-"""Small machines as equations in the user's column names and units: text, LaTeX or SymPy."""
+"""Export of small machines to equations in the names and units of the table: text, LaTeX or SymPy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_SORTED = 8  # outputs whose order SymPy can write down
 
 
 def equations(program: Program, format: str = "text", digits: int | None = DIGITS) -> Any:  # noqa: A002 - the usual name
-    """Return the equations that a program computes; see `GNMRegressor.equations`.
+    """Return the equations of a program; see `GNMRegressor.equations`.
 
     Parameters
     ----------
     program : Program
     format : {"text", "latex", "sympy"}, default="text"
     digits : int or None, default=6
-        Significant digits of the numbers; None for exact ones.
+        The number of significant digits. If None, numbers are exact.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def equations(program: Program, format: str = "text", digits: int | None = DIGIT
         raise ValueError(f"format={format!r} is not known; use one of {', '.join(map(repr, FORMATS))}")
     if digits is not None and (isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 17):
         raise ValueError(
-            f"digits={digits!r} is out of range; use 1 to 17 significant digits, or None for exact numbers"
+            f"digits={digits!r} is out of range; expected an integer from 1 to 17, or None for exact numbers"
         )
     formulas = formulas_of(program, digits)
     if format == "text":
@@ -192,8 +192,7 @@ def _called(own: Call, arguments: list[Any]) -> Any:
     place, numbers = int(z), arguments[1:]
     if len(numbers) > _MOST_SORTED:
         raise ValueError(
-            f"{len(numbers)} quantiles in ascending order are too many for SymPy; expected at most {_MOST_SORTED}: use "
-            "format='text'"
+            f"{len(numbers)} quantiles are too many for SymPy; expected at most {_MOST_SORTED}: use format='text'"
         )
     # The k-th smallest is the smallest of all maxima of k numbers. SymPy would take long to compare them all.
     maxima = [sympy.Max(*own, evaluate=False) for own in itertools.combinations(numbers, place)]

@@ -1,4 +1,4 @@
-"""`export` of the estimators: the format by the suffix of a file."""
+"""The `export` method of the estimators, which chooses the format by the suffix of the file."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def _check_options(suffix: str, options: dict[str, Any]) -> None:
     if unknown:
         raise TypeError(f"{unknown[0]!r} is not an option of exports to {suffix}; use {', '.join(known)}")
     if missing:
-        raise TypeError(f"an export to {suffix} needs {' and '.join(f'{name}=...' for name in missing)}")
+        raise TypeError(f"an export to {suffix} requires {' and '.join(f'{name}=...' for name in missing)}")

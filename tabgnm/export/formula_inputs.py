@@ -142,7 +142,10 @@ class FormulaInputs:
             return Combination(((-1.0, first), (1.0, second)))
         if recipe.what == "nothing":
             return Combination(())
-        raise ExportError(f"column {recipe.column_name!r} has a learned embedding, which no formula can show")
+        raise ExportError(
+            f"column {recipe.column_name!r} has a learned embedding, which cannot be written as a formula; use distill "
+            "or fit_sparse first"
+        )
 
     def _level(self, recipe: Recipe, level: str) -> Quantity:
         return self._condition(recipe, f"= {_quoted(level)}", f" = {latex_text(level)}")

@@ -1,4 +1,4 @@
-"""Fitted estimators as ONNX models."""
+"""Export of fitted estimators to ONNX models."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     Parameters
     ----------
     estimator : TabularEstimator
-        A whole pack, or the result of `distill` or `fit_sparse`, whose graph is small.
+        A fitted estimator: a whole pack, or the result of `distill` or `fit_sparse`, whose graph is small.
     matrix : bool or None, default=None
-        Whether there is a single input "X" of shape (rows, columns), with the columns of `fit` in their order, instead
-        of an input for each column. For tables of numbers only. None: if the estimator was fitted on an array of
-        numbers.
+        Whether the model has a single input "X" of shape (rows, columns), with the columns in the order of `fit`,
+        instead of one input per column. Requires that all columns are numbers. If None, True if the estimator was
+        fitted to an array of numbers.
     number_type : {"double", "float"}, default="double"
-        Type of the inputs and outputs that are numbers. "float" may lose digits of the input.
+        The type of numeric inputs and outputs. "float" may lose digits of the inputs.
 
     Returns
     -------
     bytes
-        See docs/export-onnx.md for inputs and outputs.
+        The serialized model; see docs/export-onnx.md for its inputs and outputs.
     """
     check_is_fitted(estimator, "fitted_")
     if number_type not in ("double", "float"):
@@ -53,7 +53,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     program: Program | PackProgram = program_of(estimator) if is_small(estimator) else pack_program_of(estimator)
     if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
         raise ExportError(
-            f"the weights take {program.n_bytes:,} bytes, more than the {_MOST_BYTES:,} of an ONNX file; export a "
+            f"the weights have {program.n_bytes:,} bytes, but an ONNX file may have at most {_MOST_BYTES:,}; export a "
             "small machine, estimator.distill(X)"
         )
     all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]
@@ -100,8 +100,8 @@ def _is_matrix(program: Program | PackProgram, wanted: bool | None, *, has_names
     others = [own for own in program.columns if own.kind in ("category", "datetime")]
     if wanted and others:
         raise ExportError(
-            f"matrix=True is for tables of numbers, but column {others[0].name!r} is a {others[0].kind}; use "
-            "matrix=False, which makes an input for each column"
+            f"matrix=True requires a table of numbers, but column {others[0].name!r} is a {others[0].kind}; use "
+            "matrix=False, which creates one input per column"
         )
     return not others and not has_names if wanted is None else wanted
 

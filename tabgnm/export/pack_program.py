@@ -218,7 +218,7 @@ def _columns(recipes: tuple[list[Recipe], ...]) -> tuple[RawColumn, ...]:
         if found.setdefault(recipe.column, column) != column:
             raise ExportError(
                 f"column {recipe.column_name!r} is a {found[recipe.column].kind} for one candidate and a {recipe.kind} "
-                "for another one; give it a kind with column_kinds, and fit again"
+                "for another; set its kind with column_kinds, and fit again"
             )
     return tuple(found[position] for position in sorted(found))
 

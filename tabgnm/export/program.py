@@ -1,4 +1,4 @@
-"""A small machine with all that is around it: from the raw columns of a table to predictions."""
+"""A small machine with its encoding and outputs: from the raw columns of a table to predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Link = Literal["identity", "sorted", "exp", "sigmoid", "softmax", "constant"]
 
 
 class ExportError(ValueError):
-    """The estimator cannot be written in the format that was asked for."""
+    """The estimator cannot be exported to the requested format."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def program_of(estimator: TabularEstimator) -> Program:
     Raises
     ------
     ExportError
-        For packs of several networks and for learned embeddings, with what to do instead.
+        If the estimator has several networks or learned embeddings. The message names the alternatives.
     """
     try:
         machine = estimator.machine_
@@ -139,7 +139,10 @@ def program_of(estimator: TabularEstimator) -> Program:
         center = tuple(targets.center.tolist())
         return Program(columns, recipes, scaled, "exp", center=center, one_dimensional=one, single=single)
     if targets.transform != "none":
-        raise ExportError(f"a target that is learned as its {targets.transform} cannot be exported")
+        raise ExportError(
+            f"a model with target_transform={targets.transform!r} cannot be exported to this format; fit with "
+            "target_transform='none'"
+        )
     n_outputs = len(machine.outputs)
     scaled = scaled_outputs(machine, *(np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center)))
     link = "identity" if targets.quantiles is None else "sorted"

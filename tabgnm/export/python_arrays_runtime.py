@@ -23,7 +23,7 @@ _ERF: list[Array] = []
 def _columns_of(rows: Any, names: Any) -> tuple[dict[str, Any], int]:
     """Return columns by name, and the number of rows, of a list of dicts, a dict of columns or a frame."""
     if np is None:
-        raise ImportError("predictions of several rows need NumPy; install it, or use predict_row")
+        raise ImportError("predictions for several rows require NumPy; install it, or use predict_row")
     if isinstance(rows, (list, tuple)):
         return {name: [row[name] for row in rows] for name in names}, len(rows)
     columns = {name: rows[name] for name in names}

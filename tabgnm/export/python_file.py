@@ -1,4 +1,4 @@
-"""Fitted estimators as a single Python file."""
+"""Export of fitted estimators to a single Python file."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from __future__ import annotations
 
 
 def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> str:
-    """Return a fitted estimator as the source of a Python module that needs NumPy only.
+    """Return the source of a Python module with the same predictions, which only requires NumPy.
 
     Parameters
     ----------
     estimator : TabularEstimator
-        A whole pack, or the result of `distill` or `fit_sparse`, which becomes readable code; that needs no NumPy for
-        single rows.
+        A fitted estimator: a whole pack, or the result of `distill` or `fit_sparse`, which is written as readable code
+        that does not need NumPy for single rows.
     max_megabytes : float, default=50
-        Raise an error if the file would be larger.
+        The maximum size of the file; an error is raised if it would be larger.
 
     Returns
     -------
     str
-        See docs/export-python.md for the functions in it.
+        The source; see docs/export-python.md for its functions.
     """
     check_is_fitted(estimator, "fitted_")
     most = check_number("max_megabytes", max_megabytes, 0, float("inf"), "50")
@@ -70,6 +70,6 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
 def _check_size(n_bytes: float, most: float) -> None:
     if n_bytes > most * 1e6:
         raise ExportError(
-            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, or a "
-            "small machine, estimator.distill(X), or raise max_megabytes"
+            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, export a "
+            "small machine, estimator.distill(X), or use a larger max_megabytes"
         )

@@ -120,5 +120,5 @@ def _checked(function: Any, rows: Any) -> Any:
         return function(rows)
     except KeyError as error:
         if error.args and error.args[0] in COLUMNS:
-            raise ValueError(f"column {error.args[0]!r} is not there; expected {list(COLUMNS)}") from None
+            raise ValueError(f"column {error.args[0]!r} is missing; expected the columns {list(COLUMNS)}") from None
         raise

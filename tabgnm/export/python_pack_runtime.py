@@ -158,7 +158,7 @@ def _means(rows: Any) -> list[Any]:
         columns, n_rows = _columns_of(rows, COLUMNS)
     except KeyError as error:
         if error.args and error.args[0] in COLUMNS:
-            raise ValueError(f"column {error.args[0]!r} is not there; expected {list(COLUMNS)}") from None
+            raise ValueError(f"column {error.args[0]!r} is missing; expected the columns {list(COLUMNS)}") from None
         raise
     cells = {name: getattr(Rows, reader)(columns, name) for name, reader in _MODEL["readers"].items()}
     blocks = []

@@ -1,4 +1,4 @@
-"""Small machines as a query that scores a table inside of a database."""
+"""Export of small machines to a query that computes predictions inside a database."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _SMALL = 1e-7  # numbers whose square is less than the precision of 1
 
 
 def to_sql(program: Program, table: str | Sequence[str], dialect: str, *, keep: Sequence[str] = ()) -> str:
-    """Return a SELECT that computes what `predict` and `predict_proba` compute, for all rows of a table.
+    """Return a SELECT with the same predictions as `predict` and `predict_proba` for all rows of a table.
 
-    It has no semicolon at the end, so that it can be a subquery, too. docs/export-sql.md says what columns have to be
-    like, and which columns the result has.
+    It does not end with a semicolon, so it can also be used as a subquery. docs/export-sql.md describes the required
+    columns of the table and the columns of the result.
 
     Parameters
     ----------
     program : Program
     table : str or sequence of str
-        Name of the table, or schema and name: `("sales", "customers")`.
+        The name of the table, or schema and name: `("sales", "customers")`.
     dialect : {"sqlite", "duckdb", "postgresql"}
     keep : sequence of str, default=()
-        Columns of the table to return beside the predictions, such as a key.
+        The columns of the table to return with the predictions, such as a key.
 
     Returns
     -------
@@ -44,14 +44,16 @@ def to_sql(program: Program, table: str | Sequence[str], dialect: str, *, keep: 
     Raises
     ------
     ExportError
-        If the database cannot have the names of columns, or texts of levels.
+        If the database does not support the names of columns or the texts of levels.
     """
     if dialect not in DIALECTS:
         raise ExportError(f"dialect={dialect!r} is not known; use one of {', '.join(map(repr, DIALECTS))}")
     names = [table] if isinstance(table, str) else list(table)
     kept = [keep] if isinstance(keep, str) else list(keep)
     if not names or not all(isinstance(name, str) for name in [*names, *kept]):
-        raise ExportError(f"table={table!r:.60} or keep={keep!r:.60} is not a name; expected str, or a list of them")
+        raise ExportError(
+            f"table={table!r:.60} or keep={keep!r:.60} is invalid; expected names as str, or lists of names"
+        )
     return _Query(program, DIALECTS[dialect], names, kept).text()
 
 
@@ -78,8 +80,8 @@ class _Query:
         twice = set(map(self.dialect.same, names)) & set(map(self.dialect.same, self.keep))
         if twice or len(set(self.keep)) < len(self.keep):
             raise ExportError(
-                f"keep={self.keep!r:.200} has a name twice, or one that the result has for predictions; leave it out, "
-                "or rename the column"
+                f"keep={self.keep!r:.200} has a duplicate name, or the name of a column with predictions; remove it "
+                "from keep, or rename the column"
             )
         kept = [self.stages.add(0, f"k{place}", f"t.{quoted(name)}") for place, name in enumerate(self.keep)]
         selected = [f"{own} AS {quoted(name)}" for own, name in zip(kept, self.keep, strict=True)]

@@ -47,7 +47,9 @@ class Dialect:
         """Return a name as identifier."""
         _check_text(name, "name")
         if not name:
-            raise ExportError(f"{self.name} has no columns or tables without a name; rename the column before fit")
+            raise ExportError(
+                f"{self.name} does not support columns or tables with an empty name; rename the column before fit"
+            )
         return '"' + name.replace('"', '""') + '"'
 
     def string(self, text: str) -> str:
@@ -66,7 +68,8 @@ class Dialect:
             other = known.setdefault(self.same(name), name)
             if other != name:
                 raise ExportError(
-                    f"{self.name} takes the columns {brief(other)!a} and {brief(name)!a} for one; rename one before fit"
+                    f"{self.name} does not distinguish the columns {brief(other)!a} and {brief(name)!a}; rename one of "
+                    "them before fit"
                 )
 
     def distinct(self, names: Sequence[str]) -> list[str]:
@@ -215,11 +218,11 @@ DIALECTS: dict[str, Dialect] = {own.name: own for own in (SQLite(), DuckDB(), Po
 def _check_text(text: str, what: str) -> None:
     if "\0" in text:
         raise ExportError(
-            f"the {what} {brief(text)!a} contains a null character, which SQL cannot hold; replace it before fit"
+            f"the {what} {brief(text)!a} contains a null character, which SQL does not support; replace it before fit"
         )
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ExportError(
-            f"the {what} {brief(text)!a} has no form in UTF-8, so SQL cannot hold it; replace it before fit"
+            f"the {what} {brief(text)!a} cannot be encoded in UTF-8, which SQL requires; replace it before fit"
         ) from None

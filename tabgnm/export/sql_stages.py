@@ -52,8 +52,8 @@ class Stages:
                 stages.insert(0, [*passed, *(f"{expression} AS {name}" for name, (expression, _) in own.items())])
         if max(map(len, stages)) > _MOST_COLUMNS:
             raise ExportError(
-                f"the machine needs {max(map(len, stages))} columns at a time, more than databases allow; make it "
-                "smaller, for instance with fit_sparse(X, y, n_edges=500)"
+                f"the query needs {max(map(len, stages))} columns at a time, more than databases support; use a "
+                "smaller machine, for instance fit_sparse(X, y, n_edges=500)"
             )
         tables, previous = [], self._source
         for number, columns in enumerate(stages):

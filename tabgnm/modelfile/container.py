@@ -76,8 +76,8 @@ def pack(schema: dict[str, Any], arrays: Arrays) -> bytes:
     if len(text) > LARGEST_SCHEMA:
         raise ModelFileError(
             f"the description of this model has {len(text)} bytes; expected at most {LARGEST_SCHEMA}: use a larger "
-            "min_level_count or a smaller max_one_hot, so that fewer levels of categories are kept, or fewer "
-            "candidates: each encoding of the table repeats them"
+            "min_level_count or a smaller max_one_hot, so that fewer levels of categories are stored, or fewer "
+            "candidates, as each encoding of the table stores them"
         )
     return frame(text, weights)
 
@@ -125,14 +125,16 @@ def unpack(stream: InputStream) -> Container:
     if digest.hexdigest() != schema.pop("weights_sha256", None):
         raise ModelFileError(_foreign("its weights are not those that its schema names"))
     if stream.read(1):
-        raise ModelFileError(f"it has more than the {stream.position - 1} bytes of a model: something was added to it")
+        raise ModelFileError(
+            f"it has data after the {stream.position - 1} bytes of the model; copy it again, or save the model again"
+        )
     if isinstance(arrays, FileError):
         raise arrays
     return Container(version, schema, arrays)
 
 
 def _foreign(problem: str) -> str:
-    return f"{problem}: it is damaged, or it was written by another program than tabgnm; save the model again"
+    return f"{problem}: it is damaged, or was not written by tabgnm; save the model again"
 
 
 def _read_entry(stream: InputStream, name: str, method: int, begin: bytes = b"") -> _Entry:
@@ -171,7 +173,7 @@ def _read_schema(stream: InputStream) -> tuple[_Entry, int, dict[str, Any]]:
 
 def _check_version(schema: Any) -> tuple[int, dict[str, Any]]:
     if not isinstance(schema, dict) or schema.pop("format", None) != FORMAT:
-        raise ModelFileError(f"its schema does not say format={FORMAT!r}: it is not a model file of tabgnm")
+        raise ModelFileError(f"its schema does not have format={FORMAT!r}, so it is not a tabgnm model file")
     version = schema.pop("version", None)
     if type(version) is not int or version < 1:
         raise ModelFileError(f"its format version is {shown(version)}; expected a number from 1 to {VERSION}")

@@ -31,7 +31,7 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, torch.device):
         value = str(value)
     if depth > _DEEPEST:
-        raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be written; use plain values")
+        raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be stored; use plain values")
     if isinstance(value, Mapping):
         return {"pairs": [[plain(name, key, depth + 1), plain(name, own, depth + 1)] for key, own in value.items()]}
     if isinstance(value, tuple | list | np.ndarray):
@@ -42,8 +42,8 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     raise ModelFileError(
-        f"{name}={shown(value)} of type {type(value).__name__} cannot be written; use set_params({name}=...) with "
-        "finite numbers, strings, booleans, None, or lists, tuples and dicts of them"
+        f"{name}={shown(value)} of type {type(value).__name__} cannot be stored; use set_params({name}=...) with finite "
+        "numbers, strings, booleans, None, or lists, tuples and dicts of them"
     )
 
 

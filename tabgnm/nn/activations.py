@@ -18,7 +18,8 @@ _aten = torch.ops.aten
 class Activation:
     """A node-wise function f and its vector-Jacobian product.
 
-    `backward(grad, z, a)` gets the gradient by a = f(z), the argument z, and a itself, and gives the gradient by z.
+    `backward(grad, z, a)` takes the gradient with respect to a = f(z), the argument z, and a itself, and returns the
+    gradient with respect to z.
     """
 
     name: str
@@ -43,12 +44,12 @@ _ACTIVATIONS = {
 
 
 def activation_names() -> list[str]:
-    """Names that `activation=` accepts."""
+    """Return the valid names of activation functions."""
     return list(_ACTIVATIONS)
 
 
 def get_activation(name: str) -> Activation:
-    """Return the activation of that name."""
+    """Return the activation function with this name."""
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise ValueError(f"activation={shown(name)} is not known; use one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]

@@ -76,8 +76,8 @@ def check_adjacency(shape: GNMShape, matrices: Tensor) -> None:
         raise TypeError(f"adjacency is a {type(matrices).__name__}; expected a torch.Tensor of shape {expected}")
     if tuple(matrices.shape) != expected:
         raise ValueError(
-            f"adjacency has shape {tuple(matrices.shape)}; expected {expected}: (n_layers, n_nodes, n_nodes), "
-            "[k, v, u] being the weight of edge u -> v in layer k + 1"
+            f"adjacency has shape {tuple(matrices.shape)}; expected {expected}: (n_layers, n_nodes, n_nodes), where "
+            "[k, v, u] is the weight of edge u -> v in layer k + 1"
         )
     if not torch.isfinite(matrices).all():
         layer, target, source = (int(i) for i in (~torch.isfinite(matrices)).nonzero()[0])
@@ -106,8 +106,8 @@ def edge_weights(shape: GNMShape, matrices: Tensor) -> dict[str, Tensor]:
             values = values[0] if is_bias else values
             if (written[name][where] & (edges[name][where] != values)).any():
                 raise ValueError(
-                    f"tied=True: every layer has the same weights, but layer {layer} of the adjacency differs from an "
-                    "earlier one; pass one matrix repeated n_layers times"
+                    f"tied=True requires the same weights in all layers, but layer {layer} of the adjacency differs "
+                    "from an earlier layer; pass one matrix, repeated n_layers times"
                 )
             edges[name][where] = values
             written[name][where] = True

@@ -19,27 +19,26 @@ _KINDS = ("input", "hidden", "bias", "output")
 
 
 class AsyncMLP(nn.Module):
-    """Message passing on a DAG in which a node is updated once, when all its in-neighbours are final.
+    """Asynchronous message passing on a directed acyclic graph: each node is updated once, after all its in-neighbours.
 
-    With G_MLP as the graph this is an MLP (Theorem 4.1 of the paper). Any other DAG will do: skip connections, hidden
-    nodes without
-    layers, biases only where wanted.
+    With G_MLP as the graph, this is an MLP (Theorem 4.1 of the paper). Any other directed acyclic graph is possible,
+    with skip connections, hidden nodes that are not in layers, or biases of some nodes only.
 
     Parameters
     ----------
     graph : networkx.DiGraph
-        Acyclic. Every node has the attribute `kind`: "input" (takes a feature, in the order of the nodes), "bias"
-        (always 1), "hidden" (sum of weighted in-neighbours, activated) or "output" (the same without activation). An
-        edge attribute `weight`, on all edges or none, gives the first value of the edge's parameter.
+        An acyclic graph. Every node has the attribute `kind`: "input" (a feature, in the order of the nodes), "bias"
+        (always 1), "hidden" (weighted sum of the in-neighbours, with activation) or "output" (the same without
+        activation). The edge attribute `weight`, if given for all edges, is the initial weight.
     activation : str, default="relu"
-        Of the hidden nodes.
+        The activation function of the hidden nodes.
     generator, device, dtype
-        As in torch's own modules.
+        As in other torch modules.
 
     Shape
     -----
-    - input: (..., m), m being the number of input nodes
-    - output: (..., c), c being the number of output nodes
+    - input: (..., m), where m is the number of input nodes
+    - output: (..., c), where c is the number of output nodes
 
     Examples
     --------
@@ -116,7 +115,7 @@ class AsyncMLP(nn.Module):
                 self.weight.normal_(generator=generator).mul_((2 / degrees).sqrt().to(self.weight))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map rows to the values of the output nodes."""
+        """Compute the values of the output nodes."""
         n_inputs = len(self.input_nodes)
         if x.dim() == 0 or x.shape[-1] != n_inputs:
             raise ValueError(
@@ -137,11 +136,11 @@ class AsyncMLP(nn.Module):
         return states[:, self._outputs].reshape(*x.shape[:-1], len(self.output_nodes))
 
     def n_parameters(self) -> int:
-        """Count the edges; every one has a weight."""
+        """Return the number of parameters: one per edge."""
         return self.weight.numel()
 
     def graph(self) -> nx.DiGraph:
-        """The graph with the present weights, from which the same network can be made again."""
+        """Return the graph with the current weights, from which the same network can be created."""
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -153,7 +152,7 @@ class AsyncMLP(nn.Module):
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> AsyncMLP:
-        """Theorem 4.1: the asynchronous message passing on G_MLP that computes what `mlp` computes."""
+        """Create the network on G_MLP that computes the same function as `mlp` (Theorem 4.1)."""
         widths = mlp.shape.widths
         graph = mlp_graph(widths)
         parameters = mlp.effective_parameters()
@@ -186,8 +185,8 @@ def _check_graph(graph: nx.DiGraph) -> None:
         edges = nx.find_cycle(graph)
         cycle = [*(edge[0] for edge in edges), edges[0][0]]
         raise ValueError(
-            f"graph has the cycle {' -> '.join(map(str, cycle))}; asynchronous message passing needs a directed "
-            "acyclic graph (GNM is the model for cyclic ones)"
+            f"graph has the cycle {' -> '.join(map(str, cycle))}; asynchronous message passing requires an acyclic "
+            "graph; use GNM for cyclic graphs"
         )
     for node, kind in graph.nodes(data="kind"):
         if kind not in _KINDS:
@@ -195,7 +194,7 @@ def _check_graph(graph: nx.DiGraph) -> None:
         if kind in ("input", "bias") and graph.in_degree(node):
             sources = _some(graph.predecessors(node))
             raise ValueError(
-                f"{kind} node {node!r} has incoming edges from {sources}; it is never updated, remove them"
+                f"{kind} node {node!r} has incoming edges from {sources}, but it is never updated; remove these edges"
             )
     kinds = [kind for _, kind in graph.nodes(data="kind")]
     for kind in ("input", "output"):
@@ -204,7 +203,9 @@ def _check_graph(graph: nx.DiGraph) -> None:
     weighted = [edge[:2] for edge in graph.edges(data="weight") if edge[2] is not None]
     if 0 < len(weighted) < graph.number_of_edges():
         missing = next(edge[:2] for edge in graph.edges(data="weight") if edge[2] is None)
-        raise ValueError(f"edge {missing} has no weight but others have; give `weight` to all edges or to none")
+        raise ValueError(
+            f"edge {missing} has no weight, but other edges have one; set `weight` for all edges or for none"
+        )
 
 
 def _some(nodes: Iterable[Hashable], most: int = 5) -> str:

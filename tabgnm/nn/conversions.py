@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Edge(NamedTuple):
-    """An edge of one layer (from 1 on) and its weight."""
+    """An edge of one layer (counted from 1) and its weight."""
 
     layer: int
     source: int
@@ -28,7 +28,7 @@ class NotMultipartite(ValueError):
     Attributes
     ----------
     edges : list of Edge
-        The edges to remove for the graph to be layered.
+        The edges that would have to be removed to make the graph layered.
     """
 
     def __init__(self, reason: str, edges: list[Edge]) -> None:
@@ -40,7 +40,7 @@ class NotMultipartite(ValueError):
 
 
 def gnm_from_mlp(mlp: MLP) -> GNM:
-    """Build the GNM of Theorem 5.1: N non-bias neurons, inputs and outputs counted, give N + 1 nodes."""
+    """Return the GNM of Theorem 5.1, with one node per neuron (including inputs and outputs) and a bias node."""
     from tabgnm.nn.gnm import GNM  # GNM.from_mlp calls this function
 
     some = mlp.effective_parameters()["weight_1"]
@@ -59,18 +59,18 @@ def gnm_from_mlp(mlp: MLP) -> GNM:
 
 
 def mlp_from_gnm(gnm: GNM) -> MLP:
-    """Build the MLP that a GNM is; edges that reach no output, or carry nothing, do not count."""
+    """Return the equivalent MLP of a layered GNM; edges that cannot affect an output are ignored."""
     shape = gnm.shape
     if shape.combine != "none":
         raise NotMultipartite(
-            f"combine={shape.combine!r} carries every node's feature from layer to layer, so each node is updated in "
-            "every layer; only combine='none' can be an MLP",
+            f"combine={shape.combine!r} keeps the state of every node from layer to layer, so each node is updated in "
+            "every layer; only a GNM with combine='none' can be an MLP",
             [],
         )
     if shape.learn_initial:
         raise NotMultipartite(
-            "learn_initial=True: hidden and output nodes hold a value before the first layer, which no neuron of an "
-            "MLP does; only learn_initial=False can be an MLP",
+            "learn_initial=True gives hidden and output nodes a value before the first layer, which MLPs do not have; "
+            "only a GNM with learn_initial=False can be an MLP",
             [],
         )
     matrices = gnm.adjacency()
@@ -87,8 +87,8 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
                 offending.append(Edge(layer, source, target, float(matrices[layer - 1, target, source])))
     if offending:
         raise NotMultipartite(
-            f"the graph of this machine is not layered ({len(offending)} of {int(live.sum())} live edges do not lead "
-            "from one layer to the next); remove them, e.g. with l1 and pruning",
+            f"the graph of this machine is not layered ({len(offending)} of {int(live.sum())} live edges do not "
+            "connect one layer to the next); remove these edges, e.g. with l1 and pruning",
             offending,
         )
     members = [[node for node in layout.updated if layer_of.get(node) == k] for k in range(n_layers + 1)]

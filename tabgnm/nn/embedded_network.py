@@ -17,15 +17,15 @@ class EmbeddedNetwork(Network):
     Parameters
     ----------
     embedding : InputEmbedding
-        What the columns become.
+        The embedding of the columns.
     body : GNMShape or MLPShape
-        What the network looks like that reads them; its n_inputs are the outputs of the embedding.
+        The shape of the network after the embedding; its n_inputs must be `embedding.n_outputs`.
     dropout : float, default=0.0
-        Rate in all layers of the body but the last.
+        The dropout rate in all layers of the body except the last.
     l0_gates : bool, default=False
-        Put a hard-concrete gate on every edge of the body, for `expected_l0`.
+        Whether to put a hard-concrete gate on every edge of the body, for `expected_l0`.
     generator, device, dtype
-        As in torch's own modules. Codes above 256 need at least float32: bfloat16 rounds them.
+        As in other torch modules. Codes above 256 require at least float32, because bfloat16 rounds them.
 
     Shape
     -----
@@ -60,7 +60,7 @@ class EmbeddedNetwork(Network):
         super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
 
     def embed(self, x: Tensor) -> Tensor:
-        """What the body reads of rows.
+        """Return the embedded rows, which are the inputs of the body.
 
         Shape
         -----
@@ -70,7 +70,7 @@ class EmbeddedNetwork(Network):
         embedding = self.shape.embedding
         if x.dim() == 0 or x.shape[-1] != embedding.n_columns:
             raise ValueError(
-                f"x has shape {tuple(x.shape)}; expected (..., {embedding.n_columns}), as the embedding has"
+                f"x has shape {tuple(x.shape)}; expected (..., {embedding.n_columns}), the columns of the embedding"
             )
         self._check_codes(x)
         embedded = embed(embedding, self.effective_parameters(), x.reshape(-1, embedding.n_columns))

@@ -32,28 +32,29 @@ NUMERIC_EMBEDDINGS = ("periodic", "piecewise")
 
 @dataclass(frozen=True)
 class InputEmbedding:
-    """What the columns of an encoded table become. They stand in the order plain, numeric, categories.
+    """The embedding of the columns of an encoded table, in the order plain, numeric, categories.
 
     Parameters
     ----------
     n_plain : int
-        Columns that go in as they are.
+        The number of columns that are passed through unchanged.
     n_numeric : int, default=0
-        Columns of embedded numbers.
+        The number of embedded numeric columns.
     numeric : {"periodic", "piecewise"}, default="periodic"
-        How numbers are embedded. "periodic": cosines of learned frequencies and phases, mixed linearly, beside the
-        number itself (as RealMLP does). "piecewise": piecewise linear in the column, which holds the number's
-        coordinate among `n_basis` bins: 2.25 is a quarter into the third bin.
+        How numbers are embedded. "periodic": the number itself and a linear map of cosines with learned frequencies and
+        phases (as in RealMLP). "piecewise": a piecewise linear function of the coordinate of the number among `n_basis`
+        bins, which the column contains: 2.25 is a quarter into the third bin.
     n_basis : int, default=16
-        Frequencies per number, or bins.
+        The number of frequencies or bins per embedded number.
     numeric_dim : int, default=4
-        Learned numbers per embedded number.
+        The number of learned features per embedded number.
     frequency_scale : float, default=0.1
-        Standard deviation of the first frequencies: the larger, the rougher the functions that are learned easily.
+        The standard deviation of the initial frequencies. Larger values suit targets with jumps, smaller values smooth
+        targets.
     levels : tuple of int, default=()
-        Of each embedded category its number of levels; its column holds codes from 0 to levels - 1, as floats.
+        The number of levels of each embedded category. Its column contains codes from 0 to levels - 1, as floats.
     level_dim : int, default=8
-        Learned numbers per level.
+        The number of learned features per level.
 
     Examples
     --------
@@ -84,12 +85,13 @@ class InputEmbedding:
         object.__setattr__(self, "frequency_scale", float(scale))
         if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
             raise TypeError(
-                f"levels={shown(self.levels)} is not a sequence; expected levels per category, e.g. levels=(3,)"
+                f"levels={shown(self.levels)} is not a sequence; expected the number of levels of each category, e.g. "
+                "levels=(3,)"
             )
         levels = tuple(positive_integer(f"levels[{i}]", n) for i, n in enumerate(self.levels))
         object.__setattr__(self, "levels", levels)
         if self.n_columns == 0:
-            raise ValueError("n_plain=0, n_numeric=0 and levels=() leave no columns; expected at least one")
+            raise ValueError("n_plain=0, n_numeric=0 and levels=() define no columns; expected at least one column")
 
     @property
     def n_columns(self) -> int:
@@ -156,8 +158,9 @@ class InputEmbedding:
             wrong = ~((codes >= 0) & (codes < n_levels) & (codes == codes.floor()))
             if wrong.any():
                 raise ValueError(
-                    f"column {column} of x holds {codes[wrong][0].item():g}; expected the codes 0 to {n_levels - 1} of "
-                    f"a category with {n_levels} levels: encode its values, unknown ones included, as such codes"
+                    f"column {column} of x contains {codes[wrong][0].item():g}; expected the codes 0 to {n_levels - 1} "
+                    f"of a category with {n_levels} levels; encode all its values, including unknown ones, as such "
+                    "codes"
                 )
 
 

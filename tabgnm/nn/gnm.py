@@ -19,39 +19,43 @@ if TYPE_CHECKING:
 class GNM(Network):
     """A Graph Neural Machine: synchronous message passing on a nearly complete graph.
 
-    The nodes are inputs, hidden, one bias, outputs. Every node but the bias is updated K times from all nodes, with
-    its own weight per edge and layer. Weights that no output can depend on are not computed with: see `adjacency` for
-    the paper's full matrices. Parameters `weight_k` are (sources, targets), the transpose of those.
+    The nodes are inputs, hidden nodes, one bias node and outputs. Every node except the bias is updated K times from
+    all nodes, with a separate weight for each edge and layer. Weights that no output depends on are not stored;
+    `adjacency` returns the full matrices of the paper. The parameters `weight_k` have the shape (sources, targets), the
+    transpose of these matrices.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Number of features, and of classes or targets.
+        The number of features, and the number of classes or targets.
     n_nodes : int, default=50
-        All nodes, inputs, bias and outputs counted.
+        The number of nodes, including inputs, bias and outputs.
     n_layers : int, default=2
-        K, the rounds of message passing.
+        The number of message passing layers, K.
     activation : str, default="relu"
-        Applied in all but the last layer; `tabgnm.nn.activation_names()` lists the names.
+        The activation function of all layers except the last. See `tabgnm.nn.activation_names()` for the valid names.
     init : {"paper", "kaiming"}, default="paper"
-        "paper": standard deviation sqrt(2) / n, as in the authors' code; "kaiming": sqrt(2 / fan-in) per layer.
+        The standard deviation of the initial weights: sqrt(2) / n_nodes with "paper", as in the authors' code; sqrt(2 /
+        fan_in) in each layer with "kaiming".
     combine : {"none", "residual", "gated"}, default="none"
-        COMBINE step of the GNN framework: the new feature alone, added to the old one, or mixed with it by a learned
-        gate per node.
+        The COMBINE step of the GNN framework: the new state replaces the old state, is added to it, or is mixed with it
+        by a learned gate per node.
     clamp_inputs : bool, default=False
-        Input nodes keep their value in every layer (skip connections from the inputs to every layer).
+        Whether input nodes keep their values in all layers (skip connections from the inputs to every layer).
     persistent_outputs : bool, default=False
-        Output nodes add up what they receive, and can be read after every layer (`anytime`).
+        Whether output nodes sum up the messages of all layers, so that they can be read after every layer (see
+        `anytime`).
     tied : bool, default=False
-        One adjacency matrix for all layers.
+        Whether all layers share one adjacency matrix.
     learn_initial : bool, default=False
-        Hidden and output nodes start at learned values instead of 0 (the authors' `trainable_features`).
+        Whether to learn the initial values of hidden and output nodes (`trainable_features` in the authors' code). If
+        False, they are 0.
     dropout : float, default=0.0
-        Rate on the new node features in all layers but the last (the bias is never dropped).
+        The dropout rate of the new states in all layers except the last. The bias node is never dropped.
     l0_gates : bool, default=False
-        Put a hard-concrete gate on every edge, for `expected_l0`.
+        Whether to put a hard-concrete gate on every edge, for `expected_l0`.
     generator, device, dtype
-        As in torch's own modules.
+        As in other torch modules.
 
     Shape
     -----
@@ -107,7 +111,9 @@ class GNM(Network):
         super().__init__(shape, dropout=dropout, l0_gates=l0_gates, generator=generator, device=device, dtype=dtype)
 
     def anytime(self, x: Tensor) -> Tensor:
-        """Predictions after every layer, for persistent outputs; the last one is what `forward` gives.
+        """Return the predictions after every layer; the last one equals the result of `forward`.
+
+        Requires `persistent_outputs=True`.
 
         Shape
         -----
@@ -116,14 +122,14 @@ class GNM(Network):
         """
         if not self.shape.persistent_outputs:
             raise ValueError(
-                "persistent_outputs=False: output nodes hold a prediction only after the last layer; "
-                "use GNM(..., persistent_outputs=True) to read them after every layer"
+                "anytime requires persistent_outputs=True; without it, output nodes have a prediction only after the "
+                "last layer"
             )
         readouts = torch.stack(self._run(x).readouts)
         return readouts.reshape(self.shape.n_layers, *x.shape[:-1], self.shape.n_outputs)
 
     def set_adjacency(self, matrices: Tensor) -> None:
-        """Take over weights given as the paper's (K, n, n) tensor; entries that cannot matter are not kept."""
+        """Set the weights from a (K, n, n) tensor as in the paper; entries that cannot affect an output are ignored."""
         if isinstance(matrices, Tensor) and matrices.is_floating_point():
             matrices = matrices.to(
                 next(self.parameters()).dtype
@@ -139,9 +145,9 @@ class GNM(Network):
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> GNM:
-        """Theorem 5.1: the GNM with one node per neuron of `mlp`, plus the bias, that computes the same function."""
+        """Return the GNM that computes the same function as `mlp`, with one node per neuron (Theorem 5.1)."""
         return conversions.gnm_from_mlp(mlp)
 
     def to_mlp(self) -> MLP:
-        """Give the MLP that this machine is, if its graph is layered; raises `NotMultipartite` otherwise."""
+        """Return the equivalent MLP if the graph is layered; raise `NotMultipartite` otherwise."""
         return conversions.mlp_from_gnm(self)

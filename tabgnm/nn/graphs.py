@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
-    """G_GNM: complete with self-loops on inputs, hidden and outputs; the bias node has outgoing edges only.
+    """Return G_GNM, the graph of a GNM.
+
+    It is complete, with self-loops, on inputs, hidden nodes and outputs; the bias node has only outgoing edges.
 
     Examples
     --------
@@ -34,9 +36,9 @@ def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
 
 
 def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
-    """G_MLP of an MLP with these widths, inputs and outputs included: layered, with a bias node per layer.
+    """Return G_MLP for these widths, including inputs and outputs: layered, with one bias node per layer.
 
-    Nodes are numbered layer by layer, each layer's bias after its neurons: m + n_1 + ... + c + K in all.
+    Nodes are numbered layer by layer, with the bias of each layer after its neurons: m + n_1 + ... + c + K in total.
 
     Examples
     --------
@@ -47,7 +49,9 @@ def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
     import networkx as nx
 
     if len(widths) < 2:
-        raise ValueError(f"widths={list(widths)!r} has {len(widths)} entries; expected at least inputs and outputs")
+        raise ValueError(
+            f"widths={list(widths)!r} has {len(widths)} entries; expected at least the numbers of inputs and outputs"
+        )
     checked = [positive_integer(f"widths[{i}]", width) for i, width in enumerate(widths)]
     graph = nx.DiGraph()
     before: list[int] = []
@@ -66,10 +70,10 @@ def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
 
 
 def in_neighbors(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
-    """Return the sources of edges into `node`: N with the arrow to the left, in the paper."""
+    """Return the sources of the edges into `node` (N with a left arrow in the paper)."""
     return set(graph.predecessors(node))
 
 
 def out_neighbors(graph: nx.DiGraph, node: Hashable) -> set[Hashable]:
-    """Return the targets of edges out of `node`: N with the arrow to the right, in the paper."""
+    """Return the targets of the edges out of `node` (N with a right arrow in the paper)."""
     return set(graph.successors(node))

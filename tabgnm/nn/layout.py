@@ -1,4 +1,4 @@
-"""The nodes of a Graph Neural Machine and the order they stand in: inputs, hidden, bias, outputs."""
+"""The nodes of a Graph Neural Machine and their order: inputs, hidden, bias, outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NodeKind = Literal["input", "hidden", "bias", "output"]
 
 
 def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
-    """Return `value` as an int, or say what was expected of the argument `name`."""
+    """Return `value` as an int; raise if it is not an integer >= `smallest`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected an integer >= {smallest}")
     number = int(value.__index__())
@@ -22,7 +22,7 @@ def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
 
 @dataclass(frozen=True)
 class NodeLayout:
-    """Which node of a GNM is what (the sets X, H, B, Y of the paper, in this order).
+    """The order of the nodes of a GNM: inputs, hidden, bias, outputs (the sets X, H, B, Y of the paper).
 
     With n = 50 nodes, two inputs and one output, node 48 is the bias and node 49 the output, as in section 6.5.
 
@@ -33,7 +33,7 @@ class NodeLayout:
     n_outputs : int
         c, the number of output nodes (classes or targets).
     n_nodes : int
-        n, all nodes: inputs, hidden, one bias, outputs.
+        n, the number of all nodes: inputs, hidden nodes, one bias and outputs.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class NodeLayout:
 
     @property
     def n_hidden(self) -> int:
-        """Number of hidden nodes; it may be zero, as inputs and outputs also take part in message passing."""
+        """The number of hidden nodes. It may be 0, because inputs and outputs also take part in message passing."""
         return self.n_nodes - self.n_inputs - self.n_outputs - 1
 
     @property
@@ -83,7 +83,7 @@ class NodeLayout:
 
     @property
     def updated(self) -> list[int]:
-        """Positions of the n - 1 nodes that are updated: all but the bias."""
+        """Positions of the n - 1 nodes that are updated: all except the bias."""
         return [node for node in range(self.n_nodes) if node != self.bias]
 
     def kind(self, node: int) -> NodeKind:

@@ -35,7 +35,7 @@ def learned_graphs(
 
     if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 <= threshold < math.inf:
         raise ValueError(
-            f"threshold={shown(threshold)} is out of range; expected a finite number >= 0, 0 for all edges"
+            f"threshold={shown(threshold)} is out of range; expected a finite number >= 0, where 0 keeps all edges"
         )
     if max_edges is not None:
         max_edges = positive_integer("max_edges", max_edges)

@@ -18,19 +18,20 @@ class MLP(Network):
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Number of features, and of classes or targets.
+        The number of features, and the number of classes or targets.
     hidden : sequence of int, default=(64,)
-        Widths of the hidden layers; empty gives a linear model.
+        The widths of the hidden layers. If empty, the model is linear.
     activation : str, default="relu"
-        Applied in all but the last layer; `tabgnm.nn.activation_names()` lists the names.
+        The activation function of all layers except the last. See `tabgnm.nn.activation_names()` for the valid names.
     init : {"torch", "kaiming"}, default="torch"
-        As `torch.nn.Linear` draws (what the paper's authors use), or He et al.'s normal with zero biases.
+        How to initialize the weights: as `torch.nn.Linear` does (used by the authors of the paper), or from the normal
+        distribution of He et al. with zero biases.
     dropout : float, default=0.0
-        Rate after every activation.
+        The dropout rate after every activation.
     l0_gates : bool, default=False
-        Put a hard-concrete gate on every weight, for `expected_l0`.
+        Whether to put a hard-concrete gate on every weight, for `expected_l0`.
     generator, device, dtype
-        As in torch's own modules.
+        As in other torch modules.
 
     Shape
     -----
@@ -68,17 +69,17 @@ class MLP(Network):
 
     @classmethod
     def from_linears(cls, linears: Sequence[nn.Linear], activation: str = "relu") -> MLP:
-        """Take over the weights of `torch.nn.Linear` layers that follow one another."""
+        """Create an MLP with the weights of consecutive `torch.nn.Linear` layers."""
         if not linears:
             raise ValueError("linears is empty; expected at least one torch.nn.Linear")
         for linear in linears:
             if not isinstance(linear, nn.Linear):
-                raise TypeError(f"linears holds a {type(linear).__name__}; expected torch.nn.Linear only")
+                raise TypeError(f"linears contains a {type(linear).__name__}; expected only torch.nn.Linear")
         for before, after in itertools.pairwise(linears):
             if before.out_features != after.in_features:
                 raise ValueError(
-                    f"a layer with {before.out_features} outputs is followed by one with {after.in_features} inputs; "
-                    "expected the same number"
+                    f"a layer with {before.out_features} outputs is followed by a layer with {after.in_features} "
+                    "inputs; expected the same number"
                 )
         first, last = linears[0], linears[-1]
         net = cls(

@@ -1,4 +1,4 @@
-"""What the networks share as torch modules: parameters by shape, initialisation, gates, and the forward pass."""
+"""Base class of the networks as torch modules: parameters by shape, initialization, gates, and the forward pass."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def dropout_rate(value: float) -> float:
-    """Return a valid dropout rate, or say what was expected."""
+    """Validate a dropout rate; raise if it is not in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
-        raise ValueError(f"dropout={shown(value)} is not a rate; expected a number in [0, 1), 0 for none")
+        raise ValueError(f"dropout={shown(value)} is not a rate; expected a number in [0, 1), where 0 means no dropout")
     return float(value)
 
 
 def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> None:
-    """Fill a parameter with its first values."""
+    """Fill a parameter with its initial values."""
     if parameter.is_meta:  # has none; and torch would load its compiler to draw nothing
         return
     with torch.no_grad():
@@ -42,7 +42,7 @@ def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> No
 
 
 class Network(nn.Module):
-    """A network of a given shape: the common part of `GNM`, `MLP` and `EmbeddedNetwork`."""
+    """Base class of `GNM`, `MLP` and `EmbeddedNetwork`: a network of a given shape."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Network(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters again."""
+        """Initialize all parameters again."""
         for name, how in self.shape.draws().items():
             draw_(getattr(self, name), how, generator)
         with torch.no_grad():
@@ -76,7 +76,7 @@ class Network(nn.Module):
             nn.init.constant_(getattr(self, f"log_alpha_{name}"), hard_concrete.INITIAL_LOG_ALPHA)
 
     def effective_parameters(self, *, random_gates: bool = False) -> dict[str, Tensor]:
-        """Parameters by name as message passing uses them: edge weights times their gates, where there are gates."""
+        """Return the parameters as used by message passing: edge weights are multiplied by their gates, if any."""
         # Straight from torch's own dictionary where they are there: getattr of a module costs more than a small matrix
         # product. Pruning and parametrizations put an attribute in a parameter's place.
         own = self._parameters
@@ -97,7 +97,7 @@ class Network(nn.Module):
         return parameters
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map rows to outputs (logits or predictions).
+        """Compute the outputs (logits or predictions) of rows.
 
         Shape
         -----
@@ -122,14 +122,14 @@ class Network(nn.Module):
     def _checked(self, x: Tensor) -> Tensor:
         """Return `x` as (rows, m), or say what is wrong with it."""
         if not isinstance(x, Tensor):
-            raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor: pass torch.as_tensor(x)")
+            raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor, e.g. torch.as_tensor(x)")
         if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
             raise ValueError(
-                f"x has shape {tuple(x.shape)}; expected (..., {self.shape.n_inputs}): this network was made with "
+                f"x has shape {tuple(x.shape)}; expected (..., {self.shape.n_inputs}), because the network has "
                 f"n_inputs={self.shape.n_inputs}"
             )
         if not x.is_floating_point():
-            raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers: pass x.float()")
+            raise TypeError(f"x has dtype {x.dtype}; expected floating point numbers, e.g. x.float()")
         return x.reshape(-1, self.shape.n_inputs)
 
     def _dropout_factors(self, activated: Tensor) -> Tensor:
@@ -137,15 +137,15 @@ class Network(nn.Module):
 
     @property
     def layout(self) -> NodeLayout:
-        """Which node is what. Behind a learned embedding, the input nodes are the embedded features."""
+        """The order of the nodes. With a learned embedding, the input nodes are the embedded features."""
         return self.shape.layout
 
     def adjacency(self) -> Tensor:
-        """The paper's matrices A: [k, v, u] is the weight of edge u -> v in layer k + 1, a copy without gradient.
+        """Return the matrices A of the paper: [k, v, u] is the weight of edge u -> v in layer k + 1.
 
-        Weights that cannot matter are 0. The row of the bias node is the paper's (0, ..., 1, ..., 0): it keeps its 1.
-        An MLP has the matrices of Theorem 5.1, with one node per neuron and a single bias node. Behind a learned
-        embedding, the input nodes are the embedded features.
+        The result is a copy without gradient. Weights that cannot affect the output are 0. The row of the bias node is
+        (0, ..., 1, ..., 0), as in the paper. An MLP has the matrices of Theorem 5.1, with one node per neuron and a
+        single bias node. With a learned embedding, the input nodes are the embedded features.
 
         Shape
         -----
@@ -158,7 +158,7 @@ class Network(nn.Module):
     def graphs(
         self, threshold: float = 0.0, *, max_edges: int | None = None, names: NodeNames | None = None
     ) -> list[nx.DiGraph]:
-        """The learned graph of every layer, as networkx graphs over the same nodes.
+        """Return the learned graph of each layer, as networkx graphs with the same nodes.
 
         Nodes are the positions of `layout`, with the attributes `kind` and `name`; input nodes also have `column`, and
         nodes of an MLP `layer`. Edges have the attribute `weight`.
@@ -166,20 +166,21 @@ class Network(nn.Module):
         Parameters
         ----------
         threshold : float, default=0.0
-            Leave out edges whose weight is not larger than this in absolute value.
+            Omit edges whose absolute weight is not larger than this.
         max_edges : int or None, default=None
-            Keep only this many edges of each layer, those with the largest absolute weights.
+            The maximum number of edges per layer; those with the largest absolute weights are kept. If None, all edges
+            are kept.
         names : NodeNames or None, default=None
-            Names of the nodes; None numbers the columns and outputs: x0, x1, ..., y0.
+            The names of the nodes. If None, columns and outputs are numbered: x0, x1, ..., y0.
         """
         return learned_graphs.learned_graphs(self.shape, self.effective_parameters(), threshold, max_edges, names)
 
     def n_parameters(self) -> int:
-        """Count the parameters as the paper does (gates of the l0 penalty not counted)."""
+        """Return the number of parameters as counted in the paper, without the gates of the l0 penalty."""
         return self.shape.n_parameters()
 
     def n_effective_parameters(self) -> int:
-        """Count the parameters that can change the output."""
+        """Return the number of parameters that can affect the output."""
         return self.shape.n_effective_parameters()
 
     def extra_repr(self) -> str:

@@ -19,23 +19,23 @@ def _edges(net: Network) -> list[Tensor]:
 
 
 def l1_penalty(net: Network) -> Tensor:
-    """Sum of the absolute edge weights."""
+    """Return the sum of the absolute edge weights."""
     return torch.stack([edge.abs().sum() for edge in _edges(net)]).sum()
 
 
 def l2_penalty(net: Network) -> Tensor:
-    """Sum of the squared edge weights."""
+    """Return the sum of the squared edge weights."""
     return torch.stack([edge.square().sum() for edge in _edges(net)]).sum()
 
 
 def elastic_penalty(net: Network, l1: float, l2: float) -> Tensor:
-    """Weighted sum of both: l1 * `l1_penalty` + l2 * `l2_penalty`."""
+    """Return the elastic net penalty: l1 * `l1_penalty` + l2 * `l2_penalty`."""
     return l1 * l1_penalty(net) + l2 * l2_penalty(net)
 
 
 def expected_l0(net: Network) -> Tensor:
-    """Return the expected number of edges whose gate is open in training; needs `l0_gates=True`."""
+    """Return the expected number of open gates in training; requires `l0_gates=True`."""
     if not net.l0_gates:
-        raise ValueError("l0_gates=False: this network has no gates to count; make it with l0_gates=True")
+        raise ValueError("expected_l0 requires a network with gates; create it with l0_gates=True")
     gates = [getattr(net, f"log_alpha_{name}") for name in net.shape.edge_parameters()]
     return torch.stack([open_probability(gate).sum() for gate in gates]).sum()

@@ -1,8 +1,8 @@
 """What a network looks like, without its weights: the shapes that message passing and the fleet work on.
 
-A shape is hashable and says which parameters a network has, how each is drawn at first, and which block of it a layer
-reads. What is dead in the paper's n x n matrices (hidden columns of layer 1, all but the output rows of layer K) is
-left out here, so nobody downstream can pay for it.
+A shape is hashable. It defines the parameters of a network, how each is initialized, and which block of it a layer
+reads. Entries of the paper's n x n matrices that cannot affect the output (hidden columns of layer 1, all but the
+output rows of layer K) are not part of it, so they cost nothing.
 """
 
 from __future__ import annotations
@@ -387,8 +387,9 @@ class EmbeddedShape:
             raise TypeError(f"body is a {type(self.body).__name__}; expected a GNMShape or MLPShape")
         if self.body.n_inputs != self.embedding.n_outputs:
             raise ValueError(
-                f"body.n_inputs={self.body.n_inputs} does not fit: the embedding makes {self.embedding.n_outputs} "
-                f"numbers of {self.embedding.n_columns} columns; use n_inputs=embedding.n_outputs for the body"
+                f"body.n_inputs={self.body.n_inputs} does not match the embedding, which has "
+                f"{self.embedding.n_outputs} outputs for {self.embedding.n_columns} columns; use "
+                "n_inputs=embedding.n_outputs for the body"
             )
 
     def settings(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paper's experiments: its protocol as fleets, a store of results, engines, and every table and figure.
+"""The experiments of the paper: protocol, store of results, engines, and all tables and figures.
 
 Examples
 --------

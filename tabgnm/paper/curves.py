@@ -116,10 +116,10 @@ def run_curves(
     on_curve: Callable[[int], Any] | None = None,
     max_wait: float = MAX_WAIT_SECONDS,
 ) -> list[Curve]:
-    """Train what the store does not have; `on_curve` is told how many are there.
+    """Train all curves that are not in the store; `on_curve` is called with the number of finished curves.
 
-    Other processes on the same store may train some of them. This one logs for whom it waits, and raises `StoreError`
-    when they store nothing new for `max_wait` seconds.
+    Other processes may work on the same store. If this process has to wait for others, it logs their names, and raises
+    `StoreError` if they store nothing new for `max_wait` seconds.
     """
     known = {task.key: store.record(task.key) for task in tasks}
 

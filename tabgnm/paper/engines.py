@@ -31,7 +31,7 @@ _NO_TRIMMING = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": No
 
 
 class WorkerLostError(RuntimeError):
-    """A worker process is gone; what it was doing has to be done again."""
+    """A worker process was lost; its work has to be repeated."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,18 @@ class Engine:
     ----------
     name : {"local", "dask", "ray"}, default="local"
     n_jobs : int, default=1
-        Workers. 1 with "local" trains in this process, on a GPU several fleets at once; -1 means all cores, or all
-        workers of a cluster.
+        The number of workers. With "local", 1 trains in this process (on a GPU, several fleets at once). -1 means all
+        cores, or all workers of a cluster.
     address : str or None, default=None
-        Of the scheduler of a Dask cluster or of a Ray head; None starts one on this machine, with `n_jobs` workers.
+        The address of the scheduler of a Dask cluster, or of a Ray head. If None, a cluster with `n_jobs` workers is
+        started on this machine.
     data_home : str or None, default=None
-        The folder of data sets; every worker reads them by itself.
+        The folder of data sets, from which each worker reads.
     device : str, default="auto"
-        "auto" takes a GPU where there is one, and gives the GPUs of a machine to its workers in turn.
+        The device. "auto" uses a GPU if one is available, and distributes the GPUs of a machine among its workers.
     threads : int or None, default=None
-        Threads of torch in each worker; None shares the cores of a machine among `n_jobs`, and leaves a cluster's
-        workers one each.
+        The number of torch threads per worker. If None, the cores of the machine are divided among `n_jobs` workers;
+        workers of a cluster use one thread each.
     """
 
     name: str = "local"
@@ -66,14 +67,14 @@ class Engine:
         if self.name not in ENGINES:
             raise ValueError(f"engine {self.name!r} is not known; use one of {', '.join(map(repr, ENGINES))}")
         if self.n_jobs == 0 or self.n_jobs < -1:
-            raise ValueError(f"n_jobs={self.n_jobs} is not possible; expected at least 1, or -1 for all")
+            raise ValueError(f"n_jobs must be at least 1, or -1 for all; got {self.n_jobs}")
         if self.address is not None and self.name == "local":
-            raise ValueError(f"address={self.address!r} is for clusters; use it with engine 'dask' or 'ray'")
+            raise ValueError(f"address={self.address!r} requires a cluster; use it with engine 'dask' or 'ray'")
 
     def run(self, units: Iterable[Unit]) -> Iterator[list[Result]]:
-        """Train units and yield the results of each as it is done, in any order.
+        """Train units, and yield the results of each when it is done, in any order.
 
-        Units are taken from the iterable when there is a worker for them, not before.
+        Units are taken from the iterable only when a worker is free.
         """
         if self.name == "local" and self.n_jobs == 1:
             tasks = (partial(run_unit, unit, data_home=self.data_home, device=self.device) for unit in units)
@@ -93,7 +94,7 @@ class Engine:
                     yield from group
             except Exception as error:
                 if _is_lost_worker(error):
-                    raise WorkerLostError(f"a worker process is gone: {error}") from error
+                    raise WorkerLostError(f"a worker process was lost: {error}") from error
                 raise
 
     @property

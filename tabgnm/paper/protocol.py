@@ -45,7 +45,7 @@ BUDGET_SLACK = 1.05
 
 @dataclass(frozen=True)
 class Body:
-    """What a network looks like: nodes of a GNM or hidden units of each layer of an MLP, and layers."""
+    """The size of a network: nodes of a GNM, or hidden units per layer of an MLP, and the number of layers."""
 
     model: Model
     width: int
@@ -63,7 +63,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Training:
-    """What is tuned beside the network."""
+    """Hyperparameters that are tuned in addition to the network."""
 
     dropout: float
     learning_rate: float
@@ -71,7 +71,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a whole run shares; part of the key of every result."""
+    """The settings of a whole run; part of the key of every result."""
 
     scaling: Scaling = "none"
     max_epochs: int = MAX_EPOCHS
@@ -159,7 +159,7 @@ def folds(n_rows: int, setting: Setting) -> Iterator[Fold]:
 
 @dataclass(frozen=True)
 class Unit:
-    """One fleet: one network on one data set, all of the tuned rest, some folds. A pure function of its content."""
+    """One fleet: one network on one data set, with all other hyperparameters and some folds."""
 
     source: Source
     setting: Setting

@@ -1,4 +1,4 @@
-"""The numbers of the paper's tables 1 and 2, to compare with."""
+"""The published results of tables 1 and 2 of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Published:
-    """Mean and standard deviation over the folds of both measures of a model on a data set."""
+    """Published mean and standard deviation over the folds of both metrics of a model on a data set."""
 
     mean1: float
     std1: float
@@ -20,7 +20,7 @@ class Published:
 
 @cache
 def published() -> dict[tuple[str, str], Published]:
-    """By data set and model."""
+    """Return the published results by data set and model."""
     text = (files("tabgnm.paper") / "published.csv").read_text()
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return {

@@ -26,7 +26,7 @@ _ATTEMPTS = 5  # in a row, after workers that died
 
 @dataclass(frozen=True)
 class ExperimentPlan:
-    """What there is to do: fleets, the parts of the grid that are left out, and data sets that are not there."""
+    """The planned work: fleets, the parts of the grid that are left out, and data sets that are not available."""
 
     units: list[Unit]
     sources: list[Source]
@@ -35,7 +35,7 @@ class ExperimentPlan:
 
     @property
     def n_models(self) -> int:
-        """Trainings."""
+        """The number of trainings."""
         return sum(unit.n_models for unit in self.units)
 
     def result_keys(self) -> list[str]:
@@ -43,7 +43,7 @@ class ExperimentPlan:
         return [key for unit in self.units for key in unit.result_keys()]
 
     def shard(self, number: int, of: int) -> ExperimentPlan:
-        """Return one of `of` parts of about the same cost: fleets are dealt out, the largest first."""
+        """Return one of `of` parts of about the same cost."""
         if not 1 <= number <= of:
             raise ValueError(f"shard {number}/{of} does not exist; expected 1/{of} to {of}/{of}")
         fair = sum(unit.cost for unit in self.units) / of
@@ -60,10 +60,10 @@ class ExperimentPlan:
 
 
 def data_sets(only: Sequence[str] = (), data_home: str | None = None) -> list[tuple[str, str]]:
-    """Names and variants of the data sets of tables 1 and 2, or of those named.
+    """Return the names and variants of the data sets of tables 1 and 2, or of the given ones.
 
-    All in the paper's variant; the two with a leak in the clean one as well; and one of which the folder has only
-    a sample, as the sample, which every table calls so.
+    All data sets have the variant of the paper; the two with leaking columns also have the clean variant. If the folder
+    only has a sample of a data set, the variant is "sample".
     """
     known = [name for name in dataset_names() if dataset_info(name).in_tables]
     for name in only:
@@ -90,7 +90,7 @@ def plan(
     folds: Sequence[int] | None = None,
     data_home: str | None = None,
 ) -> ExperimentPlan:
-    """List the fleets of data sets; those that cannot be loaded are named with the reason."""
+    """Plan the fleets of data sets; data sets that cannot be loaded are listed with the reason."""
     wanted = tuple(range(setting.n_folds)) if folds is None else tuple(sorted(set(folds)))
     outside = [fold for fold in wanted if not 0 <= fold < setting.n_folds]
     if outside or not wanted:
@@ -115,14 +115,14 @@ def plan(
 
 
 def missing_units(store: ResultStore, wanted: Sequence[Unit]) -> list[Unit]:
-    """Fleets of what is not in the store."""
+    """Return the fleets of all results that are not in the store."""
     left = (unit.without(store.done(unit.result_keys())) for unit in wanted)
     return [unit for unit in left if unit is not None]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: trainings and multiply-adds done of all, and seconds since it began."""
+    """The progress of a run: finished and total trainings and multiply-adds, and seconds since its start."""
 
     done: int
     total: int
@@ -146,10 +146,10 @@ def run(
     progress: Callable[[Progress], Any] | None = None,
     max_wait: float = MAX_WAIT_SECONDS,
 ) -> None:
-    """Train what is missing.
+    """Train everything that is missing in the store.
 
-    Other processes on the same store may do a part of it. This one logs for whom it waits, and raises `StoreError` when
-    they store nothing new for `max_wait` seconds.
+    Other processes may work on the same store. If this process has to wait for others, it logs their names, and raises
+    `StoreError` if they store nothing new for `max_wait` seconds.
     """
     engine = engine or Engine()
     began = time.monotonic()

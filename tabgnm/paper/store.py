@@ -1,4 +1,4 @@
-"""Results that survive: one row per training in an SQLite file that processes share.
+"""The store of results: one row per training in an SQLite file that processes share.
 
 A fleet's rows are written in one transaction, so a process that is killed loses the fleet in flight and nothing else.
 Several processes may work on one store: each claims a fleet before it trains it (`tabgnm.paper.claims`).
@@ -50,7 +50,7 @@ class ResultStore:
     Parameters
     ----------
     path : path-like
-        Created if it is not there; its folder must exist.
+        The path of the file. It is created if it does not exist; its folder must exist.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ResultStore:
     @classmethod
     @contextmanager
     def snapshot(cls, path: str | os.PathLike[str]) -> Iterator[ResultStore]:
-        """Open a copy of a store: the file itself may be read-only, and nothing is written to it or beside it."""
+        """Open a copy of a store. The file itself may be read-only, and is not modified."""
         with tempfile.TemporaryDirectory(prefix="tabgnm-") as folder:
             copy = copy_store(Path(path), Path(folder))
             store = cls.__new__(cls)
@@ -103,7 +103,7 @@ class ResultStore:
     # Results
 
     def add(self, results: Sequence[Result]) -> None:
-        """Write the results of a fleet, and give up its claims: all of it or, if something fails, nothing."""
+        """Store the results of a fleet and release its claims, in one transaction."""
         rows = [_row(result) for result in results]
         places = ", ".join("?" for _ in range(_N_COLUMNS))
         with self._file.transaction():
@@ -111,7 +111,7 @@ class ResultStore:
             self.claims.drop([result.key for result in results])
 
     def results(self, keys: Iterable[str] | None = None) -> list[Result]:
-        """Those with these keys that are there, or all; ordered by what they are."""
+        """Return the stored results with these keys, or all results, in a fixed order."""
         if keys is None:
             rows = self._file.rows("SELECT * FROM results")
         else:
@@ -120,7 +120,7 @@ class ResultStore:
         return sorted((Result(*row[:-1]) for row in rows), key=_order)
 
     def done(self, keys: Iterable[str]) -> set[str]:
-        """Which of these results are there."""
+        """Return the keys of these results that are stored."""
         return {result.key for result in self.results(keys)}
 
     def _refuse_damaged(self, rows: Sequence[tuple[Any, ...]], is_sound: Callable[[Sequence[Any]], bool]) -> None:

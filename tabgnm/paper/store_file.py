@@ -76,17 +76,17 @@ class StoreFile:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > SCHEMA_VERSION:
             raise StoreError(
-                f"the store {name} was written by a newer tabgnm (version {found} of its layout, this one "
-                f"knows {SCHEMA_VERSION}); use that one, or another file"
+                f"the store {name} was written by a newer tabgnm (version {found} of its layout, this one knows "
+                f"{SCHEMA_VERSION}); use that version, or another file"
             )
         if schema and not tables >= set(_TABLES):
-            raise StoreError(f"{name} is an SQLite file, but no store of results; use another file")
+            raise StoreError(f"{name} is an SQLite file, but not a store of results; use another file")
         if not schema and not may_be_new:
-            raise StoreError(f"{name} is empty, and no store of results; use another file")
+            raise StoreError(f"{name} is empty, so it is not a store of results; use another file")
         if schema and found < SCHEMA_VERSION:
             raise StoreError(
-                f"the store {name} was written by an older tabgnm (version {found} of its layout, this one "
-                f"knows {SCHEMA_VERSION}) and was left as it is; use that one, or another file"
+                f"the store {name} was written by an older tabgnm (version {found} of its layout, this one knows "
+                f"{SCHEMA_VERSION}) and was not changed; use that version, or another file"
             )
         if schema and schema != _expected_schema():
             raise sqlite3.DatabaseError("malformed: its tables are not those that tabgnm makes")
@@ -199,7 +199,7 @@ def copy_store(path: Path, folder: Path) -> Path:
                 return folder / file.name
     except OSError as error:
         raise StoreError(f"the store {str(path)!r} cannot be copied to a temporary folder ({error})") from error
-    raise StoreError(f"the store {str(path)!r} is written to without a pause; wait until that process is done")
+    raise StoreError(f"the store {str(path)!r} is constantly being written to; wait until that process is done")
 
 
 def _state(file: Path) -> tuple[int, int] | None:
@@ -214,15 +214,15 @@ def _explanation(error: str, path: Path) -> str:
     name = repr(str(path))
     if "malformed" in error or "not a database" in error:
         return (
-            f"the store {name} is damaged or no SQLite file, and was left as it is; move it away and start a new one, "
-            "or recover its rows with `sqlite3 FILE .recover`"
+            f"the store {name} is damaged or not an SQLite file, and was not changed; move it away and start a new "
+            "one, or recover its rows with `sqlite3 FILE .recover`"
         )
     if "readonly" in error or "read-only" in error:
-        return f"the store {name} cannot be written; check the rights of the file and of its folder"
+        return f"the store {name} cannot be written; check the permissions of the file and of its folder"
     if "unable to open" in error:
-        return f"the store {name} cannot be opened; check the rights of its folder, and that it is no folder itself"
+        return f"the store {name} cannot be opened; check the permissions of its folder, and that it is not a folder"
     if "full" in error or "disk I/O" in error:
-        return f"the disk of the store {name} is full or fails; what was stored is still there: make room and go on"
+        return f"the disk of the store {name} is full or failing; stored results are kept: free some space and continue"
     if "locked" in error or "busy" in error:
         return f"another process has kept the store {name} locked for {_LOCK_SECONDS:.0f} s; end it and try again"
     return f"the store {name} cannot be used"

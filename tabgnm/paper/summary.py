@@ -1,4 +1,4 @@
-"""From single trainings to the paper's tables: selection within each fold, means, differences, and statistics."""
+"""Summaries of trainings as in the tables of the paper: selection in each fold, means, differences, statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tabgnm.paper.work import Result
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one data set: the selected training of each fold, on the fold's test rows."""
+    """The results of one model on one data set: the selected training of each fold, evaluated on its test rows."""
 
     dataset: str
     variant: str
@@ -35,7 +35,7 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """By how many standard deviations of the paper ours is better (negative: worse) in the first measure."""
+        """How much better the first metric is than published, in standard deviations of the paper (negative: worse)."""
         if self.paper is None or not math.isfinite(self.mean1):
             return None
         gain = self.mean1 - self.paper.mean1 if self.task == "classification" else self.paper.mean1 - self.mean1
@@ -60,9 +60,9 @@ class Cell:
 
 
 def selected(results: Sequence[Result]) -> dict[int, Result]:
-    """Of each fold the training with the lowest validation loss; ties go to the first in the order of the store.
+    """Return the training with the lowest validation loss of each fold; of equal ones, the first in the store.
 
-    Test rows have no say: one whose test outputs are not finite is selected like any other, and measures nothing.
+    Test rows are not used for the selection: a training whose test outputs are not finite may be selected.
     """
     best: dict[int, Result] = {}
     for result in results:
@@ -75,7 +75,7 @@ def selected(results: Sequence[Result]) -> dict[int, Result]:
 
 
 def summarize(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell]:
-    """One cell per data set and model, in the order of the sources; `results` are those of one setting."""
+    """Return one cell per data set and model, in the order of the sources; `results` are those of one setting."""
     cells = []
     for source in sources:
         for model in MODELS:

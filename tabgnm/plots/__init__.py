@@ -1,4 +1,4 @@
-"""Pictures of machines, of training, and of what models have learned and predict, drawn with matplotlib."""
+"""Plots of machines, of training, and of what models have learned and predict, drawn with matplotlib."""
 
 from tabgnm.plots.calibration import plot_calibration
 from tabgnm.plots.decision_boundary import plot_decision_boundary

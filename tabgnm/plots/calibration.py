@@ -1,4 +1,4 @@
-"""The picture of how well probabilities, or prediction intervals, agree with what happens."""
+"""Calibration plots of probabilities, prediction intervals and quantiles."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _Z = 1.96  # of 95 % confidence intervals
 
 
 def plot_calibration(model: TabularEstimator, X: Any, y: Any, ax: Any = None, *, n_bins: int = 10) -> Any:
-    """Draw how often what was predicted with a probability happened; points on the diagonal are right.
+    """Draw a calibration curve: the observed frequency by the predicted probability.
 
-    For two classes, rows are put into bins of equal size by the probability of the second one. For more classes this is
-    done with the probability of the predicted class, and the picture shows how often it was right; for multilabel
-    targets with each label. For regressors the picture shows which share of the targets lies within prediction
-    intervals, or below quantiles. Lines are 95 % confidence intervals; bars at the bottom are how many rows have such
-    probabilities.
+    For two classes, rows are divided into bins of equal size by the probability of the second class. For more classes,
+    the probability of the predicted class is used, and the curve shows how often it is correct. For multilabel targets,
+    there is one curve per label. For regressors, the curve shows the fraction of the targets within prediction
+    intervals, or below quantiles. Points of a perfectly calibrated model are on the diagonal. Vertical lines are 95 %
+    confidence intervals, and bars at the bottom show the distribution of the predicted probabilities.
 
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     X, y : table and targets
         Rows that were not used in `fit`.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
     n_bins : int, default=10
-        Bins of classifiers.
+        The number of bins, for classifiers.
 
     Returns
     -------
@@ -83,10 +83,10 @@ def _of_classes(
 ) -> tuple[list[tuple[str, Array, Array, Array, Array | None]], tuple[str, str]]:
     """Return for each curve: name, mean probability, frequency and rows of each bin, and all probabilities."""
     if targets.kind in ("one", "joint"):
-        what = "a single class" if targets.kind == "one" else "several targets with classes of their own"
+        what = "a single class" if targets.kind == "one" else "several targets"
         raise ValueError(
-            f"plot_calibration does not know what to draw for {what}; expected two or more classes of one target, or "
-            "multilabel targets: fit a classifier for each target"
+            f"plot_calibration does not support {what}; expected two or more classes of one target, or multilabel "
+            "targets: fit a classifier for each target"
         )
     probabilities = model.predict_proba(X)
     check_lengths(len(probabilities), y)
@@ -96,8 +96,8 @@ def _of_classes(
         n_labels = probabilities.shape[1]
         if n_labels > len(COLORS):
             raise ValueError(
-                f"{n_labels} labels cannot be told apart in one picture; expected at most {len(COLORS)}: use "
-                "sklearn.calibration.calibration_curve for some of them"
+                f"{n_labels} labels are too many for one plot; expected at most {len(COLORS)}: use "
+                "sklearn.calibration.calibration_curve for single labels"
             )
         return [_binned(f"y{k}", probabilities[:, k], y[:, k] == 1, n_bins) for k in range(n_labels)], axes
     if targets.kind == "binary":
@@ -141,7 +141,7 @@ def _of_numbers(
     counts = np.full(len(_COVERAGES), len(y))
     names = ["prediction intervals"] if len(observed) == 1 else [f"y{place}" for place in range(len(observed))]
     if len(observed) > len(COLORS):
-        raise ValueError(f"{len(observed)} targets cannot be told apart in one picture; expected at most {len(COLORS)}")
+        raise ValueError(f"{len(observed)} targets are too many for one plot; expected at most {len(COLORS)}")
     curves = [(name, _COVERAGES, own, counts, None) for name, own in zip(names, observed, strict=True)]
     return curves, ("coverage", "share of targets within intervals")  # type: ignore[return-value]
 

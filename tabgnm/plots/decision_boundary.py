@@ -1,4 +1,4 @@
-"""The picture of predictions over the plane of two columns."""
+"""Plots of predictions over the plane of two columns."""
 
 from __future__ import annotations
 
@@ -49,26 +49,27 @@ def plot_decision_boundary(
     n_points: int = 60,
     n_rows: int = 20,
 ) -> Any:
-    """Draw predictions over the plane of two columns of numbers, and the rows of X.
+    """Draw predictions over the plane of two numeric columns, and the rows of X.
 
-    With two classes, bands are probabilities, and a line is where they are equal; with more classes, colours are the
-    predicted class, paler where it is less probable; of numbers, the prediction is drawn. If there are other columns,
-    predictions are averaged over rows of X, which keep their values in these columns.
+    With two classes, bands show the probability and a line shows where both classes are equally probable. With more
+    classes, colours show the predicted class, paler where it is less probable. For regressors, colours show the
+    predicted number. If there are other columns, predictions are averaged over rows of X, which keep their values in
+    these columns.
 
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     X : table of shape (rows, columns)
     y : array-like of shape (rows,), default=None
-        True labels or numbers, which give the rows their colours.
+        The true labels or numbers, to colour the rows by.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
     columns : pair of names, or of positions in `fit`, default=(0, 1)
     n_points : int, default=60
-        Points along each axis where predictions are computed.
+        The number of points along each axis at which predictions are computed.
     n_rows : int, default=20
-        Rows to average over if there are other columns: evenly spaced ones of X.
+        The number of rows to average over if there are other columns: evenly spaced rows of X.
 
     Returns
     -------
@@ -102,24 +103,26 @@ def _check_model(model: TabularEstimator) -> None:
     several = targets.kind in ("multilabel", "joint") if isinstance(targets, ClassTargets) else targets.n_outputs > 1
     if several:
         raise ValueError(
-            f"this {type(model).__name__} predicts several targets or quantiles, which do not fit into one plane; use "
-            "plot_effects, or fit a model for each of them"
+            f"this {type(model).__name__} predicts several targets or quantiles, which cannot be shown in one plot; "
+            "use plot_effects, or fit a model for each target or quantile"
         )
     if isinstance(targets, ClassTargets) and targets.kind == "one":
-        raise ValueError("this model knows a single class, so there is no boundary; fit it to rows of several classes")
+        raise ValueError("this model has a single class, so there is no boundary; fit it to rows of several classes")
     if model.n_features_in_ < 2:
-        raise ValueError("the model has one column, and a plane needs two; use plot_effects")
+        raise ValueError("the model has one column, but two are required; use plot_effects")
 
 
 def _numbers(model: TabularEstimator, raw: RawTable, column: int) -> Any:
     kind, values = model.fitted_.encoders[0].readable(raw, column)
     if kind != "number":
         raise ValueError(
-            f"column {model._names[column]!r} is a {kind}, and a plane needs numbers; choose other columns, or use "
+            f"column {model._names[column]!r} is a {kind}, but numbers are required; choose other columns, or use "
             "plot_effects"
         )
     if not np.isfinite(values).any():
-        raise ValueError(f"column {model._names[column]!r} has no number in X; choose another column, or other rows")
+        raise ValueError(
+            f"all values of column {model._names[column]!r} are missing in X; choose another column, or other rows"
+        )
     return values
 
 
@@ -160,8 +163,8 @@ def _draw_classes(
     names = list(model.classes_)
     if len(names) > len(COLORS):
         raise ValueError(
-            f"{len(names)} classes cannot be told apart in one picture of at most {len(COLORS)} colours; use "
-            "plot_effects with some of the outputs"
+            f"{len(names)} classes are too many for one plot; expected at most {len(COLORS)}: use plot_effects with "
+            "some of the outputs"
         )
     if len(names) == 2:
         blend = colors.LinearSegmentedColormap.from_list("classes", [_pale(POSITIVE), "#ffffff", _pale(NEGATIVE)])

@@ -1,4 +1,4 @@
-"""The picture of how predictions change with the values of columns."""
+"""Plots of how predictions change with the values of columns."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def plot_effects(
 ) -> Any:
     """Draw the mean prediction by the value of each column (partial dependence), with its spread over rows.
 
-    Bands and bars are the 10 % and 90 % quantiles of the curves of single rows, moved to the same mean; curves of more
-    than two outputs have none. Grey bars below show how many rows have such values; a diamond is the effect of a
-    missing value.
+    Bands and bars show the 10 % and 90 % quantiles of the curves of single rows, shifted to the same mean; they are
+    omitted for more than two outputs. Grey bars at the bottom show the distribution of the values, and a diamond the
+    effect of a missing value.
 
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     X : table of shape (rows, columns)
-        Rows to average over.
+        The rows to average over.
     columns : name, position in `fit`, or sequence of these, default=None
-        None: the six most important columns by `feature_importances_`.
+        The columns to draw. If None, the six most important columns by `feature_importances_`.
     axes : matplotlib Axes, or sequence of these, default=None
-        One for each column. None: axes of a new figure.
+        The axes to draw on, one for each column. If None, a new figure is created.
     outputs : label or name, or sequence of these, default=None
-        Labels or targets to draw, as in `Effect.outputs`. None: all; at most eight can be told apart.
+        The labels or targets to draw, as in `Effect.outputs`; at most eight. If None, all of them are drawn.
     n_points, n_rows, random_state
         As in `effects`.
 
     Returns
     -------
     array of matplotlib Axes
-        As many as columns.
+        One for each column.
     """
     check_is_fitted(model, "fitted_")
     if columns is None:
@@ -67,7 +67,10 @@ def plot_effects(
     options = {"n_points": n_points, "n_rows": n_rows, "random_state": random_state}
     found = effects(model, X, columns, **options)
     if not found:
-        raise ValueError(f"this {type(model).__name__} uses no column, so there is no effect to draw")
+        raise ValueError(
+            f"this {type(model).__name__} does not use any column, so there is no effect to draw; fit it to columns "
+            "that vary"
+        )
     places = _places(found[0].outputs, outputs)
     drawn = _axes(axes, len(found))
     target = _label(model, found[0].outputs, places)
@@ -97,12 +100,14 @@ def _places(names: tuple[Any, ...], wanted: Any) -> list[int]:
         chosen = [wanted] if isinstance(wanted, str) or not isinstance(wanted, Sequence) else list(wanted)
         unknown = [name for name in chosen if name not in names]
         if unknown:
-            raise ValueError(f"outputs has {unknown[0]!r}; expected some of {', '.join(map(repr, names[:20]))}")
+            raise ValueError(
+                f"outputs contains {unknown[0]!r}; expected labels or targets among {', '.join(map(repr, names[:20]))}"
+            )
         places = [names.index(name) for name in chosen]
     if len(places) > len(COLORS):
         raise ValueError(
-            f"{len(places)} outputs cannot be told apart in one picture; choose at most {len(COLORS)} with outputs, "
-            f"for instance outputs={list(names[:2])!r}"
+            f"{len(places)} outputs are too many for one plot; choose at most {len(COLORS)}, for instance "
+            f"outputs={list(names[:2])!r}"
         )
     return places
 
@@ -111,7 +116,7 @@ def _axes(axes: Any, n_columns: int) -> Any:
     if axes is not None:
         given = np.array([axes] if hasattr(axes, "plot") else axes, dtype=object).ravel()
         if len(given) < n_columns:
-            raise ValueError(f"axes has {len(given)} axes for {n_columns} columns; give one for each, or None")
+            raise ValueError(f"axes has {len(given)} axes for {n_columns} columns; pass one for each column, or None")
         return given[:n_columns]
     pyplot = import_extra("matplotlib.pyplot", "plot", PURPOSE)
     across = min(_ACROSS, n_columns)

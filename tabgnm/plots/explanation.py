@@ -1,4 +1,4 @@
-"""The picture of what columns contribute to one prediction."""
+"""Plots of the contributions of columns to one prediction."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _SCALES = {"probability": "probability of {}", "log_odds": "log-odds of {}", "ta
 def plot_explanation(
     explanation: Explanation, row: int = 0, ax: Any = None, *, output: Any = None, max_columns: int = 10
 ) -> Any:
-    """Draw how one prediction comes about: bars lead from the base value to the prediction, the largest first.
+    """Draw the contributions to one prediction as bars from the base value to the prediction, the largest first.
 
     Parameters
     ----------
     explanation : Explanation
-        That `explain` has returned.
+        The result of `explain`.
     row : int, default=0
-        Position of the row.
+        The position of the row.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
     output : label or name, default=None
-        One of `explanation.output_names`. None: the output with the largest prediction.
+        The output to explain, one of `explanation.output_names`. If None, the output with the largest prediction.
     max_columns : int, default=10
-        Draw at most this many columns, and the sum of all others.
+        The maximum number of columns to draw; the others are summed up in one bar.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The picture of a small machine, or of the strongest edges of a large one."""
+"""Plots of small machines, and of the strongest edges of large networks."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ _CHARACTER = 0.55 / 72  # width of a character in inches, per point
 def plot_graph(
     model: TabularEstimator | Machine, ax: Any = None, *, max_edges: int = 200, show_weights: bool | None = None
 ) -> Any:
-    """Draw a machine: inputs at the left, hidden units, outputs at the right.
+    """Draw a machine as a graph, with inputs on the left and outputs on the right.
 
-    Width and color of an edge show its weight; edges with a negative weight are dashed. Units that no edge leads to are
-    left out, and biases are not drawn. Weights are those of `edges()`.
+    The width and color of an edge show its weight; edges with a negative weight are dashed. Units without incoming
+    edges and biases are not drawn. The weights are those of `edges()`.
 
     Parameters
     ----------
     model : fitted estimator or Machine
-        Of an estimator with a single machine, such as `distill` and `fit_sparse` return, the whole machine is drawn; of
-        any other estimator the network with the largest weight, behind its learned embeddings.
+        If the estimator has a single machine, as returned by `distill` and `fit_sparse`, the whole machine is drawn.
+        Otherwise the network with the largest weight is drawn, without its learned embeddings.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
     max_edges : int, default=200
-        Draw at most so many edges: those on the strongest paths from inputs to outputs. The strength of a path is the
-        product of its absolute weights.
+        The maximum number of edges to draw: those on the strongest paths from inputs to outputs. The strength of a path
+        is the product of its absolute weights.
     show_weights : bool or None, default=None
-        Whether to write weights next to the edges. None: if there are at most 20 edges.
+        Whether to write weights next to the edges. If None, they are written if there are at most 20 edges.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def _drawn(model: Any, max_edges: int) -> DrawnGraph:
 
     if not isinstance(model, TabularEstimator):
         raise TypeError(
-            f"model has type {type(model).__name__}; expected a fitted estimator of tabgnm or a tabgnm.sparsity.Machine"
+            f"model has type {type(model).__name__}; expected a fitted tabgnm estimator or a tabgnm.sparsity.Machine"
         )
     try:
         machine = model.machine_

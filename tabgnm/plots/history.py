@@ -1,4 +1,4 @@
-"""The picture of the losses during training."""
+"""Plots of the losses during training."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LOG_RATIO = 5  # of the largest to the smallest median, from which on the axis 
 def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
     """Draw the training and validation losses of all networks by epoch.
 
-    Thin lines are networks, thick lines their median as long as most of them are being trained. Dots are the
-    epochs whose weights were kept.
+    Thin lines are single networks, and thick lines their median, as long as most of them are being trained. Dots mark
+    the epochs whose weights were kept.
 
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -38,8 +38,8 @@ def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
     histories = [own for own in model.history_ if own["train_loss"]]
     if not histories:
         raise ValueError(
-            f"this {type(model).__name__} has no history of training to draw; expected one that fit has trained for "
-            "at least one epoch"
+            f"this {type(model).__name__} has no training history to draw; expected a model that was trained by fit "
+            "for at least one epoch"
         )
     ax = axes_or_new(ax, 5.6, 3.4)
     medians = []

@@ -1,4 +1,4 @@
-"""The picture of how important columns are."""
+"""Plots of the importance of columns."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def plot_importance(
     Parameters
     ----------
     model : estimator
-        Fitted.
+        A fitted estimator.
     X, y : table and targets, default=None
-        Rows to shuffle columns of: bars are the drop of the score (`permutation_importance`), lines its standard
-        deviation. None: bars are `feature_importances_`, which need no rows.
+        If given, bars show the drop of the score on these rows when a column is shuffled (`permutation_importance`),
+        and lines its standard deviation. If None, bars show `feature_importances_`.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
     max_columns : int, default=20
+        The maximum number of columns to draw.
     scoring, n_repeats, random_state
         As in `permutation_importance`.
 
@@ -50,7 +51,7 @@ def plot_importance(
     max_columns = positive_integer("max_columns", max_columns)
     if (X is None) != (y is None):
         given, missing = ("X", "y") if y is None else ("y", "X")
-        raise ValueError(f"{given} was given without {missing}; give both to shuffle columns, or none of them")
+        raise ValueError(f"{given} was given without {missing}; pass both or neither")
     names, means, spreads, label = list(model._names), model.feature_importances_, None, "share of importance"
     if X is not None:
         shuffled = model.permutation_importance(X, y, scoring=scoring, n_repeats=n_repeats, random_state=random_state)

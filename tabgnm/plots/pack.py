@@ -1,4 +1,4 @@
-"""The picture of the candidates of a pack."""
+"""Plots of the candidates of a pack."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _MOST_SETTINGS = 3  # of a candidate that are named
 
 
 def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
-    """Draw the out-of-fold loss of all candidates, the best first, and the weights of those that were chosen.
+    """Draw the out-of-fold loss of all candidates, the best first, and the weights of the selected ones.
 
-    Lines are the standard deviation of the loss over folds. Candidates are named by the settings that distinguish
-    them from most others; those without a weight are hollow.
+    Lines show the standard deviation of the loss over folds. Candidates are named by the settings that distinguish them
+    from most others. Markers of candidates without a weight are hollow.
 
     Parameters
     ----------
     model : estimator
-        Fitted with `n_folds>=1`.
+        An estimator fitted with `n_folds>=1`.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
     records = [own for own in model.fitted_.candidates if np.isfinite(own["loss"])]
     if not records:
         raise ValueError(
-            f"the candidates of this {type(model).__name__} were not compared, so there are no losses to draw; "
-            "expected a model that was fitted with n_folds>=1, and not by partial_fit"
+            f"the candidates of this {type(model).__name__} were not compared, so there are no losses to draw; call "
+            "fit with n_folds>=1 (not partial_fit)"
         )
     names = _names(records)
     order = sorted(range(len(records)), key=lambda place: records[place]["loss"])

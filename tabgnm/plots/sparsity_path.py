@@ -1,4 +1,4 @@
-"""The picture of how the score depends on the number of edges."""
+"""Plots of the score by the number of edges."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SCORES = {"accuracy": "accuracy", "r2": "R²", "d2": "R²"}  # the path has R²
 
 
 def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
-    """Draw the score of machines of all sizes, and mark the one that was chosen.
+    """Draw the score of the machines of all sizes, and mark the chosen one.
 
-    Vertical lines are the standard deviation of the score over the folds.
+    Vertical lines show the standard deviation of the score over the folds.
 
     Parameters
     ----------
     estimator : estimator
-        That `distill` or `fit_sparse` has returned.
+        An estimator returned by `distill` or `fit_sparse`.
     ax : matplotlib Axes or None, default=None
-        None: axes of a new figure.
+        The axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -34,8 +34,8 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     path = getattr(estimator, "sparsity_path_", None)
     if path is None:
         raise ValueError(
-            f"this {type(estimator).__name__} has no sparsity_path_; expected an estimator that distill or fit_sparse "
-            "has returned (model files do not store the path)"
+            f"this {type(estimator).__name__} has no sparsity_path_; expected an estimator returned by distill or "
+            "fit_sparse"
         )
     path = path.sort_values("edges", kind="stable")
     edges, score, spread = (path[name].to_numpy(float) for name in ("edges", "score", "score_std"))

@@ -1,4 +1,4 @@
-"""Running a machine fast: layer by layer, each as a dense or a sparse product, whichever is faster."""
+"""Fast execution of machines: level by level, as a dense or sparse matrix product, whichever is faster."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class _Level:
 
 
 class CompiledMachine:
-    """A machine ready to run on many rows; it computes what `machine.run` does, up to rounding.
+    """A machine compiled for many rows. Its results equal those of `machine.run` up to rounding.
 
-    Units are put into levels: those that only read earlier ones are computed together. For each level a dense and a
-    sparse product are timed once, and the faster one is used from then on.
+    Units are grouped into levels: a level contains units that only read earlier levels, and is computed at once. For
+    each level, a dense and a sparse product are timed once, and the faster one is used from then on.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class CompiledMachine:
     machine : Machine
     n_levels : int
     n_sparse : int
-        Levels with a sparse product.
+        The number of levels with a sparse product.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -88,12 +88,12 @@ class CompiledMachine:
 
     @property
     def n_levels(self) -> int:
-        """Levels of units."""
+        """The number of levels."""
         return len(self._levels)
 
     @property
     def n_sparse(self) -> int:
-        """Levels with a sparse product."""
+        """The number of levels with a sparse product."""
         return sum(self._use_sparse)
 
     def _choose(self) -> None:

@@ -9,19 +9,19 @@ from tabgnm.sparsity.machine import Machine
 
 
 def edge_records(machine: Machine, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return one record per edge, in the order of the units; the edges of a unit by falling absolute weight.
+    """Return one record per edge, in the order of the units, then by decreasing absolute weight.
 
     Parameters
     ----------
     machine : Machine
     columns : sequence of str or None, default=None
-        For each input, the column of the table that it comes from; None for the names of the inputs.
+        For each input, the column of the table that it comes from. If None, the names of the inputs.
 
     Returns
     -------
     list of dict
-        With "layer", "source", "target", "weight" and "column". The source of a bias is "bias"; "column" is "" unless
-        the source is an input.
+        Each has the keys "layer", "source", "target", "weight" and "column". The source of a bias is "bias"; "column"
+        is "" unless the source is an input.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """A machine as a list of units: a network with only the edges that it needs, unrolled over its layers.
 
-A `Machine` is what a sparse network is described, drawn, compiled and exported from. Its values are numbered: first the
-inputs, then the units in an order in which every unit comes after the ones that it reads.
+A sparse network is converted to a `Machine` to describe, draw, compile or export it. The values of a machine are
+numbered: first the inputs, then the units, each after all units that it reads.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Unit:
     Attributes
     ----------
     name : str
-        Different from those of all other units and inputs.
+        A unique name among all units and inputs.
     layer : int
-        From 1 on; inputs and learned initial values are layer 0.
+        The layer, starting at 1; inputs and learned initial values are in layer 0.
     sources : tuple of int
-        Numbers of the values that it reads, ascending.
+        The numbers of the values that the unit reads, in ascending order.
     weights : tuple of float
         One per source.
     bias : float
     function : str
         One of `tabgnm.nn.activation_names()`; "identity" for outputs.
     node : str, default=""
-        Name of the node of the graph that the unit is an update of; "" for the unit's own name. A node that is updated
-        in several layers has a unit in each of them.
+        The name of the graph node that the unit updates; "" if it is the name of the unit. A node that is updated in
+        several layers has one unit per layer.
     """
 
     name: str
@@ -53,23 +53,23 @@ class Unit:
 
     @property
     def n_edges(self) -> int:
-        """Edges that lead to it; a bias that is not 0 is an edge from the bias node."""
+        """The number of incoming edges; a nonzero bias counts as an edge from the bias node."""
         return len(self.sources) + (self.bias != 0)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Inputs, units in order, and which values are the outputs.
+    """A sparse network: inputs, units in order of computation, and outputs.
 
     Parameters
     ----------
     input_names : sequence of str
     units : sequence of Unit
     outputs : sequence of int
-        Numbers of the values that are the outputs; an input may be one.
+        The numbers of the values that are outputs; an input may be an output.
     output_names : sequence of str
     dtype : {"float32", "float64"}, default="float64"
-        Type that `run` computes in.
+        The floating-point type that `run` uses.
 
     Examples
     --------
@@ -96,50 +96,52 @@ class Machine:
             raise ValueError(f"dtype={shown(self.dtype)} is not known; use 'float32' or 'float64'")
         if len(self.outputs) != len(self.output_names) or not self.outputs:
             raise ValueError(
-                f"there are {len(self.outputs)} outputs and {len(self.output_names)} names of outputs; expected as "
-                "many names as outputs, and at least one"
+                f"there are {len(self.outputs)} outputs and {len(self.output_names)} output names; expected one name "
+                "per output, and at least one output"
             )
         for number, unit in enumerate(self.units, start=self.n_inputs):
             _check_unit(unit, number)
         wrong = [value for value in self.outputs if not 0 <= value < self.n_values]
         if wrong:
-            raise ValueError(f"output {wrong[0]} is no value of this machine; expected numbers below {self.n_values}")
+            raise ValueError(
+                f"output {wrong[0]} is not a value of this machine; expected numbers from 0 to {self.n_values - 1}"
+            )
 
     @property
     def n_inputs(self) -> int:
-        """Inputs, used or not."""
+        """The number of inputs, including unused ones."""
         return len(self.input_names)
 
     @property
     def n_values(self) -> int:
-        """Inputs and units."""
+        """The number of values: inputs and units."""
         return len(self.input_names) + len(self.units)
 
     @property
     def n_edges(self) -> int:
-        """Edges of all units, those from the bias node counted."""
+        """The number of edges of all units, including those from the bias node."""
         return sum(unit.n_edges for unit in self.units)
 
     @property
     def n_hidden(self) -> int:
-        """Units that are not outputs."""
+        """The number of units that are not outputs."""
         return len(self.units) - len({value for value in self.outputs if value >= self.n_inputs})
 
     @property
     def n_layers(self) -> int:
-        """The largest layer of a unit; 0 without units."""
+        """The number of layers; 0 if there are no units."""
         return max((unit.layer for unit in self.units), default=0)
 
     @property
     def used_inputs(self) -> tuple[int, ...]:
-        """Positions of the inputs that some unit or output reads."""
+        """The positions of the inputs that are used."""
         read = {source for unit in self.units for source in unit.sources} | set(self.outputs)
         return tuple(value for value in range(self.n_inputs) if value in read)
 
     def unit(self, value: int) -> Unit:
         """Return the unit with this number among the values."""
         if not self.n_inputs <= value < self.n_values:
-            raise ValueError(f"value {value} is no unit; expected {self.n_inputs} <= value < {self.n_values}")
+            raise ValueError(f"value {value} is not a unit; expected {self.n_inputs} <= value < {self.n_values}")
         return self.units[value - self.n_inputs]
 
     def name(self, value: int) -> str:
@@ -160,7 +162,7 @@ class Machine:
         ]
 
     def values(self, x: ArrayLike) -> Array:
-        """Compute all values, of inputs and units.
+        """Compute the values of all inputs and units.
 
         Shape
         -----
@@ -191,16 +193,20 @@ class Machine:
 def _check_unit(unit: Unit, number: int) -> None:
     if len(unit.sources) != len(unit.weights):
         raise ValueError(
-            f"unit {shown(unit.name)} has {len(unit.sources)} sources and {len(unit.weights)} weights; expected as many"
+            f"unit {shown(unit.name)} has {len(unit.sources)} sources and {len(unit.weights)} weights; expected one "
+            "weight per source"
         )
     if any(not 0 <= source < number for source in unit.sources):
         raise ValueError(
-            f"unit {shown(unit.name)} reads values {unit.sources}; expected numbers below its own, {number}"
+            f"unit {shown(unit.name)} reads values {unit.sources}; expected values before it, with numbers below "
+            f"{number}"
         )
     if any(a >= b for a, b in zip(unit.sources, unit.sources[1:], strict=False)):
-        raise ValueError(f"unit {shown(unit.name)} reads values {unit.sources}; expected each once, in ascending order")
+        raise ValueError(
+            f"unit {shown(unit.name)} reads values {unit.sources}; expected distinct values in ascending order"
+        )
     if not all(map(math.isfinite, (*unit.weights, unit.bias))):
-        raise ValueError(f"unit {shown(unit.name)} has a weight or a bias that is not finite")
+        raise ValueError(f"unit {shown(unit.name)} has a weight or bias that is not finite; expected finite numbers")
     if unit.function not in FUNCTIONS:
         raise ValueError(f"function={shown(unit.function)} is not known; use one of {', '.join(FUNCTIONS)}")
 

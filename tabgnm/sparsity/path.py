@@ -1,4 +1,4 @@
-"""The path from a dense network to ever smaller ones: penalties of all strengths in one fleet, then cut and tuned."""
+"""Training of a path from a dense network to smaller ones: penalties of many strengths, then cut and fine-tuned."""
 
 from __future__ import annotations
 

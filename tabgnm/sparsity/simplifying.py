@@ -1,4 +1,4 @@
-"""Exact simplification of machines: what computes the same with fewer edges."""
+"""Exact simplification of machines: the same function with fewer edges."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NEVER_NEGATIVE = ("relu", "softplus", "sigmoid")
 
 
 def simplified(machine: Machine) -> Machine:
-    """Return the machine without what it does not need; its outputs are the same up to rounding.
+    """Return an equivalent machine with fewer edges; its outputs are the same up to rounding.
 
-    - units that no output depends on are left out;
-    - a unit that depends on no input is a constant, and goes into the biases of those that read it;
-    - a hidden unit without a function (a sum) goes into those that read it, unless that would give more edges; so does
-      a ReLU whose argument is never negative, such as a positive multiple of another ReLU;
-    - units that compute the same are one.
+    - Units that no output depends on are removed.
+    - Units that depend on no input are constants, and are added to the biases of the units that read them.
+    - Hidden units without an activation function are merged into the units that read them, unless this would add edges.
+      The same holds for a ReLU whose argument is never negative, such as a positive multiple of another ReLU.
+    - Units that compute the same are merged into one.
 
     Examples
     --------

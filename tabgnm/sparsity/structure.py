@@ -1,4 +1,4 @@
-"""What kind of network a machine is: layers, skip edges, nodes that are updated in several layers."""
+"""The structure of machines: layers, skip edges, nodes that are updated in several layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NotAnMLP(ValueError):
     Attributes
     ----------
     edges : list of (str, str)
-        Names of source and target of the edges that do not lead from one layer to the next.
+        The names of source and target of the edges that do not connect one layer to the next.
     """
 
     def __init__(self, reason: str, edges: Sequence[tuple[str, str]] = ()) -> None:
@@ -35,15 +35,15 @@ class NotAnMLP(ValueError):
 
 @dataclass(frozen=True)
 class Structure:
-    """What was recognized in a machine.
+    """The structure of a machine.
 
     Attributes
     ----------
     widths : tuple of int
-        Number of used inputs, then of units by depth, the length of the longest path from an input. Outputs that no
-        unit reads are all in the last layer.
+        The number of used inputs, then the number of units at each depth, which is the length of the longest path from
+        an input. Outputs that no unit reads are all in the last layer.
     n_edges : int
-        Edges between inputs and units, without biases.
+        The number of edges between inputs and units, without biases.
     n_biases : int
     skip_edges : tuple of (int, int)
         Pairs of values (source, target) whose depths differ by more than one.
@@ -76,7 +76,7 @@ class Structure:
 
     @property
     def is_mlp(self) -> bool:
-        """Whether edges lead from one layer to the next, hidden units have the same function, and outputs have none."""
+        """Whether the machine is an MLP: layered, with one activation function and linear outputs."""
         layered = not (self.is_constant or self.skip_edges or self.inner_outputs)
         return layered and len(self.functions) <= 1 and not self.output_functions
 
@@ -103,7 +103,7 @@ def _inner_values(machine: Machine) -> set[int]:
 
 
 def recognized(machine: Machine) -> Structure:
-    """Return what kind of network a (simplified) machine is.
+    """Return the structure of a (simplified) machine.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def recognized(machine: Machine) -> Structure:
 
 
 def described(machine: Machine) -> str:
-    """Return in words what a machine is.
+    """Describe a machine in words.
 
     Examples
     --------
@@ -204,12 +204,12 @@ def _kind(machine: Machine, structure: Structure) -> str:
 
 
 def to_mlp(machine: Machine) -> MLP:
-    """Return the MLP that a machine is; its inputs are all of the machine's.
+    """Convert a machine to an MLP with the same inputs.
 
     Raises
     ------
     NotAnMLP
-        If it is not an MLP, with the edges that skip a layer.
+        If the machine is not an MLP. The error lists the edges that skip a layer.
     """
     from tabgnm.nn import MLP
 
@@ -242,7 +242,7 @@ def _not_an_mlp(machine: Machine, structure: Structure) -> NotAnMLP:
         return NotAnMLP("none of its outputs depends on an input")
     if structure.skip_edges:
         edges = [(machine.name(source), machine.name(value)) for source, value in structure.skip_edges]
-        return NotAnMLP("some edges do not lead from one layer to the next", edges)
+        return NotAnMLP("some edges do not connect one layer to the next", edges)
     if structure.inner_outputs:
         place = structure.inner_outputs[0]
         value, name = machine.outputs[place], machine.output_names[place]
@@ -251,8 +251,8 @@ def _not_an_mlp(machine: Machine, structure: Structure) -> NotAnMLP:
         readers = [(machine.name(value), unit.name) for unit in machine.units if value in unit.sources]
         return NotAnMLP(f"other units read its output {name}", readers)
     if structure.output_functions:
-        return NotAnMLP(f"its outputs have a function ({', '.join(structure.output_functions)})")
-    return NotAnMLP(f"its hidden units have different functions ({', '.join(structure.functions)})")
+        return NotAnMLP(f"its outputs have an activation function ({', '.join(structure.output_functions)})")
+    return NotAnMLP(f"its hidden units have different activation functions ({', '.join(structure.functions)})")
 
 
 def _count(n: int, one: str, many: str | None = None) -> str:

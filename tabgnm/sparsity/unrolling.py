@@ -1,4 +1,4 @@
-"""From a network to the machine that it is: one unit per node and layer."""
+"""Conversion of networks to machines: one unit per node and layer."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class NoMachine(ValueError):
-    """The network computes products of its values, which no unit of a machine does."""
+    """The network multiplies values with each other, which the units of a machine cannot do."""
 
 
 def unrolled(
     network: GNM | MLP, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None
 ) -> Machine:
-    """Return the machine that a network is, with the edges whose weight is not 0 and that lead to an output.
+    """Convert a network to a machine, with the edges of nonzero weight that affect an output.
 
     Parameters
     ----------
     network : GNM or MLP
     input_names, output_names : sequence of str or None, default=None
-        None: "x0", "x1", ... and "y0", "y1", ... Hidden nodes are "h0", "h1", ..., as in the network's graph. A node
-        that is updated in several layers has a unit "h0_1", "h0_2", ... for each of them.
+        The names. If None, "x0", "x1", ... and "y0", "y1", ... Hidden nodes are named "h0", "h1", ..., as in the graph
+        of the network. A node that is updated in several layers has a unit for each of them: "h0_1", "h0_2", ...
 
     Raises
     ------
     NoMachine
-        For `combine="gated"`: a gate multiplies.
+        If `combine="gated"`, because gates multiply values.
 
     Examples
     --------
@@ -54,15 +54,15 @@ def unrolled(
     shape = gnm.shape
     if shape.combine == "gated":
         raise NoMachine(
-            "combine='gated' multiplies values with each other, which no unit of a machine does; use combine='none' or "
-            "'residual'"
+            "combine='gated' multiplies values with each other, which the units of a machine cannot do; use "
+            "combine='none' or 'residual'"
         )
     inputs = [f"x{i}" for i in range(shape.n_inputs)] if input_names is None else list(input_names)
     outputs = [f"y{i}" for i in range(shape.n_outputs)] if output_names is None else list(output_names)
     if len(inputs) != shape.n_inputs or len(outputs) != shape.n_outputs:
         raise ValueError(
-            f"{len(inputs)} names of inputs and {len(outputs)} of outputs; expected {shape.n_inputs} and "
-            f"{shape.n_outputs}, as the network has"
+            f"there are {len(inputs)} input names and {len(outputs)} output names; expected {shape.n_inputs} and "
+            f"{shape.n_outputs}"
         )
     return _Unrolling(gnm, inputs, outputs).machine()
 

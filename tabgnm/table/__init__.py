@@ -1,4 +1,4 @@
-"""Any table to numbers: column kinds, missing values, categories, scaling, what networks embed."""
+"""Encoding of tables as numbers: column kinds, missing values, categories, scaling and embedded columns."""
 
 from tabgnm.table.columns import ColumnInfo, ColumnTable
 from tabgnm.table.encoder import TableEncoder

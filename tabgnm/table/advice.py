@@ -1,4 +1,4 @@
-"""Warnings about columns: one for each topic in a fit, and none twice about the same column in a search."""
+"""Warnings about columns: one per topic in a fit, and one per column and topic in a search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _warned_in_searches: WeakKeyDictionary[Any, _Warned] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Advice:
-    """What a user should be told about a column.
+    """A warning about a column.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Advice:
     column : str
         Its name.
     detail : str
-        What is particular about it, or "".
+        Details of this column, or "".
     """
 
     topic: Topic
@@ -92,7 +92,7 @@ def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
 
 
 def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
-    """Warn about something else than a column; within `warned_once`, once per topic."""
+    """Issue a warning that is not about a column; within `warned_once`, once per topic."""
     before = _warned.get()
     if before is not None and (topic, "") in before:
         return
@@ -114,42 +114,42 @@ def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iter
     if own := by_topic.get("like numbers"):
         first = repr(own[0].column)
         yield (
-            f"columns of text look like numbers, but some cells cannot be read: {_listed(own)}. They are kept as "
+            f"columns of text look like numbers, but some cells cannot be read: {_listed(own)}. They are treated as "
             f"categories. Remove units and signs before fit, for instance with X[{first}] = "
-            f"X[{first}].str.replace('kg', '').str.strip(), and use {_kinds(own, 'number')}; or set words to missing "
-            f"with X[{first}] = pandas.to_numeric(X[{first}], errors='coerce'); to keep the columns as they are, use "
-            f"{_kinds(own, 'category')}"
+            f"X[{first}].str.replace('kg', '').str.strip(), and use {_kinds(own, 'number')}; or set cells that are not "
+            f"numbers to missing with X[{first}] = pandas.to_numeric(X[{first}], errors='coerce'); to keep the columns "
+            f"as categories, use {_kinds(own, 'category')}"
         )
     if own := by_topic.get("like dates"):
         first = repr(own[0].column)
         yield (
-            f"columns of text look like dates or times, but cannot be read: {_listed(own)}. They are kept as "
+            f"columns of text look like dates or times, but cannot be read: {_listed(own)}. They are treated as "
             f"categories. Convert them before fit, for instance with X[{first}] = pandas.to_datetime(X[{first}], "
-            f"format=...); to keep the columns as they are, use {_kinds(own, 'category')}"
+            f"format=...); to keep the columns as categories, use {_kinds(own, 'category')}"
         )
     if own := by_topic.get("ambiguous"):
         yield (
-            f"columns of text are kept as categories because their numbers or dates can be read in more than one way: "
-            f"{_listed(own)}. Convert them before fit, for instance with the arguments thousands and decimal of "
-            f"pandas.read_csv, or with pandas.to_datetime; to keep the columns as they are, use "
-            f"{_kinds(own, 'category')}"
+            f"columns of text are treated as categories because their numbers or dates are ambiguous: {_listed(own)}. "
+            "Convert them before fit, for instance with the arguments thousands and decimal of pandas.read_csv, or "
+            f"with pandas.to_datetime; to keep the columns as categories, use {_kinds(own, 'category')}"
         )
     if own := by_topic.get("identifiers"):
         yield (
-            f"columns look like identifiers, as few rows share a level: {_listed(own)}. A model cannot learn "
-            f"from them what holds for new rows; drop them or use {_kinds(own, 'ignore')}, or say that the text is "
-            f"numbers or dates, or keep them with {_kinds(own, 'category')}"
+            f"columns look like identifiers, because few rows share a level: {_listed(own)}. A model cannot generalize "
+            f"from them to new rows; drop them or use {_kinds(own, 'ignore')}, declare the text as numbers or dates "
+            f"with the kind 'number' or 'datetime', or keep them with {_kinds(own, 'category')}"
         )
     unused: dict[Topic, str] = {"not used": "not used", "only gaps used": "only whether it is missing is used"}
     for topic, what in unused.items():
         if own := by_topic.get(topic):
             yield (
                 f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}; "
-                "leave the column out, say that its text is numbers or dates, or use a smaller min_level_count"
+                "drop the column, declare its text as numbers or dates with the kind 'number' or 'datetime', or use a "
+                "smaller min_level_count"
             )
     if "no column" in by_topic:
         yield (
-            "no column can be used, so that all predictions are the same: each column is constant, missing, ignored or "
+            "no column can be used, so all predictions are the same: each column is constant, missing, ignored or "
             "without frequent levels; see the notes in columns_"
         )
 

@@ -64,9 +64,8 @@ def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None 
         if issubclass(kind, _CONTAINERS):
             place, cell = next((place, cell) for place, cell in enumerate(cells) if type(cell) is kind)
             raise CellTypeError(
-                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}). Each "
-                "cell of the argument must be a string or a number; spread it over several columns or leave the column "
-                "out"
+                f"column {column!r} has a {kind.__name__} in row {row_number(rows, place)} ({cell!r:.60}). Each cell "
+                "of the argument must be a string or a number; split the column into several columns, or drop it"
             )
 
 
@@ -86,7 +85,10 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowCho
         if kind is type(None) or kind.__name__ in _MISSING_TYPES:
             continue
         if issubclass(kind, complex | np.complexfloating):
-            raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
+            raise TableError(
+                f"Complex data not supported\ncolumn {column!r} has complex numbers; split it into real and imaginary "
+                "parts"
+            )
         known = kind_of_type(kind)
         if known in ("number", "datetime", "duration") and all(is_missing(c) for c in cells if type(c) is kind):
             continue  # NaN among strings
@@ -142,8 +144,8 @@ def _text_of(value: Any) -> str:
         return str(value)
     except Exception as error:  # an object of the user may raise anything
         raise CellTypeError(
-            f"a cell of type {type(value).__name__} cannot be made a string ({type(error).__name__}: {error!s:.100}); "
-            "replace it by a string or a number"
+            f"a cell of type {type(value).__name__} cannot be converted to a string ({type(error).__name__}: "
+            f"{error!s:.100}); replace it with a string or a number"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What was inferred of a table's columns, to be read by people."""
+"""A readable summary of what was inferred about the columns of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADINGS = ("column", "kind", "encoding", "levels", "missing", "encoded columns
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """What was inferred of one raw column.
+    """What was inferred about one raw column.
 
     Attributes
     ----------
@@ -25,15 +25,15 @@ class ColumnInfo:
     kind : str
         "number", "boolean", "category", "datetime", "duration", "time" or "ignore".
     encoding : str
-        What becomes of it; "" where it gives no encoded column.
+        How the column is encoded; "" if it is not used.
     n_levels : int or None
-        Distinct levels of a category in the training rows.
+        The number of distinct levels of a category in the training rows.
     n_missing : int
-        Missing cells in the training rows.
+        The number of missing cells in the training rows.
     encoded : tuple of int
         Positions of its encoded columns.
     note : str
-        What else is worth knowing.
+        Further remarks.
     """
 
     name: str

@@ -166,7 +166,7 @@ def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextR
     if not strange and not texts.agree(formats):
         what, how = ("numbers", NUMBER_REMEDY) if kind == "number" else ("dates", DATE_REMEDY)
         raise TableError(
-            f"the {what} of column {column!r} are text that can be read as "
+            f"the {what} of column {column!r} are ambiguous text, which can be read as "
             f"{Ambiguous(kind, tuple(known.name for known in formats))}; convert the column first, {how}"
         )
     return TextReading(kind, formats[0].name, tuple(sorted(strange)) if texts.are_few(strange) else ())

@@ -1,4 +1,4 @@
-"""From a table to numbers: fitted on training rows, applied to any."""
+"""The encoder of tables: fitted on training rows, applied to any rows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 class TableEncoder:
     """Turns tables into arrays of numbers for a network.
 
-    Everything it knows, it learns from the rows given to `fit`. The encoded columns stand in the order: plain numbers,
-    indicators and one-hots; numbers that the network embeds; codes of categories that the network embeds.
+    Everything is learned from the rows passed to `fit`. The order of the encoded columns is: plain numbers, indicators
+    and one-hot columns; numbers that the network embeds; codes of categories that the network embeds.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class TableEncoder:
         self._plans: list[ColumnPlan] | None = None
 
     def fit(self, raw: RawTable, rows: slice | ArrayLike | None = None) -> TableEncoder:
-        """Learn how to encode tables like this one; only `rows` of it are looked at (None means all)."""
+        """Learn how to encode tables, from `rows` of this table only (if None, from all rows)."""
         overrides = self._overrides(raw)
         training = raw if rows is None else raw.take(rows)
         if training.n_rows == 0:
-            raise TableError("there are no training rows to learn from; give at least one")
+            raise TableError("there are no training rows; expected at least one")
         self._set_plans(
             [
                 plan_column(training.source, column, name, self.settings, overrides.get(column))
@@ -79,21 +79,23 @@ class TableEncoder:
         for key, kind in (self.settings.kinds or {}).items():
             if not isinstance(key, str) and raw.has_integer_names:
                 raise TableError(
-                    f"the kind of column {key}, given by an integer, may be meant for a name or for a position, as the "
-                    f"columns have the names {', '.join(names[:20])}; write {shortened(names)} for names"
+                    f"the key {key} of the column kinds is ambiguous: it may be a name or a position, because the "
+                    f"columns have the names {', '.join(names[:20])}; use {shortened(names)} for names"
                 )
             if isinstance(key, str) and key not in names:
                 raise TableError(
-                    f"a kind is given for column {key!r}, which is not there; there are {shortened(names)}"
+                    f"a kind is given for column {key!r}, which does not exist; expected one of {shortened(names)}"
                 )
             if not isinstance(key, str) and not 0 <= key < len(names):
                 raise TableError(
-                    f"a kind is given for column {key}, which is not there; there are columns 0 to {len(names) - 1}"
+                    f"a kind is given for column {key}, which does not exist; expected a position from 0 to "
+                    f"{len(names) - 1}"
                 )
             column = names.index(key) if isinstance(key, str) else key
             if overrides.get(column, kind) != kind:
                 raise TableError(
-                    f"two kinds are given for column {names[column]!r}: {overrides[column]!r} and {kind!r}; give one"
+                    f"two kinds are given for column {names[column]!r}, {overrides[column]!r} and {kind!r}; remove one "
+                    "of the two"
                 )
             overrides[column] = kind
         return overrides
@@ -116,19 +118,19 @@ class TableEncoder:
 
     @property
     def plans(self) -> list[ColumnPlan]:
-        """What is done with each raw column."""
+        """How each raw column is encoded."""
         if self._plans is None:
             raise AttributeError("this TableEncoder is not fitted yet; call fit first")
         return self._plans
 
     @property
     def n_columns(self) -> int:
-        """Raw columns."""
+        """The number of raw columns."""
         return len(self.plans)
 
     @property
     def n_encoded(self) -> int:
-        """Encoded columns, at least one: where nothing can be used it is a column of zeros."""
+        """The number of encoded columns; at least one, a column of zeros if no column can be used."""
         return self._fitted_layout.n_encoded
 
     @property
@@ -138,22 +140,22 @@ class TableEncoder:
 
     @property
     def owners(self) -> list[int]:
-        """For every encoded column, the position of the raw one it comes from."""
+        """The position of the raw column that each encoded column is computed from."""
         return list(self._fitted_layout.owners)
 
     @property
     def encoded_names(self) -> list[str]:
-        """A readable name for every encoded column."""
+        """A readable name of each encoded column."""
         return list(self._fitted_layout.names)
 
     @property
     def recipes(self) -> list[Recipe]:
-        """How every encoded column is computed from a raw one, for code outside of this package."""
+        """How each encoded column is computed from a raw column, for code outside of this package."""
         return recipes(self.plans, self._fitted_layout)
 
     @property
     def embedding(self) -> EmbeddingNumbers | None:
-        """What the network has to embed; None if nothing."""
+        """What the network has to embed, or None if there is nothing to embed."""
         return self._fitted_layout.embedding(self.settings)
 
     @property
@@ -174,7 +176,7 @@ class TableEncoder:
 
     @property
     def columns(self) -> ColumnTable:
-        """What was inferred of each raw column, as a readable table."""
+        """What was inferred about each raw column, as a readable table."""
         return ColumnTable.of_plans(self.plans, self._fitted_layout, self.settings)
 
     @property
@@ -184,7 +186,7 @@ class TableEncoder:
         return self._layout
 
     def encode(self, raw: RawTable, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """Return the numbers for a table with the same columns, in the same order, as in `fit`.
+        """Encode a table that has the same columns, in the same order, as in `fit`.
 
         Parameters
         ----------
@@ -194,12 +196,13 @@ class TableEncoder:
         Returns
         -------
         array of shape (rows, encoded columns)
-            C-contiguous, without NaN or infinity: what is too large for the type becomes its largest number.
+            The encoded table: C-contiguous, without NaN or infinity. Numbers too large for the type become its largest
+            number.
         """
         layout = self._fitted_layout
         self._check_columns(raw)
         if np.dtype(dtype) not in (np.float32, np.float64):
-            raise TypeError(f"dtype={dtype!r} cannot be encoded to; use numpy.float32 or numpy.float64")
+            raise TypeError(f"dtype={dtype!r} is not supported; use numpy.float32 or numpy.float64")
         encoded = np.zeros((raw.n_rows, layout.n_encoded), dtype=dtype)
         width = max(len(layout.features), raw.n_columns if layout.features else 1)
         step = max(_BLOCK_SIZE // width, 1)
@@ -258,7 +261,7 @@ class TableEncoder:
         return numbers
 
     def readable(self, raw: RawTable, column: int) -> tuple[ReadableKind, NDArray[Any]]:
-        """Return the cells of a raw column as a person reads them, and what they are.
+        """Return the cells of a raw column in readable form, and their kind.
 
         Parameters
         ----------
@@ -305,7 +308,7 @@ class TableEncoder:
         return row
 
     def out_of_range(self, raw: RawTable) -> NDArray[np.bool_]:
-        """Return where cells lie outside of what the training rows had, see docs/tables.md.
+        """Return which cells are outside the range of the training rows; see docs/tables.md.
 
         Parameters
         ----------
@@ -315,9 +318,9 @@ class TableEncoder:
         Returns
         -------
         array of shape (rows, columns)
-            True for numbers, dates, durations and times outside of the smallest and largest ones, and for levels that
-            no training row had. Missing cells are False, and so are columns that are not used. Where a column has rare
-            levels, an unseen level is one of these, and is False.
+            True for numbers, dates, durations and times below the minimum or above the maximum of the training rows,
+            and for levels that no training row has. False for missing cells, for columns that are not used, and for
+            unseen levels of columns with rare levels, which are treated as rare.
         """
         layout = self._fitted_layout
         self._check_columns(raw)
@@ -328,8 +331,8 @@ class TableEncoder:
                 continue
             if plan.span is None:
                 raise TableError(
-                    f"the range of column {plan.name!r} is not known, as this model was saved by an earlier version; "
-                    "fit it again"
+                    f"the range of column {plan.name!r} is not known, because the model was saved by an earlier "
+                    "version; fit the model again"
                 )
             numbers = numbers_of(raw.source, column, plan, declared=column in self._declared)[0]
             outside[:, column] = (numbers < plan.span[0]) | (numbers > plan.span[1])
@@ -349,7 +352,7 @@ class TableEncoder:
             if largest > float(limits.max) or largest < float(limits.tiny):
                 problem = "large" if largest > 1 else "small"
                 raise TableError(
-                    f"column {plan.name!r} has numbers of the size of {largest:.3g}, too {problem} for "
+                    f"column {plan.name!r} has numbers of magnitude {largest:.3g}, which are too {problem} for "
                     f"{np.dtype(dtype)} without scaling; use another scaling, such as 'standard', or float64"
                 )
 
@@ -360,17 +363,17 @@ class TableEncoder:
             )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all that was learned, as values for JSON and as arrays; never rows of the training table."""
+        """Return everything that was learned, as JSON values and arrays. It contains no rows of the training table."""
         return written_state(self.settings, self.plans)
 
     @classmethod
     def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
-        """Return the encoder whose `state` this is.
+        """Restore an encoder from its `state`.
 
         Raises
         ------
         ValueError
-            Where anything is missing or cannot be; nothing is trusted, as it may come from a damaged file.
+            If the state is incomplete or invalid. It is validated completely, because it may come from a damaged file.
         """
         settings, plans = read_state(schema, arrays)
         encoder = cls(settings)

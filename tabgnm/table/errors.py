@@ -1,15 +1,15 @@
-"""What is wrong with a table, and how it is said."""
+"""Errors and warnings about tables."""
 
 import sys
 import warnings
 
 
 class TableError(ValueError):
-    """A table, or a cell of it, cannot be used; the message names the column and says what to do."""
+    """A table or one of its cells is invalid. The message names the column and the remedy."""
 
 
 class CellTypeError(TableError, TypeError):
-    """A column or cell has a type that no number or category can be made of (also a `TypeError`)."""
+    """A column or cell has a type that cannot be converted to a number or category (also a `TypeError`)."""
 
 
 def printable(text: str) -> str:

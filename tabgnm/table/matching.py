@@ -11,27 +11,27 @@ _MOST_NAMES = 5
 
 
 def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: bool, estimator_name: str) -> RawTable:
-    """Return a table whose columns stand as they stood in fit.
+    """Return the table with its columns in the order of `fit`.
 
-    Where both tables have names, columns are matched by them, in whatever order they are; so they are where both have
-    integers for names, which pandas allows and scikit-learn does not look at. Otherwise columns are matched by
-    position, with scikit-learn's warning if one table has names and the other has not.
+    If both tables have names, columns are matched by name, in any order. This includes integer names, which pandas
+    allows and scikit-learn ignores. Otherwise columns are matched by position, with scikit-learn's warning if only one
+    of the tables has names.
 
     Parameters
     ----------
     raw : RawTable
     fitted_names : sequence of str
-        Names of the columns in fit.
+        The names of the columns in `fit`.
     fitted_has_names : bool
-        Whether the table in fit had names of its own.
+        Whether the table in `fit` had column names.
     estimator_name : str
         For messages.
 
     Raises
     ------
     TableError
-        A `ValueError` in scikit-learn's words, listing the names that are missing or unknown. Also where the names of
-        one table are 0, 1, 2, ... in another order and the other has none: both ways to match could be meant.
+        If names are missing or unknown; the message is scikit-learn's. Also if the names of one table are 0, 1, 2, ...
+        in a different order and the other table has no names, because the match would be ambiguous.
     """
     # Names that a table did not have itself begin with "x".
     fitted_integers = not fitted_has_names and not fitted_names[0].startswith("x")
@@ -65,8 +65,9 @@ def _refuse_disorder(names: Sequence[str]) -> None:
     if set(names) == {str(position) for position in range(len(names))}:
         raise TableError(
             f"columns have the names {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''} in "
-            "one table and none in the other, so they could be matched by name or by position; make the names strings "
-            "in both, X.columns = X.columns.astype(str), or pass X.to_numpy() both times"
+            "one table and no names in the other, so it is ambiguous whether to match them by name or by position; "
+            "convert the names to strings in both tables with X.columns = X.columns.astype(str), or pass X.to_numpy() "
+            "both times"
         )
 
 

@@ -141,7 +141,7 @@ def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) ->
         place = int(infinite.argmax())
         raise TableError(
             f"Input X contains infinity or a value too large for dtype('float64'): column {name!r} has "
-            f"{numbers[place]} in row {row_of(place)}; replace it by a number, or by NaN where it means a missing value"
+            f"{numbers[place]} in row {row_of(place)}; replace it with a number, or with NaN if the value is missing"
         )
 
 
@@ -274,7 +274,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
     elif settings.level_dim == 0 and settings.max_one_hot > 1:
         levels = Levels(sorted(frequent_levels(counts, 1, settings.max_one_hot).names))
         encoding = "two-level" if len(levels.names) == 2 else "one-hot"
-        note = f"{n_levels - len(levels.names):,} less frequent levels have no column"
+        note = f"{n_levels - len(levels.names):,} less frequent levels have no encoded column"
     else:
         levels = frequent_levels(counts, settings.min_level_count, settings.max_levels)
         encoding = "embedding"

@@ -1,4 +1,4 @@
-"""A table as it came, with one face for all kinds of input."""
+"""Tables before encoding, with one interface for all types of input."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tabgnm.table.sources import Source
 
 
 class RawTable:
-    """Rows and columns of any input, not yet numbers; made by `read_table`.
+    """The rows and columns of any input, before encoding. Created by `read_table`.
 
     Parameters
     ----------
     source : Source
         Where the cells come from.
     names : sequence of str or None, default=None
-        Names of the columns; None where the input has none of its own, which are then called "x0", "x1", ...
+        The names of the columns. If None, the input has no names, and the columns are called "x0", "x1", ...
     integers : bool, default=False
         Whether the names are integers, written as text.
 
@@ -29,9 +29,9 @@ class RawTable:
     source : Source
     n_rows, n_columns : int
     has_names : bool
-        Whether the input has column names of its own that are strings: scikit-learn knows no others.
+        Whether the input has column names that are strings, as scikit-learn requires.
     has_integer_names : bool
-        Whether it has integers for names, other than 0, 1, 2, ..., which are no more than positions.
+        Whether the column names are integers other than 0, 1, 2, ..., which are equivalent to positions.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class RawTable:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns; "x0", "x1", ... where the input has none."""
+        """The names of the columns; "x0", "x1", ... if the input has no names."""
         if self._names is None:
             self._names = [f"x{column}" for column in range(self.n_columns)]
         return list(self._names)
@@ -65,7 +65,7 @@ class RawTable:
             if rows.ndim != 1 or rows.dtype.kind not in "iu":
                 raise TypeError(
                     f"rows have shape {rows.shape} and type {rows.dtype}; expected a slice or a 1-D array of integers "
-                    "(numpy.flatnonzero gives those of a mask)"
+                    "(use numpy.flatnonzero for a mask)"
                 )
         part = RawTable(self.source.take(rows), self._names, integers=self.has_integer_names)
         part.has_names = self.has_names
@@ -76,7 +76,7 @@ class RawTable:
         position = {name: column for column, name in enumerate(self.names)}
         unknown = [name for name in names if name not in position]
         if unknown:
-            raise TableError(f"there are no columns {unknown}; the table has {shortened(self.names)}")
+            raise TableError(f"there are no columns {unknown}; expected names among {shortened(self.names)}")
         chosen = self.source.select([position[name] for name in names])
         part = RawTable(chosen, names, integers=self.has_integer_names)
         part.has_names = self.has_names

@@ -1,4 +1,4 @@
-"""From what users have, to a table: arrays, frames of several libraries, sparse matrices, lists."""
+"""Reading tables from arrays, frames of several libraries, sparse matrices and lists."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _RESHAPE = (
 
 
 def read_table(X: Any) -> RawTable:
-    """Return the table that X is, without converting or copying more than has to be.
+    """Return X as a table, converting and copying as little as possible.
 
     Parameters
     ----------
     X : array, frame, sparse matrix or list of rows
-        2-D numpy array (of numbers, strings, dates or objects), frame of pandas, polars (also lazy), pyarrow or
-        another library that narwhals knows, scipy sparse matrix of any format, list of rows, or anything that numpy
-        can make a 2-D array of. A `RawTable` is returned as it is.
+        A 2-D NumPy array (of numbers, strings, dates or objects); a DataFrame of pandas, polars (including lazy
+        frames), pyarrow or another library supported by narwhals; a SciPy sparse matrix of any format; a list of rows;
+        or anything that NumPy can convert to a 2-D array. A `RawTable` is returned unchanged.
 
     Returns
     -------
@@ -38,10 +38,10 @@ def read_table(X: Any) -> RawTable:
     Raises
     ------
     TableError
-        A `ValueError`: X is not a table, is empty, or has columns of the same name. The wording is scikit-learn's
-        where it has one.
+        If X is not two-dimensional, is empty, or has several columns with the same name. It is a `ValueError`, with
+        scikit-learn's message if there is one.
     TypeError
-        X is of a type that is no table, or some column names are strings and others are not.
+        If X has a type that cannot be a table, or only some of the column names are strings.
     """
     if isinstance(X, np.ndarray):
         return _of_array(X)
@@ -53,8 +53,8 @@ def read_table(X: Any) -> RawTable:
         return _of_rows(X)
     if X is None or isinstance(X, str | bytes | Mapping | set | frozenset):
         raise CellTypeError(
-            f"X has type {type(X).__name__}; expected a table with rows and columns: an array, a frame, a sparse "
-            "matrix or a list of rows (pandas.DataFrame(X) makes one of a dict of columns)"
+            f"X has type {type(X).__name__}; expected a table with rows and columns: an array, a DataFrame, a sparse "
+            "matrix or a list of rows; use pandas.DataFrame(X) for a dict of columns"
         )
     _refuse_duplicates(X)
     frame = nw.from_native(X, allow_series=True, pass_through=True)
@@ -77,7 +77,7 @@ def _as_array(X: Any) -> NDArray[Any]:
         return np.asarray(X)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TableError(
-            f"X of type {type(X).__name__} cannot be made a table with rows and columns: {error}"
+            f"X of type {type(X).__name__} cannot be converted to a table with rows and columns: {error}"
         ) from error
 
 
@@ -94,8 +94,8 @@ def _of_array(array: NDArray[Any]) -> RawTable:
         raise TypeError("np.matrix is not supported. Please convert to a numpy array with np.asarray.")
     if array.dtype.names is not None:
         raise TableError(
-            f"X is a structured array with the fields {shortened(array.dtype.names)}; make a frame of it, for instance "
-            "with pandas.DataFrame(X)"
+            f"X is a structured array with the fields {shortened(array.dtype.names)}; convert it to a DataFrame, for "
+            "instance with pandas.DataFrame(X)"
         )
     if array.dtype.kind == "c":
         raise TableError(f"Complex data not supported\n{array}\n")
@@ -143,7 +143,7 @@ def _of_sparse(matrix: Any) -> RawTable:
 def _of_rows(rows: Sequence[Any]) -> RawTable:
     first = rows[0] if rows else None
     if isinstance(first, Mapping):
-        raise CellTypeError("X is a list of dicts; make a frame of it, for instance with pandas.DataFrame(X)")
+        raise CellTypeError("X is a list of dicts; convert it to a DataFrame, for instance with pandas.DataFrame(X)")
     if not rows or not all(isinstance(row, list | tuple) for row in rows):
         return _of_array(_as_array(rows))
     lengths = set(map(len, rows))
@@ -151,7 +151,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
         row = next(row for row, cells in enumerate(rows) if len(cells) != len(rows[0]))
         raise TableError(
             f"the rows of X have different lengths: row 0 has {len(rows[0])} cells, row {row} has {len(rows[row])}; "
-            "give every row a cell for every column, None where it is missing"
+            "expected the same number of cells in each row; use None for missing cells"
         )
     # Cells keep their own types: numpy would make strings of the numbers in [["red", 1]].
     array = np.array(rows, dtype=object)

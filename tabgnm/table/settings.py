@@ -1,4 +1,4 @@
-"""What a user decides about the way from a table to numbers."""
+"""Settings of the encoding of tables."""
 
 from __future__ import annotations
 
@@ -28,35 +28,37 @@ def _integer(name: str, value: object, smallest: int) -> int:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """How columns become numbers.
+    """How columns are encoded as numbers.
 
     Parameters
     ----------
     scaling : {"none", "standard", "robust", "quantile"}, default="quantile"
-        Of numbers: as they are; mean 0 and standard deviation 1; median 0 and interquartile range 1 with a smooth
-        clip to (-3, 3); or the normal scores of their quantiles.
+        How to scale numbers: not at all; to mean 0 and standard deviation 1; to median 0 and interquartile range 1,
+        with a smooth clip to (-3, 3); or to the normal scores of their quantiles.
     numeric_embedding : {None, "periodic", "piecewise"}, default=None
-        What the network makes of each number: takes it as it is, learns cosines of it, or learns a piecewise-linear
-        function of it.
+        How the network embeds each number: not at all, with cosines of learned frequencies, or with a learned piecewise
+        linear function.
     n_basis : int, default=16
-        Cosines, or bins, per embedded number.
+        The number of cosines or bins per embedded number.
     numeric_dim : int, default=4
-        Numbers that an embedding gives for each embedded number.
+        The number of learned features per embedded number.
     frequency_scale : float, default=0.1
-        Standard deviation of the first frequencies of "periodic"; high for rough targets, low for smooth ones.
+        The standard deviation of the initial frequencies of "periodic". Larger values suit targets with jumps, smaller
+        values smooth targets.
     max_one_hot : int, default=8
-        A category with more levels than this gets a learned embedding in place of one column per level.
+        The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8
-        Numbers that a learned embedding gives for each level. 0: no embeddings; the `max_one_hot` most frequent levels
-        have a column each, and the others none.
+        The number of learned features per level. If 0, there are no embeddings: the `max_one_hot` most frequent levels
+        have a one-hot column each, and the others have none.
     min_level_count : int, default=3
-        Levels with fewer training rows share one level; only in columns with learned embeddings. A column in which no
-        level has so many is left out, with a warning.
+        The minimum number of training rows of a level with an embedding of its own. All rarer levels of a column share
+        one embedding. A column with only rare levels is not used, with a warning.
     max_levels : int, default=5000
-        At most so many levels of a column are kept, the most frequent ones; the others are rare ones.
+        The maximum number of levels of a column with an embedding of their own, the most frequent first. All others are
+        treated as rare.
     kinds : mapping or None, default=None
-        What columns are, by name or position, where their type does not tell: "number", "category", "datetime" or
-        "ignore".
+        The kinds of some columns, by name or position: "number", "category", "datetime" or "ignore". All other kinds
+        are inferred.
 
     Examples
     --------
@@ -87,17 +89,17 @@ class TableSettings:
         object.__setattr__(self, "kinds", checked_kinds("kinds", self.kinds))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `kinds` as pairs, as JSON has no keys that are integers."""
+        """Return the settings as JSON values; `kinds` as pairs, because JSON keys cannot be integers."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["kinds"] = [[key, kind] for key, kind in (self.kinds or {}).items()]
         return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableSettings:
-        """Read what `as_dict` gave; a `ValueError` says what is wrong with it."""
+        """Restore settings from the result of `as_dict`; raise ValueError if it is invalid."""
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or set(values) != names:
-            raise ValueError(f"settings have to be a mapping with the keys {sorted(names)}, not {shown(values)}")
+            raise ValueError(f"settings must be a mapping with the keys {sorted(names)}; got {shown(values)}")
         try:
             kinds = dict(values["kinds"]) or None
             return cls(**{**values, "kinds": kinds})

@@ -291,6 +291,6 @@ def _object_array(cells: Sequence[Any]) -> NDArray[Any]:
 def _refuse_nested(dtype: Any, name: str) -> None:
     if dtype.is_nested() or dtype == nw.Binary:
         raise CellTypeError(
-            f"column {name!r} has the type {dtype}, but a cell given as argument must be a string or a number; spread "
-            "it over several columns, or leave it out: drop it, or give it the kind 'ignore' in fit"
+            f"column {name!r} has the type {dtype}, but each cell of the argument must be a string or a number; split "
+            "it into several columns, drop it, or use the kind 'ignore' in fit"
         )

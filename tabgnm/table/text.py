@@ -1,4 +1,4 @@
-"""Numbers and dates that are written as text: the formats that are known, and what one text says in each."""
+"""Numbers and dates written as text: the supported formats, and how to parse a text in each of them."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ _LAST_YEAR = 290_000  # numpy's microseconds end a little later
 # are an error, as the column is more likely another one, or in another format.
 MOST_UNREADABLE_CELLS = 3
 
-_REMEDY = "; convert the column to what it was in fit, or fit it as it is now"
+_REMEDY = "; convert the column to the type that it had in fit, or fit again"
 _READING_REMEDY = {
-    "number": "write it like {like}, or replace it by None where a value is missing",
-    "datetime": "convert the column first, for instance with pandas.to_datetime, or replace the cell by None where a "
+    "number": "write it like {like}, or replace it with None if the value is missing",
+    "datetime": "convert the column first, for instance with pandas.to_datetime, or replace the cell with None if the "
     "value is missing",
 }
 _PLAIN_CHARACTERS = frozenset("0123456789.+-eE")
@@ -97,7 +97,9 @@ def values_of_array(array: NDArray[Any], column: str, rows: RowChoice | None = N
             raise _too_far(array[place], column, row_number(rows, place))
         return Values("datetime", micros, rows) if kind == "M" else Values("duration", _seconds_of(micros), rows)
     if kind == "c":
-        raise TableError(f"Complex data not supported\ncolumn {column!r} has complex numbers; split them in two")
+        raise TableError(
+            f"Complex data not supported\ncolumn {column!r} has complex numbers; split it into real and imaginary parts"
+        )
     if kind in "UT":
         return Values("text", array.astype(object), rows)
     return values_of_cells(array, column, rows)
@@ -105,8 +107,8 @@ def values_of_array(array: NDArray[Any], column: str, rows: RowChoice | None = N
 
 def _too_far(cell: Any, column: str, row: int) -> TableError:
     return TableError(
-        f"column {column!r} has {cell} in row {row}, beyond what microseconds in 64 bits can count (some 290,000 "
-        "years); replace it by a date or duration in that range, or by None where it means a missing value"
+        f"column {column!r} has {cell} in row {row}, which is out of range for 64-bit microseconds (about 290,000 "
+        "years); replace it with a date or duration in that range, or with None if the value is missing"
     )
 
 
@@ -200,10 +202,10 @@ def as_numbers(
         remedy = "convert them to numbers in the unit of fit, for instance to seconds with .dt.total_seconds()"
         if expected == "booleans":
             remedy = "pass the column as it was in fit"
-        raise TableError(f"column {column!r} has {values.kind} values where {expected} are expected; {remedy}")
+        raise TableError(f"column {column!r} has {values.kind} values, but {expected} are expected; {remedy}")
     if values.kind == "datetime":
         raise TableError(
-            f"column {column!r} has dates where numbers are expected; convert them to numbers, or fit the column as "
+            f"column {column!r} has dates, but numbers are expected; convert them to numbers, or fit the column as "
             "dates"
         )
     if reading.format == USUAL_READING["number"].format:
@@ -241,7 +243,7 @@ def as_booleans(values: Values, column: str) -> Floats:
                 continue
             if cell is not None and cell.lower() not in _BOOLEANS:
                 raise TableError(
-                    f"column {column!r} was boolean in fit, and now has {cell!r:.60} in row {values.row(row)}{_REMEDY}"
+                    f"column {column!r} was boolean in fit, but has {cell!r:.60} in row {values.row(row)}{_REMEDY}"
                 )
             numbers[row] = np.nan if cell is None else _BOOLEANS[cell.lower()]
         return numbers
@@ -256,7 +258,7 @@ def check_booleans(numbers: Floats, column: str, row_of: Callable[[int], int]) -
     if other.any():
         place = int(other.argmax())
         raise TableError(
-            f"column {column!r} was boolean in fit, and now has {numbers[place]} in row {row_of(place)}{_REMEDY}"
+            f"column {column!r} was boolean in fit, but has {numbers[place]} in row {row_of(place)}{_REMEDY}"
         )
 
 
@@ -265,7 +267,7 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
     if _all_missing(values):
         return np.full(len(values.data), np.nan)
     if values.kind != kind:
-        raise TableError(f"column {column!r} has {values.kind} values where {kind} values are expected{_REMEDY}")
+        raise TableError(f"column {column!r} has {values.kind} values, but {kind} values are expected{_REMEDY}")
     return np.asarray(values.data, dtype=np.float64)
 
 
@@ -282,8 +284,8 @@ def as_moments(
         return np.full(len(values.data), "NaT", dtype="datetime64[us]")
     if values.kind != "text":
         raise TableError(
-            f"column {column!r} has {values.kind} values where dates are expected; convert it first, for instance with "
-            "pandas.to_datetime, which can be told the unit"
+            f"column {column!r} has {values.kind} values, but dates are expected; convert it first, for instance with "
+            "pandas.to_datetime and its argument unit"
         )
     read = _read_text(values, column, reading, _moment_of, "date", strict=strict)
     return np.array(read, dtype="datetime64[us]")

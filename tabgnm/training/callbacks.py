@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What callbacks are told after an epoch: numbers of the models that trained in it.
+    """The report to callbacks after an epoch, about the models that were trained in it.
 
     Attributes
     ----------
     epoch : int
-        From 1 on.
+        The epoch, counted from 1.
     models : list of int
         Positions in the fleet's list of members.
     train_loss, val_loss : list of float
         One per model; `val_loss` is empty without validation rows.
     val_metric : list of float
-        One per model; empty unless `FleetSettings.metric` asks for it and there are validation rows.
+        One per model; empty unless `FleetSettings.metric` is True and there are validation rows.
     """
 
     epoch: int
@@ -29,20 +29,22 @@ class EpochReport:
 
 
 class Callback:
-    """Override what you need. An exception raised in a hook ends training and reaches the caller.
+    """Base class of callbacks, whose hooks do nothing.
+
+    Override the hooks that you need. An exception raised in a hook stops training and is passed to the caller.
 
     A fleet that is trained in several chunks reports the epochs of one chunk after those of another.
 
-    Hooks run within training: in torch's inference mode, and on a CPU with one thread for torch and for NumPy's
-    products, and with denormal numbers flushed to 0. So tensors that a hook creates cannot be used in autograd later;
-    a hook that needs gradients, or several threads, sets them for itself with `torch.inference_mode(False)`,
-    `torch.enable_grad()` and `torch.set_num_threads`, and puts the thread count back. Training waits for a hook.
+    Hooks run in torch's inference mode and, on a CPU, with a single thread for torch and NumPy and with denormal
+    numbers flushed to 0. Tensors created in a hook cannot be used in autograd later. A hook that needs gradients or
+    several threads has to use `torch.inference_mode(False)`, `torch.enable_grad()` and `torch.set_num_threads`, and has
+    to restore the number of threads. Training waits until a hook returns.
 
     Attributes
     ----------
     every_epoch : bool, default=True
-        Whether it has to hear of an epoch before the next one begins, as one that stops training does. With False it
-        may hear of several at once, which is faster, as nobody waits for the device.
+        Whether `on_epoch_end` must be called before the next epoch starts, as is required to stop training. If False,
+        it may be called for several epochs at once, which is faster on a GPU.
 
     Examples
     --------
@@ -71,13 +73,13 @@ class Callback:
     every_epoch: bool = True
 
     def on_train_begin(self, n_models: int, max_epochs: int) -> None:
-        """Training begins."""
+        """Called when training starts."""
 
     def on_epoch_end(self, report: EpochReport) -> bool | None:
-        """An epoch ended; return True to stop the models of the report."""
+        """Called at the end of an epoch; return True to stop the models of the report."""
 
     def on_model_end(self, model: int, n_epochs: int, status: str) -> None:
-        """A model is done."""
+        """Called when a model is done."""
 
     def on_train_end(self) -> None:
-        """All models are done, or training was interrupted."""
+        """Called when all models are done, or training was interrupted."""

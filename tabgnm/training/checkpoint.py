@@ -137,8 +137,8 @@ class Saver:
             raise _unusable(path, error) from error
         if values["identity"] != self._identity:
             raise CheckpointError(
-                f"{path} belongs to another fleet: the shape, the settings, the members or the data differ; "
-                "use another file, or delete this one to start over"
+                f"{path} belongs to a different fleet: the shape, the settings, the members or the data differ; use "
+                "another file, or delete this one to start over"
             )
         try:
             return self._snapshot(values["n_epochs"], arrays, np.asarray(n_rows))

@@ -13,7 +13,7 @@ from tabgnm.training.settings import Member
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Numbers to learn from: rows `x` (N, m) and targets `y`, (N,) class numbers or (N, c) numbers."""
+    """Training data: rows `x` (N, m) and targets `y`, (N,) class numbers or (N, c) numbers."""
 
     x: Tensor
     y: Tensor
@@ -27,11 +27,11 @@ class Table:
             raise ValueError("x has no rows; expected at least one")
         if self.y.dim() == 0 or len(self.y) != len(self.x):
             n_targets = len(self.y) if self.y.dim() else 0
-            raise ValueError(f"x has {len(self.x)} rows but y has {n_targets} targets; expected as many")
+            raise ValueError(f"x has {len(self.x)} rows, but y has {n_targets} targets; expected one target per row")
         if not torch.isfinite(self.x).all():
             row, column = (int(i) for i in (~torch.isfinite(self.x)).nonzero()[0])
             value = self.x[row, column].item()
-            raise ValueError(f"x[{row}, {column}] is {value}; expected finite numbers: impute or drop such rows first")
+            raise ValueError(f"x[{row}, {column}] is {value}; expected finite numbers; impute or drop such rows first")
 
 
 def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tensor | None:
@@ -67,8 +67,8 @@ def _class_numbers(loss: Loss, y: Tensor) -> Tensor:
     if isinstance(loss, BinaryCrossEntropy) and y.shape[-1] == 1 and torch.isin(y, y.new_tensor([0.0, 1.0])).all():
         return y[:, 0].long()
     raise ValueError(
-        f"class_weight was given with the {loss.name} loss; it is for cross-entropy, or binary cross-entropy with one "
-        "output: use sample_weight instead"
+        f"class_weight was given with the {loss.name} loss, but is only supported by cross-entropy, and by binary "
+        "cross-entropy with one output; use sample_weight instead"
     )
 
 
@@ -87,7 +87,7 @@ def member_rows(member: Member, table: Table, which: str) -> Tensor:
         raise ValueError(f"a model has no {which} rows; expected at least one{remedy}")
     if int(rows.min()) < 0 or int(rows.max()) >= len(table.x):
         raise ValueError(
-            f"{which} rows lie in [{int(rows.min())}, {int(rows.max())}]; expected 0 to {len(table.x) - 1}, the rows "
+            f"{which} rows are in [{int(rows.min())}, {int(rows.max())}]; expected 0 to {len(table.x) - 1}, the rows "
             "of the table"
         )
     return rows.long()

@@ -1,4 +1,4 @@
-"""The fleet: many models of one shape, trained at once, each as if it were alone."""
+"""Fleets: many independent models of one shape, trained together."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ class _MemberRows(NamedTuple):
 class Fleet:
     """M independent models of one shape, trained together.
 
-    The same call on the same machine gives the same bits. A model's random draws (first weights, order of the rows,
-    dropout masks, gates) depend on its own seed only. Its arithmetic is the same in any fleet up to rounding, which
-    long training in float32 amplifies: then the same model in two fleets differs like two seeds do.
+    The same call on the same machine returns identical results. The random numbers of a model (initial weights, order
+    of the rows, dropout masks, gates) depend only on its own seed. Its arithmetic is the same in any fleet up to
+    rounding. Long training in float32 amplifies rounding, so the same model in two fleets may then differ as much as
+    two seeds do.
 
     Parameters
     ----------
     shape : GNMShape, MLPShape or EmbeddedShape
-        What the models look like.
+        The shape of the models.
     members : sequence of Member
-        What is each model's own.
+        The settings of each model.
     settings : FleetSettings
-        What they share.
+        The settings that all models share.
     chunk_size : int or None, default=None
-        Most models to train at once; None chooses by memory and cache.
+        The maximum number of models to train at once. If None, it is chosen by memory and cache size.
 
     Examples
     --------
@@ -87,12 +88,12 @@ class Fleet:
         ):
             if any(have) != all(have):
                 raise ValueError(
-                    f"{sum(have)} of {len(have)} models have {what}; expected all of a fleet or none: use FleetPlan, "
-                    "which groups models by this"
+                    f"{sum(have)} of {len(have)} models have {what}; expected all models of a fleet or none; use "
+                    "FleetPlan, which groups models accordingly"
                 )
         if settings.patience is not None and members[0].val is None:
             raise ValueError(
-                f"patience={settings.patience} needs validation rows; give the members `val`, or use patience=None"
+                f"patience={settings.patience} requires validation rows; set `val` of the members, or use patience=None"
             )
         self.shape, self.members, self.settings, self.chunk_size = shape, list(members), settings, chunk_size
         self._layout = FlatLayout(shape)
@@ -115,23 +116,24 @@ class Fleet:
         Parameters
         ----------
         tables : Table or sequence of Table
-            The data; `Member.table` says which table is a model's own.
+            The data. `Member.table` is the position of the table of each model.
         callbacks : sequence of Callback
-            Told about epochs and models; see `Callback` for what they may do.
+            Called after epochs and models; see `Callback`.
         verbose : int, default=0
-            1 shows a progress bar in a terminal or notebook, and lines of the logger "tabgnm" elsewhere.
+            The verbosity level. If 1 or more, show a progress bar in a terminal or notebook, and messages of the logger
+            "tabgnm" elsewhere.
         checkpoint : path or None, default=None
-            File to save to in the middle of training; if it is there already, training goes on from it. It is
-            removed when all models are done. A `CheckpointError` says why it cannot be read (it is damaged, belongs to
+            The file to save the state of training to. If it already exists, training continues from it. It is removed
+            when all models are done. A `CheckpointError` is raised if it cannot be read (it is damaged, belongs to
             another fleet, or is not a regular file) or written (the disk is full).
         checkpoint_every : int, default=50
-            Epochs between two saves.
+            The number of epochs between two saves.
 
         Returns
         -------
         FleetResult
-            Models in the order of the members. After Ctrl-C it holds the best weights so far, and the histories say
-            "interrupted".
+            The trained models in the order of the members. After Ctrl-C, they have the best weights so far, and the
+            status of their histories is "interrupted".
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
         with gpu_sharing.setting_up():  # in turn, as short calls of several threads at the same time take long
@@ -169,7 +171,10 @@ class Fleet:
         self, member: Member, tables: Sequence[Table], known: dict[tuple[object, ...], _MemberRows]
     ) -> _MemberRows:
         if member.table >= len(tables):
-            raise ValueError(f"a model has table={member.table}, but {len(tables)} tables were given")
+            raise ValueError(
+                f"a model has table={member.table}, but {len(tables)} tables were given; expected a position from 0 to "
+                f"{len(tables) - 1}"
+            )
         key = (member.table, *(id(getattr(member, name)) for name in ("train", "val", "sample_weight", "class_weight")))
         if key not in known:
             table, loss = tables[member.table], self.settings.loss
@@ -253,7 +258,7 @@ class Fleet:
                 hook.on_model_end(position, 0, "interrupted")
 
     def untrained(self) -> FleetResult:
-        """Return the models with their first weights, as after an interruption before the first epoch."""
+        """Return the models with their initial weights, as after an interruption before the first epoch."""
         done: dict[int, tuple[Tensor, History]] = {}
         self._leave_untrained(range(len(self.members)), done, [])
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])

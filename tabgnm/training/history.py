@@ -1,4 +1,4 @@
-"""What happened to one model: losses per epoch, its best epoch, and why it ended."""
+"""The training history of one model: losses per epoch, best epoch and status."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ HISTORY_LISTS = ("train_loss", "val_loss", "val_metric")
 
 @dataclass
 class History:
-    """The course of one model's training.
+    """The training history of one model.
 
     Attributes
     ----------
     train_loss : list of float
-        Mean loss over the training rows of each epoch, as the weights were in each step (dropout included,
-        penalties not).
+        The mean loss over the training rows in each epoch, with the weights of each step (including dropout, without
+        penalties).
     val_loss : list of float
         Mean loss over the validation rows after each epoch; empty without validation rows.
     best_epoch : int
-        Epoch (from 1 on) whose weights were kept; 0 means the first weights.
+        The epoch, counted from 1, whose weights were kept; 0 for the initial weights.
     status : {"completed", "stopped_early", "diverged", "interrupted"}
-        Why training ended. "diverged": a loss was no longer finite, in the last epoch listed.
+        Why training ended. "diverged" means that the loss of the last epoch was not finite.
     val_metric : list of float
         Mean metric of the validation rows after each epoch (accuracy, or the mean squared error; see
-        `FleetSettings.metric`); empty unless it was asked for.
+        `FleetSettings.metric`); empty if it was not requested.
     """
 
     train_loss: list[float] = field(default_factory=list)
@@ -48,7 +48,7 @@ class History:
         return self.val_loss[self.best_epoch - 1] if self.val_loss and self.best_epoch else math.nan
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; losses that are not finite become None, as JSON has no NaN."""
+        """Return the history as JSON values; losses that are not finite become None."""
         lists = {
             name: [value if math.isfinite(value) else None for value in getattr(self, name)] for name in HISTORY_LISTS
         }
@@ -56,7 +56,7 @@ class History:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> History:
-        """Read what `as_dict` gave."""
+        """Restore a history from the result of `as_dict`."""
         given = [name for name in HISTORY_LISTS if name in values]  # older files have no metric
         losses = {name: [math.nan if value is None else float(value) for value in values[name]] for name in given}
         return cls(best_epoch=int(values["best_epoch"]), status=values["status"], **losses)

@@ -1,4 +1,4 @@
-"""A plan: many models of many shapes and settings, grouped into fleets, the largest first."""
+"""Plans: models of many shapes and settings, grouped into fleets, the largest first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tabgnm.training.settings import FleetSettings, Member
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One model to train: what it looks like, how it is trained, and what is its own."""
+    """One model to train: its shape, the settings of its fleet, and its own settings."""
 
     shape: Shape
     settings: FleetSettings
@@ -41,14 +41,14 @@ _BarOf = Callable[[PlannedFleet], ProgressBar]
 
 
 class FleetPlan:
-    """Groups jobs (configurations x folds x members) by what a fleet has to share, and runs the fleets.
+    """Groups jobs (configurations x folds x members) into fleets, and trains these.
 
     Parameters
     ----------
     jobs : sequence of Job
-        In any order; results come back in this order.
+        The models to train, in any order. Results are in the same order.
     tables : Table or sequence of Table
-        The data; `Member.table` says which table is a model's own.
+        The data. `Member.table` is the position of the table of each model.
 
     Examples
     --------
@@ -93,8 +93,8 @@ class FleetPlan:
     def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
         """Train everything; return the models in the order of the jobs.
 
-        After Ctrl-C the models that were not reached have their first weights, and their histories say "interrupted".
-        Callbacks are told positions within each fleet, see `PlannedFleet.jobs`.
+        After Ctrl-C, models that were not reached have their initial weights, and the status of their histories is
+        "interrupted". Positions in the reports to callbacks are those within each fleet, see `PlannedFleet.jobs`.
         """
         trained: dict[int, TrainedModel] = {}
         try:
@@ -116,8 +116,8 @@ class FleetPlan:
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
 
-        `verbose=1` shows the progress of this plan. Who runs several plans, and shows them as one, gives `progress`
-        instead: it returns the bar of a fleet.
+        `verbose=1` shows the progress of this plan. To show several plans as one, pass `progress` instead, a function
+        that returns the progress bar of a fleet.
 
         On a GPU several are trained at once, unless there are callbacks, which expect a single thread. Within joblib's
         `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers. After Ctrl-C, or

@@ -1,4 +1,4 @@
-"""How far training is: one bar for all fleets of a fit, in a terminal or notebook, or lines of a log."""
+"""Progress of training: one bar for all fleets of a fit in a terminal or notebook, or log messages."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ProgressLine:
 
 
 class ProgressBar(Callback):
-    """Shows how far a fleet is.
+    """Shows the progress of a fleet.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fleet gives back: trained models with their histories, and predictions of all of them at once."""
+"""The result of training a fleet: models with their histories, and predictions of all models at once."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class FleetResult:
     models: list[TrainedModel]
 
     def predict(self, x: Tensor, *, models: Sequence[int] | None = None, device: torch.device | str = "cpu") -> Tensor:
-        """Outputs (logits or predictions) of all models, or those listed, in pieces that fit into memory.
+        """Return the outputs (logits or predictions) of all or some of the models, in batches that fit into memory.
 
         Shape
         -----
-        - x: (rows, m) for all models, or (M, rows, m) with rows of each model's own
+        - x: (rows, m) for all models, or (M, rows, m) with different rows for each model
         - output: (M, rows, c), on the CPU
         """
         x = torch.as_tensor(x)

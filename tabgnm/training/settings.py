@@ -1,4 +1,4 @@
-"""What a fleet is told: settings that all its models share, and what is each model's own."""
+"""Settings of a fleet: those that all its models share, and those of each model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = Fal
 
 
 def torch_device(wanted: str) -> torch.device:
-    """Return the device that is meant by 'auto', 'cpu', 'cuda' or 'cuda:1'."""
+    """Return the torch device for 'auto', 'cpu', 'cuda' or 'cuda:1'."""
     name = wanted
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -49,11 +49,14 @@ def torch_device(wanted: str) -> torch.device:
     if device.type == "cuda":
         n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if n_devices == 0:
-            raise ValueError(f"device={shown(wanted)}, but torch sees no CUDA device; use device='auto' or 'cpu'")
+            raise ValueError(
+                f"device={shown(wanted)} is not available, because torch finds no CUDA device; use device='auto' or "
+                "'cpu'"
+            )
         if (device.index or 0) >= n_devices:
             raise ValueError(
-                f"device={shown(wanted)}, but torch sees {n_devices} CUDA devices; use 'cuda:0' to "
-                f"'cuda:{n_devices - 1}'"
+                f"device={shown(wanted)} is not available, because torch finds {n_devices} CUDA devices; use 'cuda:0' "
+                f"to 'cuda:{n_devices - 1}'"
             )
     return device
 
@@ -76,47 +79,49 @@ class _LossOrName:
 
 @dataclass(frozen=True)
 class FleetSettings:
-    """What all models of a fleet share.
+    """The settings that all models of a fleet share.
 
     Parameters
     ----------
     loss : Loss or str
-        An object of `tabgnm.nn`, e.g. `CrossEntropy()`, or one of `tabgnm.nn.loss_names()` for its default setting.
+        The loss: an object of `tabgnm.nn` such as `CrossEntropy()`, or one of `tabgnm.nn.loss_names()`.
     max_epochs : int, default=300
-        Passes over the training rows.
+        The maximum number of passes over the training rows.
     batch_size : int, default=64
-        Rows per step; a larger number than a model has training rows means all of them.
+        The number of rows per training step. If a model has fewer training rows, all of them are used.
     patience : int or None, default=None
-        Stop a model after so many epochs without a better validation loss; None trains to the end. Either way the
-        weights of its best epoch are kept.
+        The number of epochs without a lower validation loss after which training of a model stops. If None, training
+        never stops early. In both cases the weights of the best epoch are kept.
     min_delta : float, default=0.0
-        How much lower a validation loss has to be to count as better.
+        The minimum decrease of the validation loss that counts as an improvement.
     optimizer : {"adam", "adamw", "proximal_adam"}, default="adam"
-        `weight_decay` is added to the gradient in "adam" and decoupled in the others. "proximal_adam" applies l1 by a
-        soft threshold after each step, which gives exact zeros; the others by its subgradient.
+        The optimizer. `weight_decay` is added to the gradient with "adam" and decoupled from it with the others.
+        "proximal_adam" applies `l1` by soft thresholding after each step, which yields exact zeros; the others use its
+        subgradient.
     schedule : {"constant", "cosine", "log_cosine"}, default="constant"
-        Of the learning rate over all steps: constant, falling to 0 along a cosine, or RealMLP's four log-spaced waves.
+        The schedule of the learning rate over all steps: constant, a cosine that decreases to 0, or the four log-spaced
+        waves of RealMLP.
     warmup : float, default=0.0
-        Fraction of all steps in which the learning rate rises linearly to its schedule.
+        The fraction of the training steps during which the learning rate increases linearly from 0.
     betas, eps : floats, default=(0.9, 0.999), 1e-8
-        Of Adam.
+        The parameters of Adam.
     clip_norm : float or None, default=None
-        Scale a model's gradient down to this norm where it is longer.
+        The maximum norm of the gradient of each model. If None, gradients are not clipped.
     rate_factors : mapping from str to float, default={}
-        Learning-rate factors for parameters by the beginning of their name, e.g. {"bias": 0.1, "weight_1": 2.0}; the
-        longest beginning that fits counts. Those of learned embeddings all begin with "embed_".
+        Factors of the learning rate by the prefix of parameter names, e.g. {"bias": 0.1, "weight_1": 2.0}. If several
+        prefixes match, the longest one is used. The parameters of learned embeddings have the prefix "embed_".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
-        Arithmetic. "tf32" and "bf16" allow faster matrix products on a GPU; weights, and learned embeddings as a
-        whole, stay in float32.
+        The floating-point precision. "tf32" and "bf16" allow faster matrix products on a GPU; weights and learned
+        embeddings remain in float32.
     device : str, default="cpu"
-        "cpu", "cuda", "cuda:1", ..., or "auto" for a GPU where there is one.
+        The device: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is available.
     n_threads : int or None, default=None
-        Threads on a CPU; None uses as many as torch does.
+        The number of threads on a CPU. If None, `torch.get_num_threads()`.
     metric : bool, default=False
-        Also record each model's validation metric after every epoch, in `History.val_metric`: what the
-        `metric_per_row` of the loss says, accuracy for classes and the mean squared error for numbers.
+        Whether to record the validation metric of each model after every epoch in `History.val_metric`: the mean of
+        `metric_per_row` of the loss, which is the accuracy for classes and the mean squared error for numbers.
     input_groups : tuple of int or None, default=None
-        The group of each input of the network, from 0 on, for `Member.group_l1`.
+        The group of each input of the network, counted from 0, for `Member.group_l1`.
     """
 
     loss: _LossOrName = _LossOrName()
@@ -162,7 +167,7 @@ class FleetSettings:
             raise TypeError(f"metric={shown(self.metric)} is not a bool; use True or False")
         if self.metric and not isinstance(self.loss, LossWithMetric):
             raise ValueError(
-                f"metric=True, but the loss {type(self.loss).__name__} has no metric; give it a method "
+                f"metric=True requires a loss with a metric, but {type(self.loss).__name__} has none; add a method "
                 "metric_per_row(outputs, targets), or use metric=False"
             )
         if self.input_groups is not None:
@@ -175,7 +180,7 @@ class FleetSettings:
         """Return the device to train on."""
         device = torch_device(self.device)
         if device.type == "cpu" and self.precision in ("tf32", "bf16"):
-            raise ValueError(f"precision={shown(self.precision)} is for GPUs; use 'float32' or 'float64' on the CPU")
+            raise ValueError(f"precision={shown(self.precision)} requires a GPU; use 'float32' or 'float64' on a CPU")
         return device
 
     def thread_count(self) -> int:
@@ -196,39 +201,40 @@ class FleetSettings:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """What is one model's own.
+    """The settings of one model.
 
     Parameters
     ----------
     train : 1-D tensor of int64 or None, default=None
-        Rows of its table to learn from; None means all.
+        The rows of its table to train on. If None, all rows.
     val : 1-D tensor of int64 or None, default=None
-        Rows to validate on after every epoch; None means none, and the weights of the last epoch are kept.
+        The rows to validate on after every epoch. If None, there is no validation, and the weights of the last epoch
+        are kept.
     seed : int, default=0
-        Of its first weights, its shuffling, its dropout and its gates.
+        The seed of the initial weights, shuffling, dropout and gates.
     learning_rate : float, default=1e-3
     weight_decay : float, default=0.0
         See `FleetSettings.optimizer`.
     dropout : float, default=0.0
     l1, l2, l0 : float, default=0.0
-        Factors of the penalties on the edges; l0 puts hard-concrete gates on them.
+        The strengths of the penalties on the edges. `l0` uses hard-concrete gates.
     l1_factors : mapping from str to Tensor or None, default=None
-        Factors of l1 for the edges, by the name of their parameter, for "proximal_adam" only. Infinity keeps an edge
-        at 0, also without l1; 0 leaves it alone.
+        Factors of `l1` for each edge, by the name of the parameter; for "proximal_adam" only. Infinity keeps an edge at
+        0, even without `l1`; an edge with a factor of 0 is not penalized.
     group_l1 : float, default=0.0
-        Group-lasso penalty on all edges that leave the inputs of a group, see `FleetSettings.input_groups`; for
-        "proximal_adam" only.
+        The strength of a group lasso penalty on the edges from the inputs of each group, see
+        `FleetSettings.input_groups`; for "proximal_adam" only.
     table : int, default=0
-        Which of the tables given to `Fleet.fit` is its own (folds may be preprocessed differently).
+        The position of its table among those passed to `Fleet.fit` (folds may be preprocessed differently).
     sample_weight : 1-D tensor of floats or None, default=None
-        One per row of its table; they are scaled to a mean of 1 over its training (or validation) rows.
+        One weight per row of its table. Weights are scaled to a mean of 1 over the training (or validation) rows.
     class_weight : 1-D tensor of floats or None, default=None
-        One per class, for cross-entropy and for binary cross-entropy with one output.
+        One weight per class, for cross-entropy and for binary cross-entropy with one output.
     frequency_scale : float or None, default=None
-        Standard deviation of the first frequencies of its periodic embeddings; None is that of the shape.
+        The standard deviation of the initial frequencies of periodic embeddings. If None, that of the shape.
     start : mapping from str to Tensor or None, default=None
-        Its first parameters by name, e.g. the `parameters` of a TrainedModel to train on; None draws them. With an l0
-        penalty they are the weights behind gates that are as open as at the start of any training.
+        The initial parameters by name, e.g. the `parameters` of a TrainedModel to continue training. If None, they are
+        drawn at random. With an l0 penalty, these are the weights without their gates, which are initialized as usual.
     """
 
     train: Tensor | None = None

@@ -18,16 +18,17 @@ MOST_THREADS = 1024  # starting more would take seconds, and gain nothing on any
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads meant by `n_jobs`.
+    """Return the number of threads for a value of `n_jobs`.
 
-    None is torch's own number, -1 all cores this process may use, -2 all but one, and so on as in joblib.
+    None means `torch.get_num_threads()`, -1 all cores available to the process, -2 all cores but one, and so on as in
+    joblib.
     """
     if n_jobs is None:
         return _torch_threads.outside()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MOST_THREADS:
         raise ValueError(
-            f"n_jobs={shown(n_jobs)} is no number of threads; expected None, an integer from 1 to {MOST_THREADS}, or "
-            "-1 for all cores"
+            f"n_jobs must be None, an integer from 1 to {MOST_THREADS}, or a negative integer such as -1 (all cores); "
+            f"got {shown(n_jobs)}"
         )
     return int(n_jobs) if n_jobs > 0 else max(1, core_count() + 1 + int(n_jobs))
 

@@ -123,5 +123,5 @@ def test_damage_inside_a_member_is_told(tmp_path: Path) -> None:
 def test_a_missing_member_is_named_with_those_that_are_there(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "archive"
     path.write_bytes(content)
-    with pytest.raises(DatasetContentError, match=r"has no file 'rows\.data'; it holds a\.txt, b\.txt"):
+    with pytest.raises(DatasetContentError, match=r"has no file 'rows\.data'; it contains a\.txt, b\.txt"):
         read(path)

@@ -79,7 +79,7 @@ def test_a_damaged_file_is_told(content: bytes, cache: Path) -> None:
 def test_a_damaged_manifest_is_told(manifest: str, cache: Path) -> None:
     put(cache, "datasets.json", manifest.encode("latin-1"))
     with pytest.raises(
-        DatasetContentError, match=r"datasets\.json is not a manifest of data sets: .*; mend or remove it"
+        DatasetContentError, match=r"datasets\.json is not a manifest of data sets: .*; correct or remove it"
     ):
         load_dataset("car")
 
@@ -119,7 +119,7 @@ def test_what_is_written_is_read_back_to_the_last_bit(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     columns = {name: np.zeros(1) for name in REGISTRY["wine"].columns}
-    with pytest.raises(DatasetUnavailableError, match=r"cannot be stored as .*data_home= or in .*TABGNM_DATA"):
+    with pytest.raises(DatasetUnavailableError, match=r"cannot be stored as .*data_home=, or set .*TABGNM_DATA"):
         write_cached(REGISTRY["wine"], columns, tmp_path / "file")
 
 

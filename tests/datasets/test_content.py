@@ -67,7 +67,10 @@ def test_the_right_table_passes_by_counts_or_by_values() -> None:
         ({"n_samples": 4}, "the file has 3 rows, but Abalone has 4"),
         ({"n_classes": 3}, "the file has 2 classes, but Abalone has 3"),
         ({"n_missing": 0}, "the file has 2 missing values, but Abalone has 0"),
-        ({"content_sha256": "0" * 64}, "as many rows and classes as Abalone, but other values: their checksum is"),
+        (
+            {"content_sha256": "0" * 64},
+            "the same number of rows and classes as Abalone, but different values: their checksum is",
+        ),
     ],
 )
 def test_another_table_is_refused_with_the_remedy(change: dict[str, object], complaint: str) -> None:

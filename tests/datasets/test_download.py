@@ -115,7 +115,7 @@ def test_without_a_network_the_error_says_which_file_to_put_where(cache: Path, m
     assert str(caught.value) == (
         "https://archive.ics.uci.edu/static/public/19/car+evaluation.zip could not be downloaded "
         "([Errno -3] Temporary failure in name resolution). "
-        f"To go on without the network, save that file as {cache / 'archives' / 'car+evaluation.zip'}"
+        f"To continue without the network, save that file as {cache / 'archives' / 'car+evaluation.zip'}"
     )
     assert isinstance(caught.value, OSError)
 
@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_download(
 ) -> None:
     monkeypatch.setitem(REGISTRY, "car", small_spec("car", server.serve("car", Answer(BODY))))
     (tmp_path / "file").write_text("not a folder")
-    expected = r"there is no folder to download .* give a folder that can be written, as data_home= or in .*TABGNM_DATA"
+    expected = r"there is no folder to download .* pass a writable folder as data_home=, or set .*TABGNM_DATA"
     with pytest.raises(DatasetUnavailableError, match=expected):
         load_dataset("car", data_home=tmp_path / "file")
 
@@ -206,7 +206,7 @@ def test_a_body_that_never_ends_is_left_at_the_limit(server: Server, tmp_path: P
     url = server.serve("car", Answer(b"x" * 10_000, endless=True))
     with pytest.raises(
         DatasetContentError,
-        match=r"car has more than 100,000 bytes, but the archive of the data set has at most 100,000; .*Save the right "
+        match=r"car has more than 100,000 bytes, but the archive of the data set has at most 100,000, .*save the right "
         r"file as place/car\.zip",
     ):
         download(

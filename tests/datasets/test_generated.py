@@ -51,13 +51,13 @@ def test_the_bayes_accuracy_is_that_of_the_sign_of_the_product() -> None:
 
 @pytest.mark.parametrize("n_samples", [3, 0, -4, 4.0, True, "8"])
 def test_a_bad_number_of_points_is_told(n_samples: int) -> None:
-    with pytest.raises(ValueError, match="expected an integer of at least 4"):
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 4"):
         make_xor(n_samples=n_samples)
 
 
 @pytest.mark.parametrize("variance", [0, -1.0, float("inf"), float("nan"), True, "0.3"])
 def test_a_bad_variance_is_told(variance: float) -> None:
-    with pytest.raises(ValueError, match="expected a positive number"):
+    with pytest.raises(ValueError, match="must be a positive number"):
         make_xor(variance=variance)
-    with pytest.raises(ValueError, match="expected a positive number"):
+    with pytest.raises(ValueError, match="must be a positive number"):
         xor_bayes_accuracy(variance)

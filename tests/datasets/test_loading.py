@@ -171,7 +171,7 @@ def test_a_missing_sample_is_told_with_the_place_to_put_it(cache: Path) -> None:
 
 @pytest.mark.parametrize("variant", ["leaky", "sample", None])
 def test_a_variant_that_a_data_set_does_not_have_is_told(variant: str) -> None:
-    with pytest.raises(ValueError, match=rf"variant={variant!r} is not one of car; use one of 'clean', 'paper'"):
+    with pytest.raises(ValueError, match=rf"variant={variant!r} is not a variant of car; use one of 'clean', 'paper'"):
         load_dataset("car", variant)  # type: ignore[arg-type]
 
 

@@ -39,9 +39,9 @@ def test_errors_name_the_cause_and_a_remedy_that_works() -> None:
     with pytest.raises(ValueError, match=r"with y\.astype\(float\), after y\.str\.replace\(',', ''\)"):
         mlpr().fit(X, y)
     mlpr().fit(X, y.str.replace(",", "").astype(float))
-    with pytest.raises(ValueError, match=r"class_weight=\{'a': 2, 'b': 1\} does not fit the labels"):
+    with pytest.raises(ValueError, match=r"class_weight=\{'a': 2, 'b': 1\} does not match the labels"):
         mlp(class_weight={"a": 2, "b": 1}).fit(X, [0, 1] * 20)
     with pytest.warns(UserWarning, match="no column can be used"):
         single = mlpr().fit(X[:1], [1.0])
-    with pytest.raises(ValueError, match=r"after fit with n_folds>=1 and at least 2 rows"):
+    with pytest.raises(ValueError, match=r"call fit with n_folds>=1 and at least 2 rows"):
         single.predict_interval(X)

@@ -123,7 +123,7 @@ def test_no_column_that_can_be_used_is_told_once() -> None:
     frame = pd.DataFrame({"constant": 1.0, "missing": [None] * 40, "ignored": range(40)})
     model = mlp(n_candidates=2, column_kinds={"ignored": "ignore"})
     (message,) = messages(lambda: model.fit(frame, [0, 1] * 20))
-    assert message.startswith("no column can be used, so that all predictions are the same")
+    assert message.startswith("no column can be used, so all predictions are the same")
     assert messages(lambda: mlp().fit(frame, [0, 1] * 20)) == []
 
 

@@ -81,7 +81,7 @@ def test_the_defaults_give_no_warning_on_ordinary_tables(load: Callable[..., Any
 def test_networks_that_training_made_worse_are_a_warning_with_the_remedy() -> None:
     model = mlpr(max_epochs=20, learning_rate=0.01)
     with pytest.warns(
-        ConvergenceWarning, match=r"make up 100% of the prediction.*Use a smaller learning_rate than 0.01"
+        ConvergenceWarning, match=r"make up 100% of the prediction.*Use a learning_rate smaller than 0.01"
     ):
         model.fit(X, T, X_val=X, y_val=100 - T)  # the opposite of what it learns
     assert {own["best_epoch"] for own in model.history_} == {1}

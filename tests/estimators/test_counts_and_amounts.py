@@ -119,7 +119,9 @@ def test_deviances_are_metrics_by_name(loss: str, metric: str) -> None:
 
 
 def test_a_metric_for_positive_predictions_is_refused_for_others() -> None:
-    with pytest.raises(ValueError, match=r"metric='poisson_deviance' needs positive predictions.*use loss='poisson'"):
+    with pytest.raises(
+        ValueError, match=r"metric='poisson_deviance' requires positive predictions.*use loss='poisson'"
+    ):
         mlpr(metric="poisson_deviance").fit(X, COUNTS)
     assert mlpr(metric="poisson_deviance", target_transform="log").fit(X, AMOUNTS).oof_scores_["metric"] < 0
 
@@ -154,7 +156,9 @@ def test_candidates_with_a_logarithm_are_left_out() -> None:
         set(mlpr(loss=loss, n_candidates=6).fit(X, y).pack_["target_transform"]) for loss in ("huber", "gamma")
     ]
     assert transforms == [{"none", "log"}, {"none"}]
-    with pytest.raises(ValueError, match=r"target_transform='log' was given with loss='gamma'.*use .*'auto' or 'none'"):
+    with pytest.raises(
+        ValueError, match=r"target_transform='log' cannot be combined with loss='gamma'.*use .*'auto' or 'none'"
+    ):
         mlpr(loss="gamma", target_transform="log").fit(X, y)
 
 
@@ -231,7 +235,9 @@ def test_continued_training_keeps_the_link() -> None:
     model = mlpr(loss="poisson", warm_start=True).fit(X, COUNTS)
     model.set_params(loss="tweedie").fit(X, COUNTS)
     assert (model.predict(X) > 0).all()
-    with pytest.raises(ValueError, match=r"loss='huber'.* cannot continue training with Tweedie.*warm_start=False"):
+    with pytest.raises(
+        ValueError, match=r"loss='huber'.* cannot continue training that was started with Tweedie.*warm_start=False"
+    ):
         model.set_params(loss="huber").fit(X, COUNTS)
 
 

@@ -170,7 +170,7 @@ def test_the_method_returns_a_tidy_frame() -> None:
 
 def test_columns_that_do_not_exist_are_named() -> None:
     for column in ("no such", 6, True):
-        with pytest.raises(ValueError, match=rf"there is no column {column!r}; expected some of 'size', 'count'"):
+        with pytest.raises(ValueError, match=rf"there is no column {column!r}; expected one of 'size', 'count'"):
             effects(fitted(), TABLE, [column])
     with pytest.raises(ValueError, match="n_points=1"):
         effects(fitted(), TABLE, n_points=1)

@@ -234,7 +234,7 @@ def test_a_single_class_has_nothing_to_explain() -> None:
     model = mlp().fit(X, np.zeros(30, int))
     explanation = model.explain(X)
     assert (explanation.values == 0).all() and (explanation.base_values == 1).all()
-    with pytest.raises(ValueError, match="infinite for a single class"):
+    with pytest.raises(ValueError, match="infinite for a model with a single class"):
         model.explain(X, output="log_odds")
 
 
@@ -276,7 +276,9 @@ def test_wrong_options_are_named() -> None:
     model = mlpr().fit(*numbers()[::2])
     with pytest.raises(ValueError, match=r"output='margin' is not known; use 'prediction' or 'log_odds'"):
         model.explain(numbers()[0], output="margin")
-    with pytest.raises(ValueError, match=r"is for classifiers; use output='prediction' for a MLPRegressor"):
+    with pytest.raises(
+        ValueError, match=r"is only available for classifiers; use output='prediction' for a MLPRegressor"
+    ):
         model.explain(numbers()[0], output="log_odds")
     with pytest.raises(ValueError, match="n_steps=0"):
         model.explain(numbers()[0], n_steps=0)

@@ -86,7 +86,7 @@ def test_a_single_fold_holds_out_a_tenth_of_each_stratum_but_never_all_of_it(str
 def test_a_group_is_never_split_between_training_and_validation(groups: list[str], n_folds: int) -> None:
     codes = group_numbers(groups, len(groups))
     if len(set(groups)) == 1:
-        with pytest.raises(ValueError, match="groups has a single label"):
+        with pytest.raises(ValueError, match="groups has only one distinct label"):
             group_folds(len(groups), codes, n_folds)
         return
     folds = group_folds(len(groups), codes, n_folds)
@@ -169,5 +169,5 @@ def test_training_continues_where_the_rows_have_fewer_folds_than_before(with_val
 
 def test_rows_that_are_trained_and_validated_on_in_one_fold_are_refused() -> None:
     rows = np.arange(len(X))
-    with pytest.raises(ValueError, match="in the training and in the validation rows of a fold"):
+    with pytest.raises(ValueError, match="that are both training and validation rows"):
         mlp(n_folds="auto", cv=[(rows, rows[:10])]).fit(X, Y)

@@ -46,5 +46,5 @@ def test_a_cross_validation_ends_too() -> None:
 
 @pytest.mark.usefixtures("_interrupted_soon")
 def test_a_search_ends_too() -> None:
-    with pytest.raises(KeyboardInterrupt, match="the search was interrupted; nothing of it is kept"):
+    with pytest.raises(KeyboardInterrupt, match="the search was interrupted; its results are discarded"):
         FleetSearchCV(endless(), {"dropout": [0.0, 0.2]}, cv=2).fit(X, Y)

@@ -52,7 +52,7 @@ def test_many_classes_are_an_error_with_the_cause(monkeypatch: pytest.MonkeyPatc
         MemoryError, match=r"each candidate predicts 20,000 numbers for each of 40,000 rows.*use .*fewer classes"
     ):
         MLPClassifier(numeric_embedding=None).fit(table, y)
-    with pytest.raises(ValueError, match=r"20034 nodes of 20000 outputs \(classes or targets\).*merge rare classes"):
+    with pytest.raises(ValueError, match=r"20034 nodes for 20000 outputs \(classes or targets\).*merge rare classes"):
         GNMClassifier(numeric_embedding=None).fit(table, y)
 
 

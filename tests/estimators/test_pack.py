@@ -428,7 +428,7 @@ def test_training_that_diverges_in_all_networks_is_an_error_that_names_the_rate(
     efforts = {key: replace(effort, race_rows=race_rows) for key, effort in _EFFORTS.items()}
     monkeypatch.setattr("tabgnm.estimators.effort._EFFORTS", efforts)
     diverging = mlpr(n_candidates=4, n_folds=3, learning_rate=1e30, warmup=0.0, time_limit=time_limit)
-    with pytest.raises(ValueError, match=r"all \d+ networks.*learning_rate=1e\+30; use a smaller one"):
+    with pytest.raises(ValueError, match=r"all \d+ networks.*learning_rate=1e\+30; use a smaller learning_rate"):
         diverging.fit(X, T)
 
 
@@ -474,7 +474,7 @@ def test_a_time_limit_too_short_for_an_epoch_is_warned_about(monkeypatch: pytest
         raise Interrupted(at_deadline=True)
 
     monkeypatch.setattr("tabgnm.estimators.pack.FleetPlan.run_fleets", ended)
-    with pytest.warns(UserWarning, match=r"time_limit=5 ended training before the first epoch"):
+    with pytest.warns(UserWarning, match=r"time_limit=5 stopped training before the end of the first epoch"):
         mlp(time_limit=5).fit(X, Y)
 
 
@@ -487,7 +487,7 @@ def test_ctrl_c_while_the_speed_is_measured_ends_the_fit(monkeypatch: pytest.Mon
 def test_a_row_of_validation_counts_once_in_an_interval() -> None:
     model = mlpr(n_folds=4).fit(X, T, X_val=X[:10], y_val=T[:10])
     assert model.fitted_.n_left_out == 10 and len(model.fitted_.residuals) == 1
-    with pytest.raises(ValueError, match=r"coverage=0.95 needs more than the 10 rows"):
+    with pytest.raises(ValueError, match=r"coverage=0.95 requires more than 10 rows"):
         model.predict_interval(X, 0.95)
     low, high = model.predict_interval(X, 0.05).T
     assert (low <= high).all()

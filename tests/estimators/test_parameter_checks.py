@@ -48,16 +48,16 @@ def test_what_depends_on_the_table_is_an_error_once_it_has_been_read() -> None:
 @pytest.mark.parametrize(
     ("make", "together", "message"),
     [
-        (mlp, {"cv": KFold(3), "n_folds": 3}, "cv and n_folds=3 were both given; use one of them"),
-        (mlp, {"precision": "bf16"}, "precision='bf16' is for GPUs; use 'float32' or 'float64'"),
+        (mlp, {"cv": KFold(3), "n_folds": 3}, "cv and n_folds=3 cannot both be given; use"),
+        (mlp, {"precision": "bf16"}, "precision='bf16' requires a GPU; use 'float32' or 'float64'"),
         (
             gnm,
             {"screen_columns": True, "clamp_inputs": True},
-            "screen_columns=True and clamp_inputs=True were both given",
+            "screen_columns=True cannot be combined with clamp_inputs=True",
         ),
         (gnm, {"screen_columns": True, "combine": "gated"}, "use screen_columns=False or combine='none'"),
         (gnm, {"screen_columns": True, "learn_initial": True}, "use screen_columns=False or learn_initial=False"),
-        (mlp, {"cv": 5, "n_folds": "auto"}, "cv=5 is not a splitter; use n_folds=5"),
+        (mlp, {"cv": 5, "n_folds": "auto"}, "cv=5 is not a splitter; use n_folds"),
         (mlpr, {"loss": "quantile", "quantile": 2}, "quantile=2 is out of range"),
     ],
 )
@@ -72,14 +72,14 @@ def test_arguments_of_fit_that_do_not_go_together_are_an_error_before_the_table_
     nothing = Unreadable()
     with pytest.raises(ValueError, match="X_val was given without y_val"):
         mlp().fit(nothing, nothing, X_val=nothing)
-    with pytest.raises(ValueError, match="groups and X_val were both given"):
+    with pytest.raises(ValueError, match="groups and X_val cannot both be given"):
         mlp().fit(nothing, nothing, X_val=nothing, y_val=nothing, groups=nothing)
     with pytest.raises(ValueError, match="class_weight='balanced' is not supported by partial_fit"):
         mlp(class_weight="balanced").partial_fit(nothing, nothing)
     with pytest.raises(ValueError, match="max_epochs=0"):
         mlp(max_epochs=0).partial_fit(nothing, nothing)
     started = mlp(warm_start=True).fit(X, Y)
-    with pytest.raises(ValueError, match=r"hidden=\(9,\) was \(8,\) when training began"):
+    with pytest.raises(ValueError, match=r"hidden=\(9,\) was \(8,\) when training started"):
         started.set_params(hidden=(9,)).fit(nothing, nothing)
 
 

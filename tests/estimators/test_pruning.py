@@ -89,7 +89,7 @@ def test_wrong_arguments_are_refused(pack: Any) -> None:
         GNMClassifier().prune()
     with pytest.raises(ValueError, match="threshold=-1 is out of range"):
         pack.prune(-1)
-    with pytest.raises(ValueError, match="X and y have to be given together"):
+    with pytest.raises(ValueError, match="X and y must be given together"):
         pack.prune(X=X)
 
 

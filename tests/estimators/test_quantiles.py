@@ -129,8 +129,12 @@ def test_searches_and_importances_score_all_quantiles() -> None:
         ({"quantile": [0.9, 0.1]}, T, r"quantile=\[0.9, 0.1\] is not in ascending order"),
         ({"quantile": [0.1, 1.0]}, T, r"quantile\[1\]=1.0 is out of range"),
         ({"quantile": []}, T, r"quantile=\[\] is not a list of quantiles; use"),
-        ({"loss": "huber"}, T, r"quantile=\[0.1, 0.5, 0.9\] was given with loss='huber'; several need loss='quantile'"),
-        ({}, np.column_stack([T, T]), r"quantile=\[0.1, 0.5, 0.9\] was given with 2 targets; .* a regressor for each"),
+        (
+            {"loss": "huber"},
+            T,
+            r"quantile=\[0.1, 0.5, 0.9\] was given with loss='huber'; several quantiles require loss='quantile'",
+        ),
+        ({}, np.column_stack([T, T]), r"quantile=\[0.1, 0.5, 0.9\] was given with 2 targets, .* a regressor for each"),
         ({"metric": "mae"}, T, r"metric='mae' cannot score these targets"),
     ],
 )
@@ -140,7 +144,9 @@ def test_what_cannot_be_is_refused_before_training(changed: dict[str, Any], y: A
 
 
 def test_intervals_are_for_one_prediction_per_row() -> None:
-    with pytest.raises(ValueError, match=r"predict_interval is for one prediction per row.*the lowest and the highest"):
+    with pytest.raises(
+        ValueError, match=r"predict_interval requires one prediction per row.*the lowest and the highest"
+    ):
         mlpr(**SEVERAL).fit(X, T).predict_interval(X)
 
 
@@ -148,7 +154,7 @@ def test_continued_training_may_move_quantiles_but_not_add_any() -> None:
     model = mlpr(**SEVERAL, warm_start=True).fit(X, T).set_params(quantile=[0.2, 0.5, 0.8]).fit(X, T)
     assert model.predict(X).shape == (N, 3)
     for other in (0.5, [0.1, 0.9]):
-        with pytest.raises(ValueError, match="cannot continue training with Quantiles"):
+        with pytest.raises(ValueError, match="cannot continue training that was started with Quantiles"):
             model.set_params(quantile=other).fit(X, T)
 
 

@@ -76,5 +76,5 @@ def test_continued_training_leaves_out_the_same_columns() -> None:
 
 def test_machines_whose_inputs_stay_cannot_do_without_columns() -> None:
     X, y = noisy()
-    with pytest.raises(ValueError, match="screen_columns=True and clamp_inputs=True were both given"):
+    with pytest.raises(ValueError, match="screen_columns=True cannot be combined with clamp_inputs=True"):
         gnmr(**SCREENED, n_nodes=80, clamp_inputs=True).fit(X, y)

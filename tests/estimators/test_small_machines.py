@@ -154,7 +154,7 @@ def test_packs_say_how_to_get_a_machine() -> None:
     for ask in (lambda: pack.machine_, pack.describe):
         with pytest.raises(NoSingleMachine, match=r"has 2 networks.*call distill\(X\)"):
             ask()
-    with pytest.raises(AttributeError, match="not made by distill or fit_sparse"):
+    with pytest.raises(AttributeError, match="not returned by distill or fit_sparse"):
         _ = pack.sparsity_path_
 
 
@@ -167,7 +167,7 @@ def test_packs_say_how_to_get_a_machine() -> None:
         ({"n_folds": 1}, "n_folds=1 is too small"),
         ({"n_hidden": -1}, "n_hidden=-1 is too small"),
         ({"activation": "sine"}, "activation='sine' is not known"),
-        ({"n_edges": 10, "tolerance": 0.1}, "n_edges=10 and tolerance=0.1 both say"),
+        ({"n_edges": 10, "tolerance": 0.1}, "n_edges=10 and tolerance=0.1 cannot both be given"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], message: str) -> None:

@@ -256,7 +256,7 @@ def test_the_deviation_of_probabilities_is_that_of_the_members(kind: str) -> Non
 def test_the_deviation_of_a_single_class_is_0_and_of_a_single_network_not_there() -> None:
     proba, deviation = mlp().fit(X, ["only"] * len(X)).predict_proba(X, return_std=True)
     assert (proba == 1).all() and (deviation == 0).all() and deviation.shape == proba.shape
-    with pytest.raises(ValueError, match="return_std=True needs at least two networks; fit with n_folds>=2"):
+    with pytest.raises(ValueError, match="return_std=True requires at least two networks; fit with n_folds>=2"):
         mlp(n_folds=1).fit(X, Y).predict_proba(X, return_std=True)
 
 
@@ -277,11 +277,11 @@ def test_targets_of_any_magnitude_keep_their_digits(loss: str, unit: float) -> N
 @pytest.mark.parametrize(
     ("y", "changed", "message"),
     [
-        (np.where(Y, 1.7e308, -1.7e308), {}, r"y has -?1.7e\+308 in row 0, which is too large: .* up to 1e\+300; use other"),
-        (T * 1e-308, {}, "y has a standard deviation of .*e-307, too small to learn; use other units"),
-        (np.abs(T) * 1e-308, {"loss": "poisson"}, "y has a mean of .*e-307, too small to learn; use other units"),
+        (np.where(Y, 1.7e308, -1.7e308), {}, r"y has -?1.7e\+308 in row 0, which is too large; .* up to 1e\+300: use other"),
+        (T * 1e-308, {}, "y has a standard deviation of .*e-307, which is too small to learn; use other units"),
+        (np.abs(T) * 1e-308, {"loss": "poisson"}, "y has a mean of .*e-307, which is too small to learn; use other units"),
         (T * 1e-300, {"scale_target": False}, "too small to learn with scale_target=False; use scale_target=True"),
-        (T * 1e10, {"scale_target": False, "loss": "poisson"}, "too large to learn .* use scale_target=True"),
+        (T * 1e10, {"scale_target": False, "loss": "poisson"}, "too large for targets .* use scale_target=True"),
     ],
 )  # fmt: skip
 def test_targets_beyond_what_can_be_computed_are_refused(y: Any, changed: dict[str, Any], message: str) -> None:

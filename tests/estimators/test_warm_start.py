@@ -99,7 +99,7 @@ def test_warm_start_may_change_training_parameters_but_not_the_network() -> None
 def test_a_parameter_changed_in_place_is_noticed(name: str, value: Any) -> None:
     model = mlp(warm_start=True, **{name: value}).fit(X, Y).fit(X, Y)
     value[0] = "category" if isinstance(value, dict) else 9
-    with pytest.raises(ValueError, match=rf"{name}=.* was .* when training began"):
+    with pytest.raises(ValueError, match=rf"{name}=.* was .* when training started"):
         model.fit(X, Y)
 
 
@@ -141,5 +141,5 @@ def test_partial_fit_keeps_the_temperature_and_says_that_errors_are_gone() -> No
     classifier = mlp().fit(X, Y)
     classifier.fitted_.temperature = 1.25
     assert classifier.partial_fit(X, Y).fitted_.temperature == 1.25
-    with pytest.raises(ValueError, match="not after partial_fit"):
+    with pytest.raises(ValueError, match="partial_fit does not hold out"):
         mlpr().fit(X, T).partial_fit(X, T).predict_interval(X)

@@ -94,8 +94,8 @@ def test_what_a_format_cannot_hold_is_an_error_before_anything_is_written(tmp_pa
         ("model.exe", {}, ExportError, r"format of '.*model\.exe' is not known.*\.c, \.sql"),
         ("model", {}, ExportError, r"format of '.*model' is not known.*\.c, \.sql"),
         ("model.c", {"table": "t"}, TypeError, r"'table' is not an option of exports to \.c; use prefix"),
-        ("model.sql", {}, TypeError, r"needs table=\.\.\. and dialect=\.\.\."),
-        ("model.sql", {"table": "t"}, TypeError, r"needs dialect=\.\.\."),
+        ("model.sql", {}, TypeError, r"requires table=\.\.\. and dialect=\.\.\."),
+        ("model.sql", {"table": "t"}, TypeError, r"requires dialect=\.\.\."),
         ("no/model.c", {}, ExportError, r"does not exist; create it first"),
     ],
 )

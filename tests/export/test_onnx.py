@@ -133,7 +133,7 @@ def test_an_estimator_that_was_fitted_on_an_array_takes_a_matrix() -> None:
 
 def test_a_matrix_is_for_numbers_only() -> None:
     with pytest.raises(
-        ExportError, match=r"matrix=True is for tables of numbers, but column .* is a (category|datetime)"
+        ExportError, match=r"matrix=True requires a table of numbers, but column .* is a (category|datetime)"
     ):
         onnx_model(small("two classes"), matrix=True)
 

@@ -156,7 +156,7 @@ def test_cells_of_another_kind_are_errors(cell: dict[str, Any], said: str) -> No
 def test_a_column_that_is_not_there_is_an_error_with_those_that_are_expected() -> None:
     for estimator in (small("array"), fitted("no names")):
         module = loaded(python_file(estimator))
-        with pytest.raises(ValueError, match=r"column 'x\d' is not there; expected \['x0', "):
+        with pytest.raises(ValueError, match=r"column 'x\d' is missing; expected the columns \['x0', "):
             module.predict([{}])
 
 
@@ -185,7 +185,7 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", start + code], capture_output=True, text=True, check=False)
     label, said = done.stdout.splitlines()
     assert [label] == estimator.predict(pd.DataFrame([row])).tolist()
-    assert said == "predictions of several rows need NumPy; install it, or use predict_row"
+    assert said == "predictions for several rows require NumPy; install it, or use predict_row"
 
 
 def test_a_pack_needs_numpy_only(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_identifiers_are_valid_and_differ(texts: list[str]) -> None:
 
 
 def test_a_pack_that_is_too_large_is_an_error_with_remedies() -> None:
-    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, or a small machine"):
+    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, export a small machine"):
         python_file(fitted("calibrated"), max_megabytes=0.001)
     assert python_file(fitted("calibrated"), max_megabytes=1)
 

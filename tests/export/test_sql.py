@@ -329,12 +329,12 @@ def test_a_column_that_is_not_there_is_an_error_of_the_database(database: Databa
     [
         (numbers(["a\0b"], [], [0]), {}, "null character.*before fit"),
         (numbers(["a\ud800"], [], [0]), {}, "UTF-8.*before fit"),
-        (numbers([""], [], [0]), {}, "without a name.*rename"),
+        (numbers([""], [], [0]), {}, "empty name.*rename"),
         (numbers(["a"], [], [0]), {"keep": ["prediction"]}, "rename"),
-        (numbers(["a"], [], [0]), {"keep": ["a", "a"]}, "twice"),
-        (numbers(["a"], [], [0]), {"keep": [3]}, "expected str"),
-        (numbers(["a"], [], [0]), {"table": []}, "expected str"),
-        (numbers(["a"], [Unit(f"h{i}", 1, (0,), (1.0,), 0.5 * i, "relu") for i in range(1600)], list(range(1, 1601)), one_dimensional=False), {}, "make it smaller"),
+        (numbers(["a"], [], [0]), {"keep": ["a", "a"]}, "duplicate name"),
+        (numbers(["a"], [], [0]), {"keep": [3]}, "expected names as str"),
+        (numbers(["a"], [], [0]), {"table": []}, "expected names as str"),
+        (numbers(["a"], [Unit(f"h{i}", 1, (0,), (1.0,), 0.5 * i, "relu") for i in range(1600)], list(range(1, 1601)), one_dimensional=False), {}, "use a smaller machine"),
     ],
 )  # fmt: skip
 def test_what_a_database_cannot_hold_is_an_error_with_a_remedy(
@@ -347,7 +347,7 @@ def test_what_a_database_cannot_hold_is_an_error_with_a_remedy(
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_columns_that_a_database_takes_for_one_are_an_error(dialect: str) -> None:
     names = ["a" * 63 + "b", "a" * 63 + "c"] if dialect == "postgresql" else ["Age", "age"]
-    with pytest.raises(ExportError, match="for one; rename one before fit"):
+    with pytest.raises(ExportError, match="rename one of them before fit"):
         to_sql(numbers(names, [], [0, 1]), "t", dialect)
 
 

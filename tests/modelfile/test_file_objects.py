@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_used_is_a_model_file_error(tmp_path: Path) -> Non
 
 
 def test_a_file_object_has_to_end_with_the_model() -> None:
-    with pytest.raises(ModelFileError, match=r"the BytesIO: .*something was added to it"):
+    with pytest.raises(ModelFileError, match=r"the BytesIO: .*it has data after the"):
         tabgnm.load(io.BytesIO(content(MODEL) + b"\0"))
     with pytest.raises(ModelFileError, match=r"the BytesIO: .*truncated"):
         tabgnm.load(io.BytesIO(content(MODEL)[:-1]))

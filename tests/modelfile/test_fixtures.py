@@ -87,6 +87,6 @@ def test_members_of_version_1_become_folds() -> None:
     assert loaded(validation_fraction=0).n_folds == 0
     model = loaded({"n_members": 2, "hidden": {"tuple": [5]}}, n_members=7)
     assert model.n_folds == 7
-    with pytest.raises(ValueError, match=r"n_folds=7 was 2 when training began"):
+    with pytest.raises(ValueError, match=r"n_folds=7 was 2 when training started"):
         model.partial_fit(numbers(), target())
     model.set_params(n_folds=2).partial_fit(numbers(), target())

@@ -67,9 +67,9 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "half of it": (lambda: content("no names")[: len(content("no names")) // 2], r"truncated; copy it again"),
     "all but the last byte": (lambda: content("no names")[:-1], r"it is truncated; copy it again"),
-    "something after it": (lambda: content("no names") + b"\0", r"something was added to it"),
+    "something after it": (lambda: content("no names") + b"\0", r"it has data after the"),
     "something before it": (lambda: b"\0" + content("no names"), NOT_OURS),
-    "twice": (lambda: content("no names") * 2, r"something was added to it"),
+    "twice": (lambda: content("no names") * 2, r"it has data after the"),
     "a flipped bit in the weights": (
         lambda: content("no names")[:-400] + bytes([content("no names")[-400] ^ 1]) + content("no names")[-399:],
         r"checksum is wrong: it is damaged; copy it again, or save the model again",

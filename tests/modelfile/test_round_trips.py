@@ -169,10 +169,10 @@ def test_a_file_remembers_what_the_weights_were_made_for() -> None:
     loaded = from_bytes(to_bytes(model))
     assert loaded.get_params() == model.get_params() and to_bytes(loaded) == to_bytes(model)
     for changed in (model, loaded):
-        with pytest.raises(ValueError, match=r"column_kinds=.* was \{0: 'ignore', 2: 'number'\} when training began"):
+        with pytest.raises(ValueError, match=r"column_kinds=.* was \{0: 'ignore', 2: 'number'\} when training started"):
             changed.partial_fit(numbers(), target())
         changed.set_params(column_kinds={0: "ignore", 2: "number"}, n_folds=2)
-        with pytest.raises(ValueError, match=r"hidden=\(7,\) was \(5,\) when training began"):
+        with pytest.raises(ValueError, match=r"hidden=\(7,\) was \(5,\) when training started"):
             changed.partial_fit(numbers(), target())
         without_seconds(changed.set_params(hidden=(5,)).partial_fit(numbers(), target()))
     assert to_bytes(loaded) == to_bytes(model)
@@ -249,7 +249,7 @@ def test_a_machine_that_is_trained_or_pruned_has_left_its_path(change: str) -> N
     else:
         getattr(model.set_params(max_epochs=1), change)(numbers(), target())
     assert not hasattr(from_bytes(to_bytes(model)), "sparsity_path_")
-    with pytest.raises(AttributeError, match=r"has no path of sizes: .* or it was fitted or pruned since"):
+    with pytest.raises(AttributeError, match=r"cannot be resized: .* or it has been fitted or pruned since"):
         model.resized(12)
 
 
@@ -297,7 +297,7 @@ def test_folds_without_errors_come_back() -> None:
 def test_a_loaded_model_has_no_predictions_of_the_rows_of_fit() -> None:
     model = fitted("pack of a table")
     assert len(model.oof_prediction_) == N_ROWS
-    with pytest.raises(AttributeError, match=r"not in loaded models"):
+    with pytest.raises(AttributeError, match=r"not stored in model files"):
         from_bytes(content("pack of a table")).oof_prediction_  # noqa: B018
 
 

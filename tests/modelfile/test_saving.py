@@ -44,11 +44,11 @@ def test_a_subclass_of_an_estimator_cannot_be_saved(tmp_path: Path) -> None:
 PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "an object": (
         {"verbose": object()},
-        r"verbose=<object .*> of type object cannot be written; use set_params\(verbose",
+        r"verbose=<object .*> of type object cannot be stored; use set_params\(verbose",
     ),
     "a function": ({"activation": print}, r"activation=<built-in function print> of type builtin_function"),
-    "a scorer": ({"metric": make_scorer(r2_score)}, r"metric=make_scorer.* cannot be written; use set_params\(metric="),
-    "NaN": ({"l1": float("nan")}, r"l1=nan of type float cannot be written; .* finite numbers"),
+    "a scorer": ({"metric": make_scorer(r2_score)}, r"metric=make_scorer.* cannot be stored; use set_params\(metric="),
+    "NaN": ({"l1": float("nan")}, r"l1=nan of type float cannot be stored; .* finite numbers"),
     "infinity": ({"dropout": np.inf}, r"dropout=inf"),
     "bytes": ({"device": b"cpu"}, r"device=b'cpu' of type bytes"),
     "a device that is none": ({"device": "laptop"}, r"cannot be saved: .*device='laptop' is not known; use 'auto'"),
@@ -305,5 +305,5 @@ def test_no_row_of_the_training_data_is_in_the_file_of_a_pack(log: bool) -> None
 def test_a_pickle_keeps_out_of_fold_predictions_and_a_model_file_does_not() -> None:
     model = fitted("no names")
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).oof_prediction_, model.oof_prediction_)
-    with pytest.raises(AttributeError, match="not in loaded models"):
+    with pytest.raises(AttributeError, match="not stored in model files"):
         _ = from_bytes(to_bytes(model)).oof_prediction_

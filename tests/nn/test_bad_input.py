@@ -53,7 +53,7 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: GNM(2, 1)(torch.zeros(5, 3)), ValueError, r"x has shape \(5, 3\); expected \(..., 2\)"),
     (lambda: GNM(2, 1)(torch.tensor(1.0)), ValueError, r"x has shape \(\)"),
     (lambda: GNM(2, 1)(torch.zeros(5, 2, dtype=torch.int64)), TypeError, r"x has dtype torch.int64.*x.float\(\)"),
-    (lambda: GNM(2, 1).anytime(torch.zeros(5, 2)), ValueError, "persistent_outputs=False.*use GNM"),
+    (lambda: GNM(2, 1).anytime(torch.zeros(5, 2)), ValueError, "anytime requires persistent_outputs=True"),
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency(torch.zeros(2, 5, 5)), ValueError, r"shape \(2, 5, 5\); expected \(2, 6, 6\)"),
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency([[0]]), TypeError, "adjacency is a list; expected a torch.Tensor"),  # type: ignore[arg-type]
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency(adjacency_with(1, 5, 0, NAN)), ValueError, r"adjacency\[1, 5, 0\] is nan"),
@@ -63,29 +63,29 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: GNM(2, 1, n_nodes=6, n_layers=3, tied=True).set_adjacency(GNM(2, 1, n_nodes=6, n_layers=3).adjacency()),
         ValueError,
-        "tied=True: every layer has the same weights",
+        "tied=True requires the same weights in all layers",
     ),
     (lambda: MLP(2, 1, (0,)), ValueError, r"hidden\[0\]=0 is too small"),
     (lambda: MLP(2, 1, 64), TypeError, r"hidden=64 is not a sequence of widths; use e.g. hidden=\(64, 64\)"),  # type: ignore[arg-type]
     (lambda: MLP(2, 1, "64"), TypeError, "hidden='64' is not a sequence of widths"),  # type: ignore[arg-type]
     (lambda: MLP(2, 1, init="paper"), ValueError, "init='paper' is not known; use one of 'torch', 'kaiming'"),
-    (lambda: GNM(2, 1)([[0.0, 1.0]]), TypeError, r"x is a list; expected a torch.Tensor: pass torch.as_tensor"),  # type: ignore[arg-type]
+    (lambda: GNM(2, 1)([[0.0, 1.0]]), TypeError, r"x is a list; expected a torch.Tensor, e.g. torch.as_tensor"),  # type: ignore[arg-type]
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency(adjacency_with(0, 2, 1, 1.0).double() * 1e300), ValueError, "expected finite weights"),
-    (lambda: MLP.from_linears([torch.nn.Linear(2, 3), torch.nn.ReLU()]), TypeError, "linears holds a ReLU"),  # type: ignore[list-item]
+    (lambda: MLP.from_linears([torch.nn.Linear(2, 3), torch.nn.ReLU()]), TypeError, "linears contains a ReLU"),  # type: ignore[list-item]
     (lambda: MLP(2, 1)(torch.zeros(3)), ValueError, r"x has shape \(3,\)"),
     (lambda: MLP.from_linears([]), ValueError, "linears is empty"),
     (
         lambda: MLP.from_linears([torch.nn.Linear(2, 3), torch.nn.Linear(4, 1)]),
         ValueError,
-        "3 outputs is followed by one with 4 inputs",
+        "3 outputs is followed by a layer with 4 inputs",
     ),
-    (lambda: AsyncMLP(cyclic()), ValueError, "graph has the cycle .*->.*directed acyclic"),
+    (lambda: AsyncMLP(cyclic()), ValueError, "graph has the cycle .*->.*requires an acyclic graph"),
     (lambda: AsyncMLP(nx.Graph()), TypeError, "graph is a Graph; expected a networkx.DiGraph"),
     (lambda: AsyncMLP(nx.MultiDiGraph()), TypeError, "graph is a MultiDiGraph"),
     (lambda: AsyncMLP(nx.DiGraph()), ValueError, "graph has no input node"),
     (lambda: AsyncMLP(graph_with(lambda g: g.add_node(99))), ValueError, "node 99 has kind=None; expected one of 'input'"),
     (lambda: AsyncMLP(graph_with(lambda g: g.add_edge(0, 1))), ValueError, "input node 1 has incoming edges from 0"),
-    (lambda: AsyncMLP(graph_with(lambda g: g.edges[0, 3].update(weight=1.0))), ValueError, "has no weight but others have"),
+    (lambda: AsyncMLP(graph_with(lambda g: g.edges[0, 3].update(weight=1.0))), ValueError, "has no weight, but other edges have"),
     (lambda: AsyncMLP(mlp_graph([2, 2, 1]))(torch.zeros(1, 3)), ValueError, "the graph has 2 input nodes"),
     (lambda: AsyncMLP(mlp_graph([2, 2, 1]), "swish"), ValueError, "activation='swish' is not known"),
 ]  # fmt: skip

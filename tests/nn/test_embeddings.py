@@ -284,7 +284,7 @@ def test_it_shows_what_it_is() -> None:
 # what is done, the error, a part of its message
 TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: InputEmbedding(-1), ValueError, "n_plain=-1 is too small; expected an integer >= 0"),
-    (lambda: InputEmbedding(0), ValueError, r"leave no columns; expected at least one"),
+    (lambda: InputEmbedding(0), ValueError, r"define no columns; expected at least one"),
     (lambda: InputEmbedding(1, 1, "fourier"), ValueError, "numeric='fourier' is not known; use 'periodic' or"),  # type: ignore[arg-type]
     (lambda: InputEmbedding(1, n_basis=0), ValueError, "n_basis=0 is too small"),
     (lambda: InputEmbedding(1, numeric_dim=0), ValueError, "numeric_dim=0 is too small"),
@@ -293,15 +293,15 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: InputEmbedding(1, frequency_scale=math.nan), ValueError, "frequency_scale=nan is out of range"),
     (lambda: InputEmbedding(1, levels=3), TypeError, r"levels=3 is not a sequence; .* e.g. levels=\(3,\)"),  # type: ignore[arg-type]
     (lambda: InputEmbedding(1, levels=(3, 0)), ValueError, r"levels\[1\]=0 is too small"),
-    (lambda: EmbeddedShape(InputEmbedding(3), MLPShape(4, 1, ())), ValueError, r"body.n_inputs=4 does not fit: the embedding makes 3 numbers of 3 columns; use n_inputs=embedding.n_outputs"),
+    (lambda: EmbeddedShape(InputEmbedding(3), MLPShape(4, 1, ())), ValueError, r"body.n_inputs=4 does not match the embedding, which has 3 outputs for 3 columns; use n_inputs=embedding.n_outputs"),
     (lambda: EmbeddedShape(3, MLPShape(4, 1, ())), TypeError, "embedding is a int; expected an InputEmbedding"),  # type: ignore[arg-type]
     (lambda: EmbeddedShape(InputEmbedding(3), MLP(3, 1)), TypeError, "body is a MLP; expected a GNMShape or MLPShape"),  # type: ignore[arg-type]
-    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 4, 0]])), ValueError, "column 3 of x holds 4; expected the codes 0 to 3 of a category with 4 levels"),
-    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 3, -1]])), ValueError, "column 4 of x holds -1; expected the codes 0 to 299"),
-    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 3, 0.5]])), ValueError, "column 4 of x holds 0.5"),
-    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, math.nan, 0]])), ValueError, "column 3 of x holds nan"),
-    (lambda: VARIANTS["mlp"]().embed(torch.tensor([[0.0, 0, 0, 9, 0]])), ValueError, "column 3 of x holds 9"),
-    (lambda: VARIANTS["mlp"]().embed(torch.zeros(2, 4)), ValueError, r"x has shape \(2, 4\); expected \(..., 5\), as the embedding has"),
+    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 4, 0]])), ValueError, "column 3 of x contains 4; expected the codes 0 to 3 of a category with 4 levels"),
+    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 3, -1]])), ValueError, "column 4 of x contains -1; expected the codes 0 to 299"),
+    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, 3, 0.5]])), ValueError, "column 4 of x contains 0.5"),
+    (lambda: VARIANTS["mlp"]()(torch.tensor([[0.0, 0, 0, math.nan, 0]])), ValueError, "column 3 of x contains nan"),
+    (lambda: VARIANTS["mlp"]().embed(torch.tensor([[0.0, 0, 0, 9, 0]])), ValueError, "column 3 of x contains 9"),
+    (lambda: VARIANTS["mlp"]().embed(torch.zeros(2, 4)), ValueError, r"x has shape \(2, 4\); expected \(..., 5\), the columns of the embedding"),
     (lambda: VARIANTS["mlp"]()(torch.zeros(2, 4)), ValueError, r"x has shape \(2, 4\); expected \(..., 5\)"),
 ]  # fmt: skip
 

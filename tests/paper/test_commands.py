@@ -163,7 +163,7 @@ def test_merging_names_files_as_they_are_called_and_counts_other_values(runner: 
     assert result.output == "go[bold]od x.sqlite: 1 new results; 1 already have a different value, which is kept\n"
     Path("empty").touch()
     result = runner.invoke(app, ["paper", "merge", "own.sqlite", "empty"])
-    assert result.exit_code == 1 and "'empty' is empty, and no store of results" in result.output
+    assert result.exit_code == 1 and "'empty' is empty, so it is not a store of results" in result.output
 
 
 def test_sparse_prints_edges_and_writes_files(runner: CliRunner, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_curves_and_running_times_are_written(
         (["tables", *SMALL, "--folds", "0-99999999999"], "folds 0-99999999999 do not exist; expected some of 0 to 9"),
         (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 are in descending order; write 2-5"),
         (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
-        (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' is for clusters"),
+        (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' requires a cluster"),
         (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),
         (["curves", "--only", "adult"], "there are no curves for ['adult']"),
     ],

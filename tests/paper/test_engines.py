@@ -183,8 +183,8 @@ def test_workers_take_the_gpus_of_a_machine_in_turn(monkeypatch: pytest.MonkeyPa
     ("bad", "message"),
     [
         ({"name": "slurm"}, "engine 'slurm' is not known; use one of 'local', 'dask', 'ray'"),
-        ({"n_jobs": 0}, "n_jobs=0 is not possible; expected at least 1, or -1 for all"),
-        ({"address": "tcp://head"}, "address='tcp://head' is for clusters; use it with engine 'dask' or 'ray'"),
+        ({"n_jobs": 0}, "n_jobs must be at least 1, or -1 for all; got 0"),
+        ({"address": "tcp://head"}, "address='tcp://head' requires a cluster; use it with engine 'dask' or 'ray'"),
     ],
 )
 def test_engines_that_cannot_be_are_refused(bad: dict[str, Any], message: str) -> None:

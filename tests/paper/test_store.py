@@ -112,7 +112,10 @@ def test_what_is_no_store_is_not_merged_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("fold,accuracy\n" * 200)
     with ResultStore(tmp_path / "own") as store:
-        for name, message in (("empty", "empty' is empty, and no store"), ("text", "text' is damaged or no SQLite")):
+        for name, message in (
+            ("empty", "empty' is empty, so it is not a store"),
+            ("text", "text' is damaged or not an SQLite"),
+        ):
             with pytest.raises(StoreError, match=message):
                 store.merge(tmp_path / name)
         with pytest.raises(StoreError, match=r"there is no store '.*absent'; check the name"):
@@ -195,7 +198,7 @@ def test_a_store_of_an_older_layout_is_refused_and_left_alone(path: Path) -> Non
     change(path, "PRAGMA user_version = 1")
     before = path.read_bytes()
     with pytest.raises(
-        StoreError, match=r"an older tabgnm \(version 1 .* knows 2\) and was left as it is; use that one"
+        StoreError, match=r"an older tabgnm \(version 1 .* knows 2\) and was not changed; use that version"
     ):
         ResultStore(path)
     assert path.read_bytes() == before
@@ -206,7 +209,7 @@ def test_another_sqlite_file_is_refused_and_left_alone(path: Path) -> None:
         connection.execute("CREATE TABLE mine (a)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="is an SQLite file, but no store of results; use another file"):
+    with pytest.raises(StoreError, match="is an SQLite file, but not a store of results; use another file"):
         ResultStore(path)
     assert path.read_bytes() == before
 
@@ -214,7 +217,7 @@ def test_another_sqlite_file_is_refused_and_left_alone(path: Path) -> None:
 def test_a_file_that_is_no_store_is_refused_and_left_alone(path: Path) -> None:
     path.write_text("fold,accuracy\n" * 200)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="is damaged or no SQLite file, and was left as it is; move it away"):
+    with pytest.raises(StoreError, match="is damaged or not an SQLite file, and was not changed; move it away"):
         ResultStore(path)
     assert path.read_bytes() == before
 
@@ -236,7 +239,9 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be opened; check the rights of its folder, and that it is no folder"):
+    with pytest.raises(
+        StoreError, match="cannot be opened; check the permissions of its folder, and that it is not a folder"
+    ):
         ResultStore(tmp_path)
 
 
@@ -267,7 +272,11 @@ def no_rights(folder: Path) -> Iterator[None]:
 def test_a_read_only_folder_is_named_and_loses_nothing(path: Path) -> None:
     known = filled(path)
     readable_by_all(path)
-    with no_rights(path.parent), pytest.raises(StoreError, match="check the rights of"), ResultStore(path) as store:
+    with (
+        no_rights(path.parent),
+        pytest.raises(StoreError, match="check the permissions of"),
+        ResultStore(path) as store,
+    ):
         store.add([some_result("new")])
     with ResultStore(path) as store:
         assert store.results() == known
@@ -285,7 +294,7 @@ def test_a_full_disk_is_named_and_loses_nothing(path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
         try:
             with pytest.raises(
-                StoreError, match="is full or fails; what was stored is still there: make room and go on"
+                StoreError, match="is full or failing; stored results are kept: free some space and continue"
             ):
                 add_many(store)
         finally:

@@ -195,7 +195,7 @@ def test_a_schema_that_is_not_text_any_more_is_told(tmp_path: Path, column: str)
     connection.execute(f"UPDATE sqlite_master SET {column} = CAST(x'ff' || {column} AS TEXT) WHERE name = 'results'")
     connection.close()
     with pytest.raises(
-        StoreError, match=r"is damaged or no SQLite file, and was left as it is|is an SQLite file, but no"
+        StoreError, match=r"is damaged or not an SQLite file, and was not changed|is an SQLite file, but not"
     ):
         ResultStore(path)
 

@@ -148,7 +148,7 @@ def test_the_strongest_paths_of_a_pack_are_drawn(kind: Any) -> None:
 
 
 def test_other_objects_and_sizes_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"model has type dict; expected a fitted estimator of tabgnm or a"):
+    with pytest.raises(TypeError, match=r"model has type dict; expected a fitted tabgnm estimator or a"):
         plot_graph({})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_edges=0"):
         plot_graph(SMALL, max_edges=0)

@@ -124,7 +124,7 @@ def test_important_columns_come_first_and_dollars_in_names_are_not_formulas() ->
     of = number().permutation_importance(TABLE, TARGET, random_state=0).importances_mean
     assert straight.patches[0].get_width() == pytest.approx(of.max())
     assert set(texts(other.get_yticklabels())) == set(texts(straight.get_yticklabels()))
-    with pytest.raises(ValueError, match="X was given without y; give both"):
+    with pytest.raises(ValueError, match="X was given without y; pass both"):
         plot_importance(number(), TABLE)
 
 
@@ -190,11 +190,11 @@ def test_outputs_of_effects_are_told_apart_or_chosen() -> None:
     one = plot_effects(classes(), X, [0], outputs=[1], n_points=3)[0]
     assert len(one.lines) == 1 and one.get_ylabel() == "probability of 1"
     many = mlp(max_epochs=1, n_folds=0).fit(X, np.arange(90) % 9)
-    with pytest.raises(ValueError, match="9 outputs cannot be told apart in one picture; choose at most 8"):
+    with pytest.raises(ValueError, match="9 outputs are too many for one plot; choose at most 8"):
         plot_effects(many, X, [0])
-    with pytest.raises(ValueError, match="outputs has 'x'; expected some of 0, 1"):
+    with pytest.raises(ValueError, match="outputs contains 'x'; expected labels or targets among 0, 1"):
         plot_effects(classes(), X, [0], outputs="x")
-    with pytest.raises(ValueError, match="axes has 1 axes for 2 columns; give one for each"):
+    with pytest.raises(ValueError, match="axes has 1 axes for 2 columns; pass one for each column"):
         plot_effects(classes(), X, [0, 1], new_axes())
 
 
@@ -219,7 +219,7 @@ def test_calibration_of_numbers_is_that_of_intervals_or_quantiles() -> None:
     assert list(x) == [0.2, 0.8]
     labels = np.array([["a", "u"], ["b", "v"], ["c", "u"]] * 30)
     joint = mlp(max_epochs=1).fit(X, labels)
-    with pytest.raises(ValueError, match="does not know what to draw for several targets"):
+    with pytest.raises(ValueError, match="does not support several targets"):
         plot_calibration(joint, X, labels)
 
 
@@ -250,11 +250,16 @@ def test_the_plane_shows_predictions_for_two_columns() -> None:
 @pytest.mark.parametrize(
     ("model", "table", "columns", "message"),
     [
-        (number, TABLE, ("count", "colour"), "column 'colour' is a category, and a plane needs numbers; choose other"),
+        (number, TABLE, ("count", "colour"), "column 'colour' is a category, but numbers are required; choose other"),
         (number, TABLE, ("count", "when"), "column 'when' is a date"),
         (binary, X, (1, 1), "is not a pair; expected two different columns"),
         (binary, X, (0, 9), "there is no column 9"),
-        (several_numbers, X, (0, 1), "several targets or quantiles, which do not fit into one plane; use plot_effects"),
+        (
+            several_numbers,
+            X,
+            (0, 1),
+            "several targets or quantiles, which cannot be shown in one plot; use plot_effects",
+        ),
         (multilabel, X, (0, 1), "several targets or quantiles"),
     ],
 )

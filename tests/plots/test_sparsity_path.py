@@ -46,5 +46,7 @@ def test_the_chosen_size_is_marked() -> None:
 
 
 def test_an_estimator_without_a_path_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no sparsity_path_; expected an estimator that distill or fit_sparse"):
+    with pytest.raises(
+        ValueError, match="has no sparsity_path_; expected an estimator returned by distill or fit_sparse"
+    ):
         plot_sparsity_path(GNMRegressor())

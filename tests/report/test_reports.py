@@ -153,7 +153,7 @@ def test_models_that_are_not_fitted_and_wrong_targets_are_refused(classifier: GN
     X, labels, _ = mixed()
     with pytest.raises(NotFittedError):
         write_report(GNMRegressor(), X, labels, tmp_path / "report.html")
-    with pytest.raises(ValueError, match="classes that were not there before: 'perhaps'"):
+    with pytest.raises(ValueError, match="classes that were not seen before: 'perhaps'"):
         report_html(classifier, X, labels.replace("yes", "perhaps"))
     with pytest.raises(ValueError, match=r"120.*119|119.*120"):
         report_html(classifier, X, labels[:-1])

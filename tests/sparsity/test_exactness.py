@@ -104,7 +104,7 @@ def test_a_gated_network_is_no_machine() -> None:
 
 
 def test_names_must_fit_the_network() -> None:
-    with pytest.raises(ValueError, match="3 names of inputs and 1 of outputs; expected 2 and 1"):
+    with pytest.raises(ValueError, match="3 input names and 1 output names; expected 2 and 1"):
         unrolled(MLP(2, 1, [3]), ["a", "b", "c"], ["y"])
 
 

@@ -84,7 +84,7 @@ def test_long_lists_are_cut_and_long_lines_are_wrapped() -> None:
 
 
 def test_that_something_is_not_an_mlp_is_said_with_the_edges() -> None:
-    with pytest.raises(NotAnMLP, match=r"not lead from one layer to the next: age -> y, pay -> y$") as caught:
+    with pytest.raises(NotAnMLP, match=r"not connect one layer to the next: age -> y, pay -> y$") as caught:
         to_mlp(machine(RELU, Unit("y", 2, (0, 1, 2), (1.0, 1.0, 2.0), 0.0, "identity")))
     assert caught.value.edges == [("age", "y"), ("pay", "y")]
 
@@ -102,9 +102,9 @@ def test_other_machines_that_are_not_an_mlp_say_why() -> None:
     with pytest.raises(NotAnMLP, match="none of its outputs depends on an input"):
         to_mlp(machine(Unit("y", 1, (), (), 2.0, "identity")))
     other = Unit("h1", 1, (0,), (1.0,), 0.0, "tanh")
-    with pytest.raises(NotAnMLP, match=r"different functions \(relu, tanh\)"):
+    with pytest.raises(NotAnMLP, match=r"different activation functions \(relu, tanh\)"):
         to_mlp(machine(RELU, other, Unit("y", 2, (2, 3), (1.0, 2.0), 0.0, "identity")))
-    with pytest.raises(NotAnMLP, match=r"its outputs have a function \(relu\)"):
+    with pytest.raises(NotAnMLP, match=r"its outputs have an activation function \(relu\)"):
         to_mlp(machine(RELU))
 
 

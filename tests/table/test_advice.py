@@ -34,7 +34,7 @@ IDENTIFIERS = {
 @pytest.mark.parametrize("case", IDENTIFIERS)
 def test_a_column_of_identifiers_is_told_once_with_what_to_do(case: str) -> None:
     (message,) = messages(column(IDENTIFIERS[case]))
-    assert message.startswith("columns look like identifiers, as few rows share a level: 'a'. ")
+    assert message.startswith("columns look like identifiers, because few rows share a level: 'a'. ")
     assert "drop them or use column_kinds={'a': 'ignore'}" in message
     for kind in ("ignore", "category"):
         assert messages(column(IDENTIFIERS[case]), kinds={"a": kind}) == []
@@ -107,7 +107,7 @@ CONTAINERS = [[1], {"x": 1}, {1}, (1, 2), frozenset({1}), np.zeros(2), b"x", byt
 def test_containers_and_bytes_are_refused_in_fit_and_later_wherever_they_stand(cell: Any) -> None:
     words = ["x", "y", "z"] * 60
     bad = pd.DataFrame({"a": pd.Series([*words, cell, "x"], dtype=object)})
-    message = rf"column 'a' has a {type(cell).__name__} in row 180 \(.*must be a string or a number; spread it"
+    message = rf"column 'a' has a {type(cell).__name__} in row 180 \(.*must be a string or a number; split the column"
     for kinds in (None, {"a": "category"}):
         with pytest.raises(CellTypeError, match=message):
             fitted(bad, kinds=kinds)

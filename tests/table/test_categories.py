@@ -117,7 +117,7 @@ def test_a_column_of_which_every_level_is_rare_is_not_used() -> None:
 
 def test_what_is_left_out_as_every_level_is_rare_is_told() -> None:
     texts = pd.DataFrame({"size": [f"size {i}" for i in range(20)], "x": np.arange(20.0)})
-    message = r"no level of the category 'size' has min_level_count=3 training rows: not used; leave the column out"
+    message = r"no level of the category 'size' has min_level_count=3 training rows: not used; drop the column"
     with pytest.warns(UserWarning, match=message) as caught:
         fitted(texts)
     assert [warning.filename for warning in caught] == [fitted.__code__.co_filename]

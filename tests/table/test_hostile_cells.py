@@ -48,5 +48,7 @@ def test_objects_that_cannot_be_compared_are_levels_by_their_text(methods: list[
 @pytest.mark.parametrize("base", [object, str])
 def test_an_object_without_a_text_is_an_error_with_the_cause(base: type) -> None:
     raw = read_table(table(hostile("__str__", "__repr__", base=base)))
-    with pytest.raises(TableError, match=r"type Hostile cannot be made a string \(Broken: the cause\); replace it by"):
+    with pytest.raises(
+        TableError, match=r"type Hostile cannot be converted to a string \(Broken: the cause\); replace it with"
+    ):
         TableEncoder(TableSettings()).fit(raw)

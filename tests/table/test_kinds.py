@@ -102,7 +102,7 @@ def test_a_boolean_column_reads_the_ways_in_which_booleans_are_written() -> None
     for cells in ([[1], [0]], [[1.0], [0.0]], [["True"], ["false"]], [["1"], ["0"]], [[np.bool_(True)], [False]]):
         np.testing.assert_array_equal(encoder.encode(read_table(cells)), [[1], [0]])
     for cells, shown in (([[2], [0]], "2"), ([["yes"], ["no"]], "'yes'"), (np.array([[1.0], [0.5]]), "0.5")):
-        with pytest.raises(TableError, match=f"column 'x0' was boolean in fit, and now has {shown}"):
+        with pytest.raises(TableError, match=f"column 'x0' was boolean in fit, but has {shown}"):
             encoder.encode(read_table(cells))
 
 
@@ -182,7 +182,7 @@ def test_strings_in_iso_format_can_be_declared_dates() -> None:
     with pytest.raises(TableError, match=r"column 'a' has '29\.2\.2024' in row 1, which is not a date in ISO format"):
         fitted(column(["2024-02-29", "29.2.2024"]), kinds={"a": "datetime"})
     with pytest.raises(
-        TableError, match=r"column 'a' has number values where dates are expected; .*pandas\.to_datetime"
+        TableError, match=r"column 'a' has number values, but dates are expected; .*pandas\.to_datetime"
     ):
         fitted(column([1, 2]), kinds={"a": "datetime"})
 
@@ -196,10 +196,10 @@ def test_an_ignored_column_may_hold_anything() -> None:
 
 
 BAD_KINDS: list[tuple[dict[Any, str], str]] = [
-    ({"c": "number"}, "a kind is given for column 'c', which is not there; there are 'a', 'b'"),
-    ({2: "number"}, "a kind is given for column 2, which is not there; there are columns 0 to 1"),
+    ({"c": "number"}, "a kind is given for column 'c', which does not exist; expected one of 'a', 'b'"),
+    ({2: "number"}, "a kind is given for column 2, which does not exist; expected a position from 0 to 1"),
     ({-1: "number"}, "a kind is given for column -1"),
-    ({"a": "number", 0: "category"}, "two kinds are given for column 'a': 'number' and 'category'; give one"),
+    ({"a": "number", 0: "category"}, "two kinds are given for column 'a', 'number' and 'category'; remove one"),
 ]
 
 
@@ -236,11 +236,11 @@ def test_a_column_that_changes_its_kind_after_fit_is_refused_or_read() -> None:
         dates.encode(read_table(column(["2024-02-29 13:30"]))), dates.encode(read_table(column([MOMENT])))
     )
     for encoder, cells, message in (
-        (numbers, [MOMENT], "column 'a' has dates where numbers are expected; convert them to numbers, or fit"),
+        (numbers, [MOMENT], "column 'a' has dates, but numbers are expected; convert them to numbers, or fit"),
         (numbers, ["two"] * 4, "column 'a' has 'two' in row 0, which is not a number; write it like 12.5, or replace"),
-        (dates, [3], "column 'a' has number values where dates are expected; convert"),
-        (durations, [3], "column 'a' has number values where duration values are expected; convert"),
-        (fitted([[True], [False]]), ["yes"], "was boolean in fit, and now has 'yes' in row 0; convert"),
+        (dates, [3], "column 'a' has number values, but dates are expected; convert"),
+        (durations, [3], "column 'a' has number values, but duration values are expected; convert"),
+        (fitted([[True], [False]]), ["yes"], "was boolean in fit, but has 'yes' in row 0; convert"),
     ):
         with pytest.raises(TableError, match=message) as caught:
             encoder.encode(read_table(column(cells)))
@@ -257,7 +257,7 @@ def test_durations_and_times_are_no_numbers_as_nobody_knows_in_which_unit(now: l
     ]
     for then, message in columns:
         for X in (column(now), column(now, object), pl.DataFrame({"a": now})):
-            with pytest.raises(TableError, match=f"column 'a' has {kind} values where {message}"):
+            with pytest.raises(TableError, match=f"column 'a' has {kind} values, but {message}"):
                 fitted(column(then)).encode(read_table(X))
 
 
@@ -285,7 +285,7 @@ def test_moments_and_durations_beyond_the_range_of_microseconds_are_refused(case
     objects = np.empty(array.shape, dtype=object)
     objects[:, 0] = list(array[:, 0])
     encoder = fitted(array, rows=[0, 3])  # the others are not looked at
-    message = r"column 'x0' has .+ in row 2, beyond what microseconds in 64 bits can count \(.*\); replace it"
+    message = r"column 'x0' has .+ in row 2, which is out of range for 64-bit microseconds \(.*\); replace it"
     for X in (array, objects):
         for act in (lambda X=X: fitted(X), lambda X=X: encoder.encode(read_table(X))):
             with pytest.raises(TableError, match=message):
@@ -300,7 +300,7 @@ def test_moments_and_durations_beyond_the_range_of_microseconds_are_refused(case
 def test_moments_of_pandas_beyond_the_range_of_microseconds_are_refused() -> None:
     far = [pd.Timestamp("2024-01-01"), pd.Timestamp(np.datetime64("600000-01-01", "s"))]
     for X in (column(far, object), column(np.array(far, dtype="M8[s]"))):
-        with pytest.raises(TableError, match=r"column 'a' has .*600000.* in row 1, beyond"):
+        with pytest.raises(TableError, match=r"column 'a' has .*600000.* in row 1, which is out of range"):
             fitted(X)
 
 

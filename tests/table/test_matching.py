@@ -128,7 +128,9 @@ def test_positions_in_disorder_could_be_meant_either_way_and_are_refused(plain: 
 
 def test_an_integer_in_kinds_that_may_be_a_name_or_a_position_is_refused() -> None:
     for key in (0, 1, 3):
-        with pytest.raises(TableError, match=f"kind of column {key}, .* names 1, 2, 3.*; write '1', .*'3'"):
+        with pytest.raises(
+            TableError, match=f"key {key} of the column kinds is ambiguous.* names 1, 2, 3.*; use '1', .*'3'"
+        ):
             fitted(numbered(1, 2, 3), kinds={key: "category"})
     for frame in (numbered(0, 1, 2), numbered(0, 1, 2).to_numpy()):
         assert fitted(frame, kinds={1: "category"}).columns[1].kind == "category"

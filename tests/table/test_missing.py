@@ -130,7 +130,8 @@ def test_an_infinite_number_is_refused_with_its_column_and_row(infinite: float) 
     encoder = fitted(good)
     for act in (lambda: fitted(bad), lambda: encoder.encode(read_table(bad)), lambda: fitted(bad.to_numpy().tolist())):
         with pytest.raises(
-            TableError, match=f"infinity.*column '(b|x1)' has {infinite} in row 2; replace it by a number, or by NaN"
+            TableError,
+            match=f"infinity.*column '(b|x1)' has {infinite} in row 2; replace it with a number, or with NaN",
         ):
             act()
 

@@ -128,7 +128,7 @@ def test_the_result_is_contiguous_and_of_the_type_asked_for() -> None:
         out = encoder.encode(read_table(X), dtype=dtype)
         assert out.dtype == dtype and out.flags.c_contiguous and out.flags.writeable
     assert encoder.encode(read_table(X)).dtype == np.float32
-    with pytest.raises(TypeError, match=r"cannot be encoded to; use numpy\.float32 or numpy\.float64"):
+    with pytest.raises(TypeError, match=r"is not supported; use numpy\.float32 or numpy\.float64"):
         encoder.encode(read_table(X), dtype=int)
 
 

@@ -132,7 +132,7 @@ def test_the_encoding_says_how_each_kind_goes_in() -> None:
 def test_numbers_are_encoded_in_float32_or_float64_only(dtype: Any) -> None:
     """In float16 what is too large would become infinite."""
     raw = read_table([[1e6], [2.0]])
-    with pytest.raises(TypeError, match=r"dtype=.* cannot be encoded to; use numpy\.float32 or numpy\.float64"):
+    with pytest.raises(TypeError, match=r"dtype=.* is not supported; use numpy\.float32 or numpy\.float64"):
         fitted([[1.0], [2.0]], scaling="none").encode(raw, dtype=dtype)
 
 

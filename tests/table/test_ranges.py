@@ -78,7 +78,9 @@ def test_a_state_of_the_first_format_is_read_and_only_ranges_are_missing() -> No
             del own[key]
     old = TableEncoder.from_state(schema | {"format": 1}, arrays)
     np.testing.assert_array_equal(old.encode(read_table(NEW)), encoder.encode(read_table(NEW)))
-    with pytest.raises(TableError, match=r"range of column 'number' is not known.*earlier version; fit it again"):
+    with pytest.raises(
+        TableError, match=r"range of column 'number' is not known.*earlier version; fit the model again"
+    ):
         old.out_of_range(read_table(NEW))
 
 

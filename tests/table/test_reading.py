@@ -46,13 +46,13 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
     "structured": (
         np.zeros(3, dtype=[("a", float), ("b", int)]),
         ValueError,
-        "structured array with the fields 'a', 'b'; make a frame",
+        "structured array with the fields 'a', 'b'; convert it to a DataFrame",
     ),
     "np.matrix": (np.array([[1.0]]).view(np.matrix), TypeError, "np.matrix is not supported"),
     "list of dicts": (
         [{"a": 1}],
         TypeError,
-        r"list of dicts; make a frame of it, for instance with pandas.DataFrame\(X\)",
+        r"list of dicts; convert it to a DataFrame, for instance with pandas.DataFrame\(X\)",
     ),
     "dict": ({"a": [1]}, TypeError, "X has type dict; expected a table"),
     "None": (None, TypeError, "X has type NoneType"),
@@ -64,8 +64,12 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
         "Expected a 2-dimensional container but got <class 'pandas.*Series'> instead. Pass a DataFrame",
     ),
     "polars Series": (pl.Series([1, 2]), ValueError, "Expected a 2-dimensional container"),
-    "rows of different lengths": ([[1, 2], [3, 4], [5]], ValueError, "row 0 has 2 cells, row 2 has 1; give every row"),
-    "rows and scalars": ([[1, 2], 3], ValueError, "X of type list cannot be made a table"),
+    "rows of different lengths": (
+        [[1, 2], [3, 4], [5]],
+        ValueError,
+        "row 0 has 2 cells, row 2 has 1; expected the same number of cells",
+    ),
+    "rows and scalars": ([[1, 2], 3], ValueError, "X of type list cannot be converted to a table"),
     "void": (np.zeros((2, 2), dtype="V4"), TypeError, "X has the type .*V4"),
     "duplicates, pandas": (
         pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]),
@@ -96,7 +100,7 @@ NOT_A_TABLE: dict[str, tuple[Any, type[Exception], str]] = {
     "list column": (
         pl.DataFrame({"a": [[1], [2]]}),
         TypeError,
-        r"column 'a' has the type List\(Int64\), .* give it the kind 'ignore' in fit",
+        r"column 'a' has the type List\(Int64\), .* use the kind 'ignore' in fit",
     ),
     "struct column": (pl.DataFrame({"a": [{"b": 1}]}), TypeError, "column 'a' has the type Struct"),
     "binary column": (pa.table({"a": [b"x"]}), TypeError, "column 'a' has the type Binary"),
@@ -218,7 +222,7 @@ def test_cells_of_a_list_keep_their_types() -> None:
 def test_rows_are_positions_or_a_slice() -> None:
     raw = read_table(np.zeros((3, 2)))
     for rows in (np.array([True, False, True]), np.array([[0, 1]]), [0.5]):
-        with pytest.raises(TypeError, match=r"expected a slice or a 1-D array of integers \(numpy\.flatnonzero"):
+        with pytest.raises(TypeError, match=r"expected a slice or a 1-D array of integers \(use numpy\.flatnonzero"):
             raw.take(rows)
     with pytest.raises(IndexError):
         raw.take([7])
@@ -236,7 +240,7 @@ def test_a_table_of_no_rows_can_be_encoded_but_not_fitted() -> None:
 def test_a_raw_table_says_what_it_is() -> None:
     assert repr(read_table(np.zeros((3, 2)))) == "RawTable(3 rows, 2 columns: 'x0', 'x1')"
     assert repr(read_table(np.zeros((1, 30)))).endswith("'x19', ... (30 in all))")
-    with pytest.raises(TableError, match=r"there are no columns \['b'\]; the table has 'a'"):
+    with pytest.raises(TableError, match=r"there are no columns \['b'\]; expected names among 'a'"):
         read_table(pd.DataFrame({"a": [1]})).select(["b"])
 
 

@@ -91,7 +91,7 @@ DAMAGES: dict[str, tuple[Callable[[State], Any], str]] = {
     "columns no list": (of_schema(columns={"a": 1}), "there are no columns"),
     "other keys": (of_schema(extra=1), "other keys"),
     "column no mapping": (of_schema(columns=[3]), "a column is not one: 3"),
-    "settings missing": (of_schema(settings={}), "settings have to be a mapping with the keys"),
+    "settings missing": (of_schema(settings={}), "settings must be a mapping with the keys"),
     "settings wrong": (of_settings(scaling="other"), "scaling='other' is not known"),
     "settings of other type": (of_settings(n_basis="16"), "settings are damaged: n_basis='16'"),
     "kinds no pairs": (of_settings(kinds=[3]), "settings are damaged"),

@@ -161,9 +161,11 @@ def test_commas_that_may_be_either_are_not_guessed(cells: list[str]) -> None:
     encoder, messages = warned(column(cells * 5))
     assert encoder.columns[0].kind == "category" and len(messages) == 1
     assert re.search(
-        r"kept as categories.*'a' \(1,234.5%? or 1.*,5%?\)\. Convert them .*decimal of pandas", messages[0]
+        r"treated as categories.*'a' \(1,234.5%? or 1.*,5%?\)\. Convert them .*decimal of pandas", messages[0]
     )
-    with pytest.raises(TableError, match=r"column 'a' are text that can be read as .* or .*; convert the column first"):
+    with pytest.raises(
+        TableError, match=r"column 'a' are ambiguous text, which can be read as .* or .*; convert the column first"
+    ):
         fitted(column(cells), kinds={"a": "number"})
     assert warned(column(cells * 5), kinds={"a": "category"})[1] == []
 

@@ -79,14 +79,14 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: settings_for(rate_factors={"bias": -1.0}), ValueError, r"rate_factors\['bias'\]=-1.0 is out of range"),
     (lambda: fit(Member(), rate_factors={"wieght": 2.0}), ValueError, r"rate_factors name \['wieght'\], but the parameters are \['bias_1'"),
     (lambda: fit(Member(), device="tpu"), ValueError, "device='tpu' is not known; use 'auto', 'cpu' or 'cuda'"),
-    (lambda: fit(Member(), precision="tf32"), ValueError, "precision='tf32' is for GPUs; use 'float32' or 'float64' on the CPU"),
-    (lambda: fit(Member(), precision="bf16"), ValueError, "precision='bf16' is for GPUs"),
+    (lambda: fit(Member(), precision="tf32"), ValueError, "precision='tf32' requires a GPU; use 'float32' or 'float64' on a CPU"),
+    (lambda: fit(Member(), precision="bf16"), ValueError, "precision='bf16' requires a GPU"),
     # tables
     (lambda: Table(torch.zeros(3), torch.zeros(3)), ValueError, r"x has shape \(3,\); expected \(rows, features\)"),
     (lambda: Table(torch.zeros(0, 2), torch.zeros(0)), ValueError, "x has no rows; expected at least one"),
-    (lambda: Table(torch.zeros(3, 2), torch.zeros(4)), ValueError, "x has 3 rows but y has 4 targets; expected as many"),
-    (lambda: Table(torch.zeros(3, 2), torch.tensor(1)), ValueError, "x has 3 rows but y has 0 targets"),
-    (lambda: table_with(NAN), ValueError, r"x\[3, 2\] is nan; expected finite numbers: impute or drop such rows first"),
+    (lambda: Table(torch.zeros(3, 2), torch.zeros(4)), ValueError, "x has 3 rows, but y has 4 targets; expected one target per row"),
+    (lambda: Table(torch.zeros(3, 2), torch.tensor(1)), ValueError, "x has 3 rows, but y has 0 targets"),
+    (lambda: table_with(NAN), ValueError, r"x\[3, 2\] is nan; expected finite numbers; impute or drop such rows first"),
     (lambda: table_with(-INF), ValueError, r"x\[3, 2\] is -inf; expected finite numbers"),
     (lambda: fit(Member(), table=Table(TABLE.x[:, :5], TABLE.y)), ValueError, "table 0 has 5 columns; expected 6, the n_inputs of the shape"),
     (lambda: fit(Member(), table=[TABLE, Table(TABLE.x[:, :5], TABLE.y)]), ValueError, "table 1 has 5 columns; expected 6"),
@@ -95,14 +95,14 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fit(Member(), loss=SquaredError()), ValueError, r"targets for the squared_error loss have shape \(20,\) and dtype torch.int64; expected floating point numbers of shape \(rows, 3\)"),
     (lambda: fit(Member(), loss=SquaredError(), table=Table(TABLE.x, NUMBERS.y[:, :1])), ValueError, r"shape \(20, 1\).*expected floating point numbers of shape \(rows, 3\)"),
     (lambda: fit(Member(), loss=SquaredError(), table=Table(TABLE.x, NUMBERS.y * NAN)), ValueError, "targets for the squared_error loss contain NaN or infinity"),
-    (lambda: fit(Member(), loss=BinaryCrossEntropy(), table=Table(TABLE.x, BITS.y + 1)), ValueError, r"targets for binary cross-entropy lie outside \[0, 1\]"),
+    (lambda: fit(Member(), loss=BinaryCrossEntropy(), table=Table(TABLE.x, BITS.y + 1)), ValueError, r"targets for binary cross-entropy are outside \[0, 1\]"),
     (lambda: fit(Member(table=1)), ValueError, "a model has table=1, but 1 tables were given"),
     (lambda: fit(Member(table=2), table=[TABLE, TABLE]), ValueError, "a model has table=2, but 2 tables were given"),
     # rows
     (lambda: fit_rows("train", torch.arange(0)), ValueError, "a model has no train rows; expected at least one"),
     (lambda: fit_rows("val", torch.arange(0)), ValueError, "a model has no val rows; expected at least one; use val=None for no validation"),
-    (lambda: fit_rows("train", torch.arange(21)), ValueError, r"train rows lie in \[0, 20\]; expected 0 to 19, the rows of the table"),
-    (lambda: fit_rows("val", torch.tensor([-1, 5])), ValueError, r"val rows lie in \[-1, 5\]; expected 0 to 19"),
+    (lambda: fit_rows("train", torch.arange(21)), ValueError, r"train rows are in \[0, 20\]; expected 0 to 19, the rows of the table"),
+    (lambda: fit_rows("val", torch.tensor([-1, 5])), ValueError, r"val rows are in \[-1, 5\]; expected 0 to 19"),
     (lambda: fit_rows("train", torch.ones(20, dtype=torch.bool)), ValueError, r"train rows have dtype torch.bool and shape \(20,\); expected a 1-D tensor of integers"),
     (lambda: fit_rows("val", torch.tensor([0.0, 1.0])), ValueError, "val rows have dtype torch.float32"),
     (lambda: fit_rows("train", torch.zeros(2, 2, dtype=torch.int64)), ValueError, r"train rows have dtype torch.int64 and shape \(2, 2\)"),
@@ -115,15 +115,15 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fit(Member(val=torch.arange(5), sample_weight=(torch.arange(20) >= 5).double())), ValueError, "all rows of a model have weight 0"),
     (lambda: fit(Member(class_weight=torch.ones(2))), ValueError, r"class_weight has shape \(2,\); expected one weight for each class"),
     (lambda: fit(Member(class_weight=torch.tensor([1.0, -1, 1]))), ValueError, "weights are negative or not finite"),
-    (lambda: fit(Member(class_weight=torch.ones(3)), loss=SquaredError(), table=NUMBERS), ValueError, "class_weight was given with the squared_error loss;.*use sample_weight instead"),
-    (lambda: fit(Member(class_weight=torch.ones(2)), loss=BinaryCrossEntropy(), table=BITS), ValueError, "class_weight was given with the binary_cross_entropy loss; it is for .* with one output"),
+    (lambda: fit(Member(class_weight=torch.ones(3)), loss=SquaredError(), table=NUMBERS), ValueError, "class_weight was given with the squared_error loss, .*use sample_weight instead"),
+    (lambda: fit(Member(class_weight=torch.ones(2)), loss=BinaryCrossEntropy(), table=BITS), ValueError, "class_weight was given with the binary_cross_entropy loss, but is only supported by .* with one output"),
     # fleets
     (lambda: Fleet(BASE, [], settings_for()), ValueError, "members is empty; expected at least one Member to train"),
     (lambda: fit(Member(), table=Table(TABLE.x, TABLE.y[:, None])), ValueError, r"targets for cross-entropy have dtype torch.int64 and shape \(.*, 1\)"),
-    (lambda: fit(Member(), patience=3), ValueError, "patience=3 needs validation rows; give the members `val`, or use patience=None"),
+    (lambda: fit(Member(), patience=3), ValueError, "patience=3 requires validation rows; set `val` of the members, or use patience=None"),
     (lambda: Fleet(BASE, [Member()], settings_for(), chunk_size=0), ValueError, "chunk_size=0 is too small; expected an integer >= 1"),
-    (lambda: Fleet(BASE, [Member(), Member(val=torch.arange(3))], settings_for()), ValueError, "1 of 2 models have validation rows; expected all of a fleet or none: use FleetPlan"),
-    (lambda: Fleet(BASE, [Member(l0=0.1), Member(), Member()], settings_for()), ValueError, "1 of 3 models have an l0 penalty; expected all of a fleet or none: use FleetPlan"),
+    (lambda: Fleet(BASE, [Member(), Member(val=torch.arange(3))], settings_for()), ValueError, "1 of 2 models have validation rows; expected all models of a fleet or none; use FleetPlan"),
+    (lambda: Fleet(BASE, [Member(l0=0.1), Member(), Member()], settings_for()), ValueError, "1 of 3 models have an l0 penalty; expected all models of a fleet or none; use FleetPlan"),
     (lambda: fit(Member(), checkpoint_every=0), ValueError, "checkpoint_every=0 is too small; expected at least 1 epoch"),
     (lambda: FleetPlan([], TABLE), ValueError, "jobs is empty; expected at least one Job to train"),
     (lambda: FleetPlan([Job(PERCEPTRON, settings_for(), Member(table=3))], TABLE).run(), ValueError, "a model has table=3, but 1 tables were given"),
@@ -144,14 +144,17 @@ def test_bad_input_is_explained(action: Callable[[], object], error: type[Except
 
 def test_a_gpu_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="device='cuda', but torch sees no CUDA device; use device='auto' or 'cpu'"):
+    with pytest.raises(
+        ValueError,
+        match="device='cuda' is not available, because torch finds no CUDA device; use device='auto' or 'cpu'",
+    ):
         fit(Member(), device="cuda")
     fit(Member(), device="auto")
 
 
 def test_one_bad_member_among_many_is_noticed() -> None:
     good = [Member(seed=seed) for seed in range(5)]
-    with pytest.raises(ValueError, match="train rows lie in"):
+    with pytest.raises(ValueError, match="train rows are in"):
         fit(*good, Member(train=torch.tensor([20])))
     with pytest.raises(ValueError, match="sample_weight has shape"):
         fit(*good, Member(sample_weight=torch.ones(3)), fleet={"chunk_size": 1})

@@ -158,7 +158,9 @@ def test_the_file_of_another_fleet_is_refused(path: Path, change: Any) -> None:
     interrupt(path, members, settings, after=7)
     before = path.read_bytes()
     shape, members, settings, table = change(BASE, members, settings)
-    with pytest.raises(CheckpointError, match=r"belongs to another fleet: the shape, the settings.*delete this one"):
+    with pytest.raises(
+        CheckpointError, match=r"belongs to a different fleet: the shape, the settings.*delete this one"
+    ):
         Fleet(shape, members, settings).fit(table, checkpoint=path)
     assert path.read_bytes() == before
 

@@ -161,11 +161,11 @@ def test_wrong_codes_are_refused_before_training() -> None:
     x = table.x.clone()
     x[3, 5] = 5
     with pytest.raises(
-        ValueError, match="column 5 of x holds 5; expected the codes 0 to 4 of a category with 5 levels"
+        ValueError, match="column 5 of x contains 5; expected the codes 0 to 4 of a category with 5 levels"
     ):
         train(PERIODIC, [Member()], settings_for(), Table(x, table.y))
     result = Fleet(PERIODIC, [Member()], settings_for(max_epochs=1)).fit(table)
-    with pytest.raises(ValueError, match="column 5 of x holds 5"):
+    with pytest.raises(ValueError, match="column 5 of x contains 5"):
         result.predict(x)
 
 

@@ -144,7 +144,8 @@ def test_a_loss_without_a_metric_works_as_long_as_nobody_asks() -> None:
     members = different_members(3)
     assert_all_same(train(BASE, members, settings_for(loss)), train(BASE, members, settings_for(SquaredError())))
     with pytest.raises(
-        ValueError, match=r"metric=True, but the loss LossOfMyOwn has no metric; give it a method metric_per_row"
+        ValueError,
+        match=r"metric=True requires a loss with a metric, but LossOfMyOwn has none; add a method metric_per_row",
     ):
         settings_for(loss, metric=True)
     with pytest.raises(TypeError, match="metric='accuracy' is not a bool; use True or False"):

@@ -118,7 +118,7 @@ def test_a_checkpoint_belongs_to_its_start(tmp_path: Path) -> None:
         Fleet(BASE, [member], settings).fit(table, checkpoint=path, checkpoint_every=2, callbacks=[stop])
     renamed = {name: one.parameters[name] for name in reversed(one.parameters)}
     for changed in (other.parameters, None):
-        with pytest.raises(CheckpointError, match="belongs to another fleet"):
+        with pytest.raises(CheckpointError, match="belongs to a different fleet"):
             Fleet(BASE, [Member(start=changed)], settings).fit(table, checkpoint=path)
     resumed = Fleet(BASE, [Member(start=renamed)], settings).fit(table, checkpoint=path, checkpoint_every=2).models
     assert_all_same(resumed, Fleet(BASE, [member], settings).fit(table).models)

@@ -25,7 +25,9 @@ class CrossEntropy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing} is outside [0, 1); use e.g. 0.0 or 0.1")
+            raise ValueError(
+                f"label_smoothing={self.label_smoothing} is out of range; expected a number in [0, 1), e.g. 0.0 or 0.1"
+            )
 
     @property
     def setting(self) -> float:
@@ -80,7 +82,7 @@ class JointCrossEntropy:
     def __post_init__(self) -> None:
         if isinstance(self.sizes, str) or not isinstance(self.sizes, Sequence) or not self.sizes:
             raise ValueError(
-                f"sizes={shown(self.sizes)} are no groups; expected the classes of each target, e.g. (3, 2)"
+                f"sizes={shown(self.sizes)} is invalid; expected the number of classes of each target, e.g. (3, 2)"
             )
         sizes = tuple(positive_integer(f"sizes[{i}]", size) for i, size in enumerate(self.sizes))
         object.__setattr__(self, "sizes", sizes)
@@ -118,8 +120,8 @@ class JointCrossEntropy:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
         if n_outputs != sum(self.sizes):
             raise ValueError(
-                f"a network with {n_outputs} outputs cannot learn sizes={self.sizes}; expected {sum(self.sizes)} "
-                "outputs: one for each class of each target"
+                f"a network with {n_outputs} outputs cannot be trained with sizes={self.sizes}; expected "
+                f"{sum(self.sizes)} outputs, one for each class of each target"
             )
         if targets.dtype != torch.int64 or targets.dim() != 2 or targets.shape[-1] != len(self.sizes):
             raise ValueError(
@@ -162,4 +164,4 @@ class BinaryCrossEntropy:
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
         check_continuous(self.name, n_outputs, targets)
         if targets.numel() and (targets.min() < 0 or targets.max() > 1):
-            raise ValueError("targets for binary cross-entropy lie outside [0, 1]; expected 0, 1 or probabilities")
+            raise ValueError("targets for binary cross-entropy are outside [0, 1]; expected 0, 1 or probabilities")

@@ -28,16 +28,18 @@ def _like(outputs: Tensor, targets: Tensor) -> Tensor:
         return targets
     if outputs.shape[-1:] == (1,) and targets.shape == outputs.shape[:-1]:
         return targets.unsqueeze(-1)
-    raise ValueError(f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape)}, that of the outputs")
+    raise ValueError(
+        f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape)}, the shape of the outputs"
+    )
 
 
 def mean_squared_error(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-    """Mean over the rows of the squared error summed over the outputs: the paper's regression loss."""
+    """Return the squared error, summed over the outputs and averaged over the rows, as in the paper."""
     return _weighted_mean(SquaredError().per_row(outputs, _like(outputs, targets)), sample_weight)
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-    """Mean softmax cross-entropy; `targets` are class numbers, one per row."""
+    """Return the mean softmax cross-entropy; `targets` are class numbers, one per row."""
     if targets.shape != outputs.shape[:-1]:
         raise ValueError(
             f"targets have shape {tuple(targets.shape)}; expected {tuple(outputs.shape[:-1])}: a class number per row"
@@ -46,5 +48,5 @@ def cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None
 
 
 def binary_cross_entropy(outputs: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-    """Mean over the rows of the logistic loss summed over the outputs; `outputs` are logits."""
+    """Return the logistic loss, summed over the outputs and averaged over the rows; `outputs` are logits."""
     return _weighted_mean(BinaryCrossEntropy().per_row(outputs, _like(outputs, targets)), sample_weight)

@@ -191,8 +191,8 @@ class Quantiles(NumberLoss):
         """Raise ValueError if a network with that many outputs cannot learn these targets."""
         if n_outputs != len(self.quantiles):
             raise ValueError(
-                f"a network with {n_outputs} outputs cannot learn {len(self.quantiles)} quantiles; expected an output "
-                "for each of them"
+                f"a network with {n_outputs} outputs cannot be trained for {len(self.quantiles)} quantiles; expected "
+                "one output per quantile"
             )
         check_continuous(self.name, 1, targets)
 
@@ -208,5 +208,5 @@ def ascending_quantiles(name: str, values: Any) -> tuple[float, ...]:
         for i, value in enumerate(given)
     )
     if any(one >= other for one, other in itertools.pairwise(found)):
-        raise ValueError(f"{name}={list(found)} is not in ascending order, or has a quantile twice; {example}")
+        raise ValueError(f"{name}={list(found)} is not in ascending order, or has duplicates; {example}")
     return found
