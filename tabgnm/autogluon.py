@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from tabgnm._extras import import_extra
 from tabgnm.estimators import GNMClassifier, GNMRegressor
 
-_models = import_extra("autogluon.core.models", "autogluon", "the AutoGluon model class")
+_AbstractModel: Any = import_extra("autogluon.core.models", "autogluon", "the AutoGluon model class").AbstractModel
 
 __all__ = ["TabGNMModel"]
 
@@ -20,7 +20,7 @@ _CLASSIFICATION = ("binary", "multiclass")
 _PROCESS_BYTES = 400 * 2**20
 
 
-class TabGNMModel(_models.AbstractModel):  # type: ignore[misc] # untyped
+class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
     """`GNMClassifier` and `GNMRegressor` as a model of AutoGluon.
 
     Hyperparameters are the parameters of these estimators. AutoGluon sets `time_limit`, `n_jobs`, `device`, `verbose`
@@ -61,7 +61,9 @@ class TabGNMModel(_models.AbstractModel):  # type: ignore[misc] # untyped
         if time_limit is not None:
             left = time_limit - (time.monotonic() - began)
             own = self.model.time_limit
-            self.model.set_params(time_limit=left if own is None else min(left, own))
+            limit = float(left if own is None else min(left, own))
+            self.model.set_params(time_limit=limit)
+            self.params_trained["time_limit"] = limit  # for `refit_full`, to which AutoGluon passes none
         self.model.fit(X, y, sample_weight=sample_weight, X_val=X_val, y_val=y_val)
 
     def _estimate_memory_usage(self, X: Any, y: Any, num_cpus: int = 1, num_gpus: float = 0, **_: Any) -> int:

@@ -115,6 +115,13 @@ def test_the_shorter_of_two_time_limits_applies() -> None:
     assert model_of(fitted(frame, "label", {"time_limit": 90}, time_limit=30)).model.time_limit < 30
 
 
+def test_a_refit_takes_no_longer_than_the_fit_was_given() -> None:
+    predictor = fitted(table().drop(columns="number"), "label", time_limit=30)
+    predictor.refit_full()
+    limits = [model_of(predictor, position).model.time_limit for position in (0, 1)]
+    assert limits[0] == limits[1] < 30
+
+
 def test_the_models_of_a_bag_get_the_seeds_that_autogluon_gives_them() -> None:
     of_bag = {"fold_fitting_strategy": "sequential_local", "model_random_seed": 3, "vary_seed_across_folds": True}
     settings = {f"ag.ens.{name}": value for name, value in of_bag.items()}
