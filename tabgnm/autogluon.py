@@ -27,8 +27,8 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
     and `random_state`. If hyperparameters name one of them too, they take precedence; of two time limits, the shorter
     one applies.
 
-    Networks are validated on the validation rows that AutoGluon passes. If there are none, as in `refit_full`, the
-    estimator makes its own folds of the training rows.
+    The estimator makes its own folds of the training rows, in `refit_full` too. It does not use the validation rows of
+    AutoGluon, whose scores would be too good if networks and candidates were chosen on them.
     """
 
     ag_key = "TABGNM"
@@ -44,8 +44,6 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
         self,
         X: Any,
         y: Any,
-        X_val: Any = None,
-        y_val: Any = None,
         time_limit: float | None = None,
         sample_weight: Any = None,
         num_cpus: int = 1,
@@ -55,8 +53,6 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
     ) -> None:
         began = time.monotonic()
         X = self.preprocess(X, y=y, is_train=True)
-        if X_val is not None:
-            X_val = self.preprocess(X_val)
         self.model = self._estimator(num_cpus, num_gpus, verbosity)
         if time_limit is not None:
             left = time_limit - (time.monotonic() - began)
@@ -64,12 +60,11 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
             limit = float(left if own is None else min(left, own))
             self.model.set_params(time_limit=limit)
             self.params_trained["time_limit"] = limit  # for `refit_full`, to which AutoGluon passes none
-        self.model.fit(X, y, sample_weight=sample_weight, X_val=X_val, y_val=y_val)
+        self.model.fit(X, y, sample_weight=sample_weight)
 
     def _estimate_memory_usage(self, X: Any, y: Any, num_cpus: int = 1, num_gpus: float = 0, **_: Any) -> int:
         # X comes before `preprocess`. With tuning data, AutoGluon adds a column named None to it, for absent weights.
         X = X.loc[:, [name is not None for name in X.columns]]
-        # Folds of X take as many networks as the validation rows would.
         return _PROCESS_BYTES + self._estimator(num_cpus, num_gpus).estimate_memory(X, y).training.bytes
 
     def _estimator(self, num_cpus: int, num_gpus: float, verbosity: int = 0) -> GNMClassifier | GNMRegressor:

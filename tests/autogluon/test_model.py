@@ -137,14 +137,19 @@ def test_sample_weights_change_the_model() -> None:
     assert weighted.mean() > plain.mean() + 0.1
 
 
-def test_validation_rows_are_not_trained_on_and_the_refit_has_folds_of_its_own() -> None:
+def test_validation_rows_do_not_change_the_model() -> None:
+    frame = table().drop(columns="number")
+    train, tuning = frame[:150], frame[150:]
+    other = tuning.assign(label=tuning["label"].map({"high": "low", "low": "high"}))
+    first, second = (fitted(train, "label", tuning_data=rows).predict_proba(tuning) for rows in (tuning, other))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_the_refit_is_trained_on_validation_rows_too() -> None:
     frame = table().drop(columns="number")
     predictor = fitted(frame[:150], "label", tuning_data=frame[150:])
     predictor.refit_full()
-    first, refit = model_of(predictor), model_of(predictor, 1)
-    assert first.get_info()["val_in_fit"]
-    assert not refit.get_info()["val_in_fit"]
-    assert len(refit.model.oof_prediction_) == 200
+    assert [len(model_of(predictor, position).model.oof_prediction_) for position in (0, 1)] == [150, 200]
 
 
 def test_memory_is_estimated_by_the_estimator() -> None:
