@@ -3,7 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
-PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+AUTOGLUON_VENV := .venv-autogluon
+PIP_INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 
 ifeq ($(origin VENV_PYTHON),undefined)
 VENV_PYTHON := $(VENV)/bin/python
@@ -12,7 +13,7 @@ INSTALLED_BENCH := $(VENV)/.installed-bench
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu test-wheel docs bench lock clean
+.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu test-wheel test-autogluon docs bench lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,22 +51,26 @@ test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 test-wheel: $(INSTALLED)  ## build the wheel, install it alone, and use the package from there
 	$(VENV_PYTHON) .ci/wheel.py
 
+# AutoGluon needs an older pandas than requirements.lock has.
+test-autogluon: $(AUTOGLUON_VENV)/.installed  ## the model class for AutoGluon, in an environment of its own
+	$(AUTOGLUON_VENV)/bin/python -m pytest tests/autogluon
+
 docs: $(INSTALLED)  ## build the documentation site into site/, warnings being errors
 	NO_MKDOCS_2_WARNING=1 $(VENV_PYTHON) -m mkdocs build --strict
 
 bench: $(INSTALLED_BENCH)  ## run the benchmarks
 	$(VENV_PYTHON) -m benchmarks
 
-lock: $(VENV)/bin/python  ## renew requirements.lock and requirements-bench.lock
+lock: $(VENV)/bin/python  ## renew the lock files
 	$(VENV)/bin/python .ci/lock.py
 
-clean:  ## remove caches and build output, but not .venv
+clean:  ## remove caches and build output, but no environments
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis tabgnm-demo tabgnm-demo.png
-	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path "./$(VENV)*" -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/bin/python:
+$(VENV)/bin/python $(AUTOGLUON_VENV)/bin/python: %/bin/python:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "the lock needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	$(PYTHON) -m venv $* || { rm -rf $*; exit 1; }
 
 # --no-deps: nothing may replace what the lock names.
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
@@ -76,4 +81,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 # --no-deps: XGBoost would bring a package for GPUs, and CatBoost two for pictures.
 $(VENV)/.installed-bench: requirements-bench.lock $(VENV)/.installed
 	$(PIP_INSTALL) --no-deps --constraint requirements.lock -r requirements-bench.lock
+	@touch $@
+
+$(AUTOGLUON_VENV)/.installed: requirements-autogluon.lock pyproject.toml | $(AUTOGLUON_VENV)/bin/python
+	$(PIP_INSTALL) -r requirements-autogluon.lock
+	$(PIP_INSTALL) --no-deps --editable .
 	@touch $@

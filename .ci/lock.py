@@ -1,4 +1,4 @@
-"""Renew requirements.lock and requirements-bench.lock: ``make lock``.
+"""Renew requirements.lock, requirements-bench.lock and requirements-autogluon.lock: ``make lock``.
 
 pip resolves the package with its extras (without installing anything), and this script writes down the
 versions it chose. Two things are changed on the way, so that one file serves machines with and without a GPU:
@@ -8,6 +8,7 @@ versions it chose. Two things are changed on the way, so that one file serves ma
 - what torch itself brings for a GPU is left out: torch pins it exactly, and the CPU build does without.
 
 The benchmarks do without what XGBoost brings for a GPU and CatBoost for pictures, so these are left out too.
+AutoGluon has an environment and a file of its own, because it needs an older pandas.
 """
 
 import json
@@ -52,6 +53,8 @@ def main() -> None:
     both = resolved(".[plot,dev,bench]", "--constraint", str(lock))
     extra = {name: version for name, version in both.items() if name not in (*base, *CATBOOST_PICTURES)}
     write(ROOT / "requirements-bench.lock", "What `make bench` installs on top of requirements.lock.", extra)
+    autogluon = resolved(".[autogluon]", "hypothesis", "pytest")  # what the folder tests/ itself imports
+    write(ROOT / "requirements-autogluon.lock", "Everything that `make test-autogluon` installs.", autogluon)
 
 
 if __name__ == "__main__":

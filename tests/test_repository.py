@@ -48,11 +48,12 @@ def test_ci_runs_make_test() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_the_lock_pins_torch_to_a_version_but_not_to_a_build() -> None:
-    assert pins("requirements.lock")["torch"] == "2.13.0"
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-autogluon.lock"])
+def test_the_lock_pins_torch_to_a_version_but_not_to_a_build(name: str) -> None:
+    assert pins(name)["torch"] == "2.13.0"
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-bench.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-bench.lock", "requirements-autogluon.lock"])
 def test_a_lock_holds_plain_pins_only(name: str) -> None:
     for distribution, version in pins(name).items():
         assert re.fullmatch(r"[a-z0-9-]+", distribution), distribution
@@ -63,10 +64,13 @@ def test_the_bench_lock_repeats_nothing() -> None:
     assert not set(pins("requirements.lock")) & set(pins("requirements-bench.lock"))
 
 
-def test_the_lock_satisfies_the_ranges_of_the_package(project: dict[str, Any]) -> None:
-    extras = project["optional-dependencies"]
-    locked = pins("requirements.lock")
-    for text in (*project["dependencies"], *extras["plot"], *extras["dev"]):
+@pytest.mark.parametrize(
+    ("name", "extras"), [("requirements.lock", ["plot", "dev"]), ("requirements-autogluon.lock", ["autogluon"])]
+)
+def test_the_lock_satisfies_the_ranges_of_the_package(name: str, extras: list[str], project: dict[str, Any]) -> None:
+    locked = pins(name)
+    wanted = [text for extra in extras for text in project["optional-dependencies"][extra]]
+    for text in (*project["dependencies"], *wanted):
         requirement = Requirement(text)
         if requirement.name != "tabgnm":
             assert locked[normalised(requirement.name)] in requirement.specifier, text
