@@ -19,6 +19,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tabgnm._extras import import_extra
 from tabgnm._printable import brief
 from tabgnm.datasets.content import is_missing
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
@@ -52,8 +53,7 @@ def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
     """
     chosen = data_home if data_home is not None else os.environ.get(DATA_VARIABLE) or None
     if chosen is None:
-        import pooch
-
+        pooch = import_extra("pooch", "datasets", "the cache of data sets")
         chosen = pooch.os_cache("tabgnm")
     return Path(chosen).expanduser()
 

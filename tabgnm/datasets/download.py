@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from tabgnm._extras import import_extra
 from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.spec import Archive
 
@@ -65,7 +66,7 @@ def download(
     DatasetContentError
         When the server sends more than `max_bytes`.
     """
-    import pooch
+    pooch = import_extra("pooch", "datasets", "downloading data sets")
     import requests
 
     store = pooch.create(
