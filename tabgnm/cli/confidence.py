@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 
 Array = NDArray[Any]
 
@@ -59,3 +60,12 @@ def bootstrap_interval(score: Callable[[Array], float], n: int, seed: int) -> tu
         return None
     low, high = np.percentile(finite, [2.5, 97.5])
     return float(low), float(high)
+
+
+def r2_interval(y: Array, predicted: Array, seed: int) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval of R²; None for fewer than 3 rows, or if all targets are the same."""
+    return bootstrap_interval(lambda rows: _r2(y[rows], predicted[rows]), len(y), seed)
+
+
+def _r2(y: Array, predicted: Array) -> float:
+    return float(r2_score(y, predicted)) if np.ptp(y) > 0 else float("nan")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from tabgnm._printable import brief, printable
-from tabgnm.cli.confidence import bootstrap_interval, wilson_interval
+from tabgnm.cli.confidence import r2_interval, wilson_interval
 from tabgnm.cli.models import inputs_and_target, load_model, target_of
 from tabgnm.cli.score_tables import (
     ScoreRow,
@@ -21,6 +21,7 @@ from tabgnm.cli.score_tables import (
     score_names,
     score_records,
     score_table,
+    shown_score,
 )
 from tabgnm.cli.terminal import Output, UnusableModel, table_is_to_blame
 from tabgnm.estimators.baselines import baselines
@@ -56,6 +57,8 @@ def run_evaluate(
     caption = f"{len(X):,} rows of {name!r}. Baselines are cross-validated on the same rows."
     out.show(score_table(rows, names))
     out.text(caption)
+    if model.fitted_.scores:
+        out.text(_compared_with_fit(model, row, names[0]))
     confusion = further.pop("confusion", None)
     for key, value in further.items():
         out.text(f"{key.replace('_', ' ')}: {value:.4g}")
@@ -63,6 +66,13 @@ def run_evaluate(
         out.show(_confusion_table(confusion))
     record = {"target": name, "rows": len(X), "scores": score_records(rows, names), **further}
     out.finish(record | ({} if confusion is None else {"confusion": confusion}))
+
+
+def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
+    """Say what the model reached when it was fitted, which rows that it has learned from exceed."""
+    then = f"Out-of-fold {name.replace('r2', 'R²')} when it was fitted: {shown_score(model.oof_score_, name)}."
+    better = row.interval is not None and row.interval[0] > model.oof_score_
+    return f"{then} This is clearly better: was the model fitted to these rows?" if better else then
 
 
 def _classes(model: Any, X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:  # noqa: ARG001 - as for numbers
@@ -139,10 +149,6 @@ def _numbers(model: Any, X: Any, y: Array, seed: int) -> tuple[ScoreRow, dict[st
         "this model",
         model._score_numbers(predicted, y, None),
         float(np.sqrt(np.mean(errors**2))),
-        bootstrap_interval(lambda rows: _r2(y[rows], predicted[rows]), len(y), seed),
+        r2_interval(y, predicted, seed),
     )
     return row, {"mae": float(mean_absolute_error(y, predicted))}
-
-
-def _r2(y: Array, predicted: Array) -> float:
-    return float(r2_score(y, predicted)) if np.ptp(y) > 0 else float("nan")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shlex
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 
+from tabgnm._printable import brief
 from tabgnm.cli.score_tables import (
     ScoreRow,
     baseline_row,
     column_records,
     columns_in_short,
     out_of_fold_row,
+    out_of_fold_rows,
     score_names,
     score_records,
     score_table,
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 __all__ = ["Columns", "run_fit"]
+
+_MOST_LABELS, _LONGEST_LABEL = 5, 30  # of classes in a warning
+INTERRUPTED_TRAINING = "Training was interrupted; this is the best so far."
 
 
 def run_fit(
@@ -57,7 +63,7 @@ def run_fit(
         rows = scores_beside_baselines(model, table)
         model.save(output)
     if interrupted:
-        out.text("Training was interrupted; this is the best model so far.")
+        out.text(INTERRUPTED_TRAINING)
     tell_scores(out, model, rows, len(table.X))
     out.text()
     for line in columns_in_short(model):
@@ -80,14 +86,29 @@ def run_fit(
 
 
 def chosen_task(given: str | None, table: TrainingTable, target: str) -> tuple[str, str]:
-    """Return the task, and what to say about it."""
+    """Return the task, and what to say about it; warn of classes that cannot be validated."""
     task, reason = (given, "") if given is not None else task_of(table.y)
     n_classes = f", {table.y.nunique():,} classes" if task == "classification" else ""
     other = "regression" if task == "classification" else "classification"
     remedy = f"; use --task {other} if that is wrong" if "whole numbers" in reason else ""
     why = f" ({reason}{remedy})" if reason else ""
     shape = f"{len(table.X):,} rows, {table.X.shape[1]:,} columns"
+    if task == "classification" and table.groups is None:  # whose folds leave all rows out
+        _warn_of_single_rows(table.y)
     return task, f"{task.capitalize()} of {target!r}{n_classes}{why}: {shape}."
+
+
+def _warn_of_single_rows(y: Any) -> None:
+    """Warn of classes with one row, which no network can learn and be scored on."""
+    counts = y.value_counts()
+    single = [brief(repr(own), _LONGEST_LABEL) for own in counts.index[counts == 1].tolist()]
+    if single:
+        more = f" and {len(single) - _MOST_LABELS:,} more" if len(single) > _MOST_LABELS else ""
+        warnings.warn(
+            "classes with a single row are left out of the scores, as none remains to learn them from: "
+            f"{', '.join(single[:_MOST_LABELS])}{more}; add rows, or merge rare classes",
+            stacklevel=2,
+        )
 
 
 def fitted(
@@ -110,7 +131,7 @@ def fitted(
 def scores_beside_baselines(model: TabularEstimator, table: TrainingTable) -> list[ScoreRow]:
     """Return the out-of-fold scores of a model and of simple ones on the same rows."""
     names = score_names(model)
-    own = out_of_fold_row(model)
+    own = out_of_fold_row(model, table.y, weighted=table.weights is not None)
     found = baselines(model, table.X, table.y, table.weights, cv=_folds_of(table))
     return [*([] if own is None else [own]), *(baseline_row(each, squared=names[1] == "rmse") for each in found)]
 
@@ -128,10 +149,15 @@ def _folds_of(table: TrainingTable) -> Any:
 def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_rows: int) -> None:
     """Show a model's out-of-fold scores beside the baselines."""
     if any(row.name == "this model" for row in rows):
-        caption = f"Out-of-fold scores on {n_rows:,} rows: each is predicted by networks that were not trained on it."
+        n_scored = int(out_of_fold_rows(model).sum())
+        scored = f"{n_rows:,}" if n_scored == n_rows else f"{n_scored:,} of {n_rows:,}"
+        caption = f"Out-of-fold scores on {scored} rows: each is predicted by networks that were not trained on it."
     else:
-        caption = "This model was not validated (n_folds=0), so it has no out-of-fold score."
-    out.show(score_table(rows, score_names(model)))
+        caption = (
+            "This model was not validated (n_folds=0, or too few rows of each class), so it has no out-of-fold score."
+        )
+    if rows:
+        out.show(score_table(rows, score_names(model)))
     out.text(caption)
 
 

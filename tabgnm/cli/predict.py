@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tabgnm.cli.models import inputs_of, load_model
 from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
 from tabgnm.cli.tablefiles import TableFileError, open_table, open_writer, require_columns
-from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
+from tabgnm.cli.terminal import Output, UsageProblem, row_counter, table_is_to_blame
 from tabgnm.training.progress_display import clock
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ def run_predict(
         with open_table(source, **reading.keywords()) as reader:
             inputs = inputs_of(model)
             require_columns(reader.columns, [*inputs, *keep], source)
-            with open_writer(str(output), columns.names, format=output_format) as writer:
-                n_before = 0
+            with (
+                open_writer(str(output), columns.names, format=output_format) as writer,
+                row_counter(wanted=not to_stdout and not as_json) as show_rows,
+            ):
                 for frame in reader:
-                    with _counted_from(n_before), table_is_to_blame():
+                    with _counted_from(writer.n_rows), table_is_to_blame():
                         predicted = columns.of(frame, inputs)
                     writer.write(predicted)
-                    n_before += len(frame)
+                    show_rows(writer.n_rows)
                     if out_of_range:
                         n_outside += int(predicted[OUT_OF_RANGE].sum())
     if not to_stdout:

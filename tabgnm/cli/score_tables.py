@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 from tabgnm._printable import brief, printable
+from tabgnm.cli.confidence import r2_interval, wilson_interval
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -43,14 +46,42 @@ def score_names(model: TabularEstimator) -> tuple[str, str]:
     return ("d2", "quantile_loss") if model.fitted_.targets.metric_name == "d2" else ("r2", "rmse")
 
 
-def out_of_fold_row(model: TabularEstimator) -> ScoreRow | None:
-    """Return the scores of a model on rows that its networks were not trained on; None if there are none."""
+def out_of_fold_rows(model: TabularEstimator) -> NDArray[np.bool_]:
+    """Return which rows of `fit` a model of one target has out-of-fold predictions for."""
+    predicted = np.asarray(model.oof_prediction_)
+    scored: NDArray[np.bool_] = ~np.isnan(predicted.reshape(len(predicted), -1)).any(axis=1)
+    return scored
+
+
+def out_of_fold_row(model: TabularEstimator, y: Any, *, weighted: bool) -> ScoreRow | None:
+    """Return the scores of a model on rows that its networks were not trained on; None if there are none.
+
+    Parameters
+    ----------
+    model : estimator
+        Just fitted, to one target.
+    y : array-like
+        The target in `fit`.
+    weighted : bool
+        Whether the rows had weights; there is no interval then.
+    """
     if not model.fitted_.scores:
         return None
     scores = model.oof_scores_
+    interval = None if weighted else _out_of_fold_interval(model, y)
     error = {"accuracy": lambda: scores["log_loss"], "d2": lambda: scores["quantile"]}
     score = score_names(model)[0]
-    return ScoreRow("this model", model.oof_score_, error.get(score, lambda: math.sqrt(scores["mse"]))())
+    return ScoreRow("this model", model.oof_score_, error.get(score, lambda: math.sqrt(scores["mse"]))(), interval)
+
+
+def _out_of_fold_interval(model: TabularEstimator, y: Any) -> tuple[float, float] | None:
+    scored = out_of_fold_rows(model)
+    score = score_names(model)[0]
+    if score == "accuracy":
+        return wilson_interval(model.oof_score_, int(scored.sum()))
+    if score == "r2":
+        return r2_interval(np.asarray(y, dtype=np.float64)[scored], np.asarray(model.oof_prediction_)[scored], seed=0)
+    return None
 
 
 def baseline_row(own: Baseline, *, squared: bool) -> ScoreRow:
@@ -69,8 +100,8 @@ def score_table(rows: Sequence[ScoreRow], names: tuple[str, str]) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda own: -own.score):
-        interval = "" if row.interval is None else " to ".join(_number(end, names[0]) for end in row.interval)
-        cells = [_number(row.score, names[0]), *([interval] if with_intervals else []), f"{row.error:,.4g}"]
+        interval = "" if row.interval is None else " to ".join(shown_score(end, names[0]) for end in row.interval)
+        cells = [shown_score(row.score, names[0]), *([interval] if with_intervals else []), f"{row.error:,.4g}"]
         table.add_row(row.name, *cells, style="bold" if row.name == "this model" else None)
     return table
 
@@ -84,7 +115,8 @@ def score_records(rows: Sequence[ScoreRow], names: tuple[str, str]) -> list[dict
     ]
 
 
-def _number(value: float, name: str) -> str:
+def shown_score(value: float, name: str) -> str:
+    """Return a score of that name as text."""
     return f"{value:.1%}" if name == "accuracy" else f"{value:.3f}"
 
 

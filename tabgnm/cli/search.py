@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,14 @@ from rich import box
 from rich.table import Table
 
 from tabgnm import FleetSearchCV
-from tabgnm.cli.fit import chosen_task, scores_beside_baselines, tell_next_commands, tell_scores
+from tabgnm.cli.fit import (
+    INTERRUPTED_TRAINING,
+    chosen_task,
+    fitted,
+    scores_beside_baselines,
+    tell_next_commands,
+    tell_scores,
+)
 from tabgnm.cli.score_tables import score_names, score_records
 from tabgnm.cli.terminal import Output, UsageProblem, showing_progress, table_is_to_blame
 from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
@@ -48,14 +56,16 @@ def run_search(
         out.text(said)
         out.text(f"{grid.n_settings} settings on {n_folds} folds each.")
         search = _searched(settings, task, table, grid, n_folds, quiet=quiet)
-        model = search.best_estimator_
-        model.set_params(verbose=0)
+        best = replace(settings, values={**settings.values, **search.best_params_})
+        model, _, interrupted = fitted(best, task, table, quiet=quiet)
         rows = scores_beside_baselines(model, table)
         model.save(output)
     results = _results(search)
     metric = score_names(model)[0] if settings.values["metric"] == "auto" else str(settings.values["metric"])
     out.show(_table(results, metric))
     out.text(f"Mean and standard deviation over {n_folds} folds.")
+    if interrupted:
+        out.text(INTERRUPTED_TRAINING)
     out.text(f"Best: {', '.join(f'{name}={value}' for name, value in search.best_params_.items())}")
     tell_scores(out, model, rows, len(table.X))
     out.text(f"Searched in {clock(time.monotonic() - began)}. Model: {output}")
@@ -69,6 +79,7 @@ def run_search(
             "best": dict(search.best_params_),
             "results": results,
             "scores": score_records(rows, score_names(model)),
+            "interrupted": interrupted,
             "model": str(output),
         }
     )
@@ -97,6 +108,7 @@ def _searched(
             {name: list(values) for name, values in grid.values.items()},
             cv=cv,
             scoring=scoring,
+            refit=False,  # it would leave out the groups
             verbose=verbose,
             error_score="raise",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import shlex
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def run_sparsify(
         small.save(output)
         if picture is not None:
             draw(small, picture)
-    judged = "the target" if labels is not None else "the predictions of the model (the table has no target)"
+    judged = "the target" if labels is not None else "the predictions of the model (the table has no usable target)"
     out.text(f"Sizes, evaluated against {judged} on held-out rows:")
     out.show(path_table(small))
     tell_machine(out, small)
@@ -123,10 +124,11 @@ def _labels(frame: Any, name: str | None, asked_for: bool, source: str) -> Any:
     require_columns(list(frame.columns), [name], source)
     try:
         check_target(frame, name, source)
-    except TableFileError:
+    except TableFileError as error:
         if asked_for:
             raise
-        return None  # rows without labels teach as well
+        warnings.warn(f"{error}; the target is not used, as rows without it teach as well", stacklevel=2)
+        return None
     return frame[name]
 
 

@@ -240,3 +240,14 @@ def showing_progress(*, wanted: bool) -> Iterator[int]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+@contextmanager
+def row_counter(*, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that shows how many rows are done, on a line of stderr that goes away; only in a terminal."""
+    console = console_of(sys.stderr)
+    if not wanted or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("reading the first rows") as status:
+        yield lambda n_rows: status.update(f"{n_rows:,} rows")

@@ -88,7 +88,8 @@ def task_of(y: Any) -> tuple[str, str]:
         return "regression", "its values are numbers with fractions"
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
     different = f"its values are {n_different:,} different whole numbers"
-    return ("classification" if n_different <= MOST_CLASSES_OF_NUMBERS else "regression"), different
+    most = min(MOST_CLASSES_OF_NUMBERS, max(2, len(numbers) // 2))  # five rows with five numbers are not five classes
+    return ("classification" if n_different <= most else "regression"), different
 
 
 def _are_numbers(y: Any) -> bool:

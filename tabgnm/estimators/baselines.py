@@ -71,7 +71,7 @@ def baselines(
     Parameters
     ----------
     model : estimator
-        A fitted tabgnm estimator. It determines the type of the targets and the kinds of the columns (`column_kinds`).
+        A fitted tabgnm estimator. It determines the type of the targets and the kinds of the columns.
     X, y, sample_weight
         As in the `fit` method of the model; X must have the columns of the model.
     cv : int, splitter or iterable, default=5
@@ -157,7 +157,11 @@ def _encoded(
     if len(train) > _MOST_ROWS:
         train = np.sort(np.random.default_rng(seed).choice(train, _MOST_ROWS, replace=False))
     settings = TableSettings(
-        scaling="standard", level_dim=0, max_one_hot=_MOST_LEVELS, min_level_count=1, kinds=model.column_kinds
+        scaling="standard",
+        level_dim=0,
+        max_one_hot=_MOST_LEVELS,
+        min_level_count=1,
+        kinds=model.fitted_.encoders[0].learned_kinds,
     )
     encoder = TableEncoder(settings).fit(raw, train)
     return train, encoder.encode(raw.take(train), np.float64), encoder.encode(raw.take(val), np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def lesson_of_teacher(
     size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
     blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
     parts = prediction.map_outputs(teacher, blocks, teacher._reduce, len(first))
-    encoder = TableEncoder(readable_settings(teacher)).fit(raw)
+    encoder = TableEncoder(replace(readable_settings(teacher), kinds=fitted.encoders[0].learned_kinds)).fit(raw)
     x = mixed(encoder, np.float32)
     loss: Loss
     if isinstance(targets, ClassTargets):

@@ -18,7 +18,7 @@ from tabgnm.table.numbers import NumberMaps
 from tabgnm.table.plans import ColumnPlan, inferred_kind, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
 from tabgnm.table.recipes import Recipe, recipes
-from tabgnm.table.settings import TableSettings
+from tabgnm.table.settings import KINDS, TableSettings
 from tabgnm.table.sources import Source
 from tabgnm.table.state import read_state, written_state
 from tabgnm.table.text import USUAL_READING
@@ -115,6 +115,11 @@ class TableEncoder:
         self._declared = {i for i, plan in enumerate(plans) if plan.name in kinds or i in kinds}
         numeric_kinds = {plans[slot.column].kind for slot in layout.features}
         self._only_numbers = numeric_kinds <= {"number", "boolean"}
+
+    @property
+    def learned_kinds(self) -> dict[str | int, str]:
+        """Kinds of the columns by position, for other encoders: rows alone might look like something else."""
+        return {column: plan.kind for column, plan in enumerate(self.plans) if plan.kind in KINDS}
 
     @property
     def plans(self) -> list[ColumnPlan]:

@@ -30,6 +30,20 @@ def test_classes_are_scored_with_an_interval_beside_baselines(flowers: SimpleNam
     assert counts.trace() == (predicted == frame["species"]).sum()
 
 
+def test_scores_are_shown_beside_that_of_the_fit(flowers: SimpleNamespace) -> None:
+    assert "Out-of-fold accuracy when it was fitted: " in run("evaluate", flowers.model, flowers.data).stdout
+
+
+def test_rows_that_are_clearly_better_than_those_left_out_raise_a_question(patients: SimpleNamespace) -> None:
+    question = "was the model fitted to these rows?"
+    frame = pd.read_csv(patients.data)
+    errors = np.abs(tabgnm.load(patients.model).predict(frame.drop(columns="target")) - frame["target"])
+    frame[errors < errors.quantile(0.3)].to_csv("easy.csv", index=False)
+    frame[errors > errors.quantile(0.3)].to_csv("difficult.csv", index=False)
+    assert question in run("evaluate", patients.model, "easy.csv").stdout
+    assert question not in run("evaluate", patients.model, "difficult.csv").stdout
+
+
 def test_the_confusion_matrix_is_shown(flowers: SimpleNamespace) -> None:
     said = run("evaluate", flowers.model, flowers.data).stdout
     assert "true \\ predicted" in said

@@ -46,8 +46,9 @@ def test_numbers_are_learned_as_numbers_beside_the_mean_and_a_ridge_regression(p
         ([True, False], "classification"),
         (pd.Categorical([1.5, 2.5]), "classification"),
         (pd.array([True, False], dtype="boolean"), "classification"),
-        (list(range(10)), "classification"),
-        (list(range(11)), "regression"),
+        (list(range(10)) * 2, "classification"),
+        (list(range(11)) * 2, "regression"),
+        (list(range(5)), "regression"),
         ([0.0, 1.0], "classification"),
         ([0.5, 1.0], "regression"),
         (pd.array([1, 2], dtype="Int64"), "classification"),
@@ -55,6 +56,33 @@ def test_numbers_are_learned_as_numbers_beside_the_mean_and_a_ridge_regression(p
 )
 def test_the_task_follows_from_the_values_of_the_target(values: object, task: str) -> None:
     assert task_of(pd.Series(values))[0] == task
+
+
+def test_a_class_with_a_single_row_is_named_and_not_counted_among_the_scored_rows() -> None:
+    frame = iris().drop(columns="id")
+    frame.iloc[0, -1] = "unique"
+    frame.to_csv("table.csv", index=False)
+    result = run("fit", "table.csv", "-t", "species", *QUICK)
+    assert "149 of 150 rows" in result.stdout
+    assert "single row are left out of the scores" in result.stderr
+    assert "'unique'" in result.stderr
+
+
+def test_a_score_of_few_rows_has_a_wide_interval() -> None:
+    iris().head(12).drop(columns="id").to_csv("table.csv", index=False)
+    own = run_json("fit", "table.csv", "-t", "species", *QUICK)["scores"][0]
+    assert own["interval"][0] <= own["accuracy"] <= own["interval"][1]
+    assert own["interval"][1] - own["interval"][0] > 0.2
+    iris().head(12).drop(columns=["id", "species"]).to_csv("table.csv", index=False)
+    own = run_json("fit", "table.csv", "-t", "petal_width", *QUICK)["scores"][0]
+    assert own["interval"][0] < own["r2"] < own["interval"][1]
+
+
+def test_without_rows_to_score_there_is_no_empty_table() -> None:
+    Path("table.csv").write_text("a,b,y\n1,2,u\n2,3,v\n3,1,w\n")
+    said = run("fit", "table.csv", "-t", "y", *QUICK).stdout
+    assert "no score of its own" in said
+    assert "accuracy" not in said
 
 
 def test_a_given_task_is_not_questioned() -> None:
@@ -123,6 +151,19 @@ def test_search_compares_settings_and_writes_the_best_model() -> None:
     model = tabgnm.load("best.tabgnm")
     assert (model.dropout, model.n_layers) == (record["best"]["dropout"], 2)
     assert model.target_name_ == "species"
+
+
+def test_the_score_of_the_best_model_of_a_search_is_one_of_whole_groups() -> None:
+    random = np.random.default_rng(0)
+    group = np.repeat(np.arange(20), 10)  # each has a target of its own that only its rows can tell
+    frame = pd.DataFrame({"x": group + random.normal(0, 0.01, 200), "y": random.normal(size=20)[group], "group": group})
+    frame.to_csv("table.csv", index=False)
+    options = [*QUICK, "--set", "max_epochs=60", "--grid", "dropout=0.0", "--folds", "2", "--group", "group"]
+    searched = run_json("search", "table.csv", "-t", "y", *options)["scores"][0]
+    fitted = run_json(
+        "fit", "table.csv", "-t", "y", *QUICK, "--set", "max_epochs=60", "--group", "group", "--set", "dropout=0.0"
+    )
+    assert searched == fitted["scores"][0]
 
 
 def test_search_prints_the_table_of_settings() -> None:

@@ -4,12 +4,13 @@ import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import tabgnm
 from tabgnm import MLPClassifier
-from tests.cli.running import QUICK_SMALL, iris, run, run_json
+from tests.cli.running import QUICK, QUICK_SMALL, iris, run, run_json
 
 
 def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNamespace) -> None:
@@ -27,6 +28,29 @@ def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNa
     small = tabgnm.load(flowers.small)
     assert small.machine_.n_edges <= 8
     assert small.target_name_ == "species"
+
+
+def test_a_small_machine_takes_columns_for_what_the_model_takes_them_for() -> None:
+    frame = iris().assign(code=np.arange(150) % 4 + 1).drop(columns="id")  # as text alone, codes would be categories
+    frame.to_csv("table.csv", index=False)
+    run("fit", "table.csv", "-t", "species", *QUICK)
+    run("sparsify", "model.tabgnm", "table.csv", *QUICK_SMALL)
+    kinds = [{own.name: own.kind for own in tabgnm.load(name).columns_} for name in ("model.tabgnm", "small.tabgnm")]
+    assert kinds[0]["code"] == "number"
+    assert kinds[0] == kinds[1]
+
+
+def test_sparsify_does_not_warn_of_columns_that_the_model_knows(flowers: SimpleNamespace) -> None:
+    assert "Warning" not in flowers.made.stderr
+
+
+def test_a_target_with_missing_cells_is_not_used_silently(flowers: SimpleNamespace) -> None:
+    frame = pd.read_csv(flowers.data)
+    frame.loc[3, "species"] = None
+    frame.to_csv("missing.csv", index=False)
+    result = run("sparsify", flowers.model, "missing.csv", "--edges", "8", *QUICK_SMALL)
+    assert "the target is not used" in result.stderr
+    assert "the predictions of the model" in result.stdout
 
 
 def test_the_drawing_has_a_line_for_each_edge(flowers: SimpleNamespace) -> None:
