@@ -42,8 +42,8 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     raise ModelFileError(
-        f"{name}={shown(value)} of type {type(value).__name__} cannot be stored; use set_params({name}=...) with finite "
-        "numbers, strings, booleans, None, or lists, tuples and dicts of them"
+        f"{name}={shown(value)} of type {type(value).__name__} cannot be stored; use set_params({name}=...) with "
+        "finite numbers, strings, booleans, None, or lists, tuples and dicts of them"
     )
 
 
