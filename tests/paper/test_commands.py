@@ -199,7 +199,7 @@ def test_curves_and_running_times_are_written(
         (["tables", *SMALL, "--folds", "12"], "folds 12 do not exist; expected some of 0 to 9"),
         (["tables", *SMALL, "--folds", "0-99999999999"], "folds 0-99999999999 do not exist; expected some of 0 to 9"),
         (["tables", *SMALL, "--folds", "0,5-2"], "folds 5-2 are in descending order; write 2-5"),
-        (["tables", *SMALL, "--jobs", "0"], "n_jobs=0 is not possible"),
+        (["tables", *SMALL, "--jobs", "0"], "n_jobs must be at least 1"),
         (["tables", *SMALL, "--address", "tcp://a"], "address='tcp://a' requires a cluster"),
         (["tables", *SMALL, "--store", "no/where.sqlite"], "does not exist; create it first"),
         (["curves", "--only", "adult"], "there are no curves for ['adult']"),
