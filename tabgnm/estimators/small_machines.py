@@ -101,6 +101,11 @@ def lesson_of_teacher(
     raw = teacher._matched(read_table(X))
     fitted = teacher.fitted_
     targets = fitted.targets
+    if isinstance(targets, NumberTargets) and targets.quantiles is not None:
+        raise ValueError(
+            f"a model of several quantiles, quantile={list(targets.quantiles)}, cannot be distilled; fit a model of "
+            "one quantile, such as quantile=0.5, and distill that"
+        )
     n_rows = raw.n_rows
     n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
     first = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])

@@ -24,6 +24,8 @@ _FEWEST_IMPORTANCE_ROWS = 200
 _IMPORTANCE_WORK = 1.5e11  # rows x columns x repeats x weights of all networks: less than 10 seconds on two cores
 _EFFECT_ROWS = 200
 _MOST_LEVELS = 7
+_FEWEST_CHARACTERS = 9  # of the names of levels; where there is less room, they are slanted
+_SLANTED_CHARACTERS = 12
 _SEED = 0
 
 
@@ -124,7 +126,8 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     worse = "rise" if what == "log-loss" else "drop"
     rows = "all rows" if n_rows == evaluation.n_rows else f"{n_rows:,} rows"
     times = "once" if repeats == 1 else f"{repeats} times"
-    measure = f"The {worse} of the {what} when a column is shuffled ({times}, {rows})."
+    spread = "" if repeats == 1 else ", ± its standard deviation"
+    measure = f"The {worse} of the {what} when a column is shuffled ({times}, {rows}){spread}."
     return found.importances_mean, found.importances_std, measure
 
 
@@ -214,16 +217,20 @@ def _drawn_levels(effect: Effect, values: Scale, value_ticks: Ticks, shown: list
     order = list(range(min(len(labels), _MOST_LEVELS)))
     if effect.has_missing and len(labels) > _MOST_LEVELS:
         order[-1] = len(labels) - 1
-    room = max(3, int(270 / len(order) / 6.1))
-    x_ticks = [(float(place), shortened(text(labels[level]), room)) for place, level in enumerate(order)]
+    names = [text(labels[level]) for level in order]
+    room = int(270 / len(order) / 6.1)
+    slanted = room < _FEWEST_CHARACTERS and max(map(len, names)) > room
+    room = _SLANTED_CHARACTERS if slanted else max(3, room)
+    x_ticks = [(float(place), shortened(name, room)) for place, name in enumerate(names)]
     panel = Panel(
         Scale(-0.5, len(order) - 0.5),
         values,
         f"Effect of {text(effect.column)}",
         width=300,
-        height=170,
+        height=200 if slanted else 170,
         x_ticks=x_ticks,
         y_ticks=value_ticks,
+        slanted=slanted,
     )
     for place, level in enumerate(order):
         for series, output in enumerate(shown):
@@ -256,7 +263,7 @@ def _out_of_range(evaluation: Evaluation, names: list[str]) -> list[tuple[str, s
     outside = np.asarray(evaluation.model.out_of_range(evaluation.raw))
     counts = outside.sum(axis=0)
     return [
-        (names[column], f"{int(counts[column]):,}", percent(float(counts[column]) / evaluation.n_rows))
+        (names[column], f"{int(counts[column]):,}", percent(float(counts[column]) / evaluation.n_rows, trimmed=False))
         for column in np.argsort(-counts, kind="stable").tolist()
         if counts[column]
     ]
