@@ -42,6 +42,7 @@ function points(message) {
     const [own, swatch] = [document.createElement("span"), document.createElement("i")];
     swatch.style.background = `var(--class-${i})`;
     own.append(swatch, name);
+    own.title = name;
     return own;
   }));
 }
@@ -77,6 +78,11 @@ function showNode(id) {
 const act = (action) => send("action", { action });
 const actions = { play: () => act(frame?.running ? "pause" : "play"), step: () => act("step"), reset: () => act("reset") };
 for (const [id, run] of Object.entries(actions)) at(id).addEventListener("click", run);
+
+// Space is for play, not for the button that the mouse has pressed before.
+document.addEventListener("click", (event) => {
+  if (event.detail > 0) event.target.closest("button:not(.node)")?.blur();
+});
 
 const KEYS = { " ": "play", s: "step", r: "reset" };
 document.addEventListener("keydown", (event) => {

@@ -149,6 +149,14 @@ export function animation(draw, milliseconds) {
 }
 
 // Text with a halo, that can be read on anything.
+// A text that is at most so wide; what does not fit is cut off.
+export function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const characters = Array.from(text);
+  while (characters.length > 1 && context.measureText(`${characters.join("")}…`).width > width) characters.pop();
+  return `${characters.join("")}…`;
+}
+
 export function write(context, text, x, y) {
   context.lineJoin = "round";
   context.lineWidth = 3.5;
