@@ -48,7 +48,7 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     calibrated : bool, default=True
         Scale the logarithms of probabilities by a temperature with the lowest log-loss on rows that the networks were
         not trained on. Predicted labels do not change.
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How many candidates, folds and epochs "auto" stands for.
     time_limit : float or None, default=None
         Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training

@@ -60,7 +60,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     target_transform : {"auto", "none", "log"}, default="auto"
         Learn the logarithm of positive targets. "auto" has candidates that do if the target has a long tail and the
         loss has no log link.
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How many candidates, folds and epochs "auto" stands for.
     time_limit : float or None, default=None
         Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training

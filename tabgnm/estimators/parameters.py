@@ -156,7 +156,7 @@ class MLPParameters:
 class TrainingParameters:
     """Training, encoding of the table, and execution.
 
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How many candidates, folds and epochs "auto" stands for.
     time_limit : float or None, default=None
         Seconds that `fit` may take. The number of candidates, folds and epochs is reduced to what fits in, and training

@@ -68,7 +68,7 @@ class Machine:
     outputs : sequence of int
         Numbers of the values that are the outputs; an input may be one.
     output_names : sequence of str
-    dtype : {"float32", "float64"}, default="float64"
+    dtype : {"float64", "float32"}, default="float64"
         Type that `run` computes in.
 
     Examples

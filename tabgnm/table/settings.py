@@ -32,7 +32,7 @@ class TableSettings:
 
     Parameters
     ----------
-    scaling : {"none", "standard", "robust", "quantile"}, default="quantile"
+    scaling : {"quantile", "robust", "standard", "none"}, default="quantile"
         Of numbers: as they are; mean 0 and standard deviation 1; median 0 and interquartile range 1 with a smooth
         clip to (-3, 3); or the normal scores of their quantiles.
     numeric_embedding : {None, "periodic", "piecewise"}, default=None

@@ -94,6 +94,15 @@ def test_space_plays_after_a_click_on_another_button(page: Page, playground: Pla
     page.locator("#play[aria-label=Pause]").wait_for()
 
 
+def test_a_machine_without_edges_says_what_to_do(page: Page, playground: Playground) -> None:
+    open_page(page, playground)
+    move(page, "penalty", 10)
+    move(page, "learning_rate", 10)
+    page.keyboard.press(" ")
+    page.get_by_text("No edge is left").wait_for(timeout=SECONDS * 1000)
+    assert number(page, "edges") == 0
+
+
 def test_a_slider_takes_effect_at_once_or_builds_a_new_machine(page: Page, playground: Playground) -> None:
     open_page(page, playground)
     page.locator("#step").click()

@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { Controls } from "./controls.js";
-import { number, onTheme, setScale } from "./drawing.js";
+import { number, onTheme, setScale, shortened } from "./drawing.js";
 import { Machine } from "./machine.js";
 import { Names } from "./names.js";
 import { Plane } from "./plane.js";
@@ -11,6 +11,8 @@ import { listen, post } from "./stream.js";
 const at = (id) => document.getElementById(id);
 const CAPTION = "Color: the predicted class, paler where less sure. Line: where the prediction changes. "
   + "Dots: points it learns from; rings: held out.";
+
+const NO_EDGES = "No edge is left, so the machine learns nothing more. Lower the penalty and reset it.";
 
 let frame, names, plane, machine;
 const chart = new Chart(at("chart"));
@@ -41,7 +43,7 @@ function points(message) {
   at("classes").replaceChildren(...message.classes.map((name, i) => {
     const [own, swatch] = [document.createElement("span"), document.createElement("i")];
     swatch.style.background = `var(--class-${i})`;
-    own.append(swatch, name);
+    own.append(swatch, shortened(name, 20));
     own.title = name;
     return own;
   }));
@@ -64,7 +66,7 @@ function showFrame(message) {
   at("play").setAttribute("aria-pressed", frame.running);
   at("play").setAttribute("aria-label", frame.running ? "Pause" : "Play");
   at("play").classList.toggle("fresh", frame.epoch === 0 && !frame.running);
-  notify(frame.notice);
+  notify(frame.notice || (frame.n_edges ? "" : NO_EDGES));
   showNode(machine.shown);
 }
 
