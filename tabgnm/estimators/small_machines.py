@@ -21,7 +21,7 @@ from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
-from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
 from tabgnm.nn.shapes import GNMShape
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity import simplified, unrolled
@@ -240,7 +240,9 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
 def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     """Return the accuracy, or R²."""
     if isinstance(targets, NumberTargets):
-        actual = targets.numbers(judged)
+        # With a log link, targets are numbers in units of their mean, and not what a network returns.
+        with_log = isinstance(targets.loss, LogLinkLoss)
+        actual = targets.center * judged.numpy().astype(np.float64) if with_log else targets.numbers(judged)
         spread = ((actual - actual.mean(axis=0)) ** 2).sum(axis=0)
         left = ((actual - predicted) ** 2).sum(axis=0)
         return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))
