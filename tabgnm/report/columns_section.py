@@ -190,7 +190,7 @@ def _drawn(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], 
     x_ticks = _date_ticks(grid) if effect.kind == "date" else _number_ticks(scale, across)
     if effect.has_missing:
         place = scale.high - 0.05 * (scale.high - scale.low)
-        x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.17 * (scale.high - scale.low)]
+        x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.21 * (scale.high - scale.low)]
         x_ticks.append((place, "missing"))
     panel = Panel(
         scale, values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks, y_ticks=value_ticks

@@ -134,3 +134,11 @@ def test_text_on_the_confusion_matrix_has_enough_contrast(page: Page, written: P
     }""")
     assert len(contrasts) >= 4
     assert min(contrasts) >= 4.5
+
+
+def test_nothing_is_cut_off_on_paper(page: Page, written: Path) -> None:
+    opened(page, written, 720)  # about the width of a page of A4
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    too_wide = "own => own.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent.trim().slice(0, 40))"
+    assert page.eval_on_selector_all("#main > section:not(#machine):not(#what-if) :is(.scroll, pre)", too_wide) == []
