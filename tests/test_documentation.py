@@ -40,6 +40,18 @@ def test_the_examples_of_every_docstring_are_right(name: str, tmp_path: Path, mo
     assert outcome.failed == 0
 
 
+def test_the_default_is_the_first_of_its_choices() -> None:
+    """The reference shows the first one as the default, as in numpydoc, whatever the text after it says."""
+    choices = re.compile(r"^ +(\w+) : \{([^,}]+)[^}]*\}, default=(\S+)$", re.MULTILINE)
+    found = [
+        (path.name, *match.groups())
+        for path in (ROOT / "tabgnm").rglob("*.py")
+        for match in choices.finditer(path.read_text())
+    ]
+    assert len(found) > 20
+    assert [own for own in found if own[2] != own[3]] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_of_a_page_leads_to_a_file(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):

@@ -182,3 +182,10 @@ def test_the_search_finds_a_method_of_an_estimator(address: str, page: "Page") -
     page.locator(".md-search__input").fill("predict_interval")
     page.locator(".md-search-result__item").first.wait_for()
     assert "predict_interval" in page.locator(".md-search-result__list").inner_text()
+
+
+def test_the_search_works_in_pages_that_are_opened_from_a_disk(site: Path, page: "Page") -> None:
+    page.goto((site / "tutorials" / "first-table.html").as_uri())  # the fixture refuses requests to other hosts
+    page.locator(".md-search__input").fill("predict_interval")
+    page.locator(".md-search-result__item").first.wait_for()
+    assert "predict_interval" in page.locator(".md-search-result__list").inner_text()

@@ -16,7 +16,8 @@ from torch import Tensor
 from tabgnm.estimators.checks import check_integer, random_numbers
 from tabgnm.estimators.named_outputs import prediction_names, prediction_values
 from tabgnm.estimators.prediction import map_outputs
-from tabgnm.estimators.targets import ClassTargets
+from tabgnm.estimators.targets import ClassTargets, Targets
+from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.table import read_table
 from tabgnm.table.raw import shortened
 
@@ -181,7 +182,7 @@ def effects(
         return []
     parts = map_outputs(model, blocks(), model._reduce, n_predicted)
     predicted = prediction_values(fitted.targets, parts)
-    bounds = (0.0, 1.0) if isinstance(fitted.targets, ClassTargets) else (-np.inf, np.inf)
+    bounds = _bounds(fitted.targets)
     found, first = [], 0
     for grid in grids:
         n_own = len(grid.rows) * len(sampled)
@@ -189,6 +190,13 @@ def effects(
         found.append(_effect(grid, model._names[grid.column], curves, prediction_names(fitted.targets), bounds))
         first += n_own
     return found
+
+
+def _bounds(targets: Targets) -> tuple[float, float]:
+    """Return the least and the greatest value that a prediction can have."""
+    if isinstance(targets, ClassTargets):
+        return 0.0, 1.0
+    return (0.0 if isinstance(targets.loss, LogLinkLoss) else -np.inf), np.inf
 
 
 def _effect(grid: _Grid, name: str, curves: Array, outputs: tuple[Any, ...], bounds: tuple[float, float]) -> Effect:

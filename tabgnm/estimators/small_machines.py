@@ -21,7 +21,7 @@ from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
-from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
 from tabgnm.nn.shapes import GNMShape
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity import simplified, unrolled
@@ -101,6 +101,11 @@ def lesson_of_teacher(
     raw = teacher._matched(read_table(X))
     fitted = teacher.fitted_
     targets = fitted.targets
+    if isinstance(targets, NumberTargets) and targets.quantiles is not None:
+        raise ValueError(
+            f"a model of several quantiles, quantile={list(targets.quantiles)}, cannot be distilled; fit a model of "
+            "one quantile, such as quantile=0.5, and distill that"
+        )
     n_rows = raw.n_rows
     n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
     first = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])
@@ -235,7 +240,9 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
 def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     """Return the accuracy, or R²."""
     if isinstance(targets, NumberTargets):
-        actual = targets.numbers(judged)
+        # With a log link, targets are numbers in units of their mean, and not what a network returns.
+        with_log = isinstance(targets.loss, LogLinkLoss)
+        actual = targets.center * judged.numpy().astype(np.float64) if with_log else targets.numbers(judged)
         spread = ((actual - actual.mean(axis=0)) ** 2).sum(axis=0)
         left = ((actual - predicted) ** 2).sum(axis=0)
         return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))

@@ -176,9 +176,11 @@ def _draw_curve(ax: Any, effect: Effect, places: list[int]) -> None:
         _draw_shares(ax, x, effect.share[known])
     if effect.kind == "date":
         dates = import_extra("matplotlib.dates", "plot", PURPOSE)
-        locator = dates.AutoDateLocator(maxticks=5)
+        locator = dates.AutoDateLocator(minticks=2, maxticks=4)
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    else:
+        ax.locator_params(axis="x", nbins=4)  # labels of large numbers would touch
 
 
 def _marker(n_points: int) -> str:

@@ -13,7 +13,7 @@ from tabgnm.estimators.metrics import calibration_error
 from tabgnm.report.evaluation import ClassesOfTarget
 from tabgnm.report.scores import auc, wilson
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, escaped, label, opening, thinned
-from tabgnm.report.wording import number, percent, shortened
+from tabgnm.report.wording import decimals, percent, shortened
 
 Array = NDArray[Any]
 
@@ -105,18 +105,17 @@ def _confusion(target: ClassesOfTarget) -> Chart:
             x, y = left + predicted * side, top + true * row_height
             kind = "right" if true == predicted else "wrong"
             told = f"{n_rows:,} rows of {labels[true]} ({percent(share)}) predicted as {labels[predicted]}"
-            strength = 0 if n_rows == 0 else 0.12 + 0.78 * share
+            strength = 0 if n_rows == 0 else 0.12 + 0.88 * share
             parts.append(
                 f'<rect x="{coordinate(x + 1)}" y="{coordinate(y + 1)}" width="{coordinate(side - 2)}" '
                 f'height="{coordinate(row_height - 2)}" rx="2" class="cell {kind}" '
                 f'style="--share:{strength:.2f}"><title>{escaped(told)}</title></rect>'
             )
             if n_rows and side >= 22:
-                strong = " strong" if strength > 0.55 else ""
                 middle = y + row_height / 2
                 large = side >= 48 and row_height >= 40
                 shown = f"{n_rows:,}"
-                parts.append(label(x + side / 2, middle + (0 if large else 4), shown, f"count middle{strong}"))
+                parts.append(label(x + side / 2, middle + (0 if large else 4), shown, "count middle"))
                 if large:
                     parts.append(label(x + side / 2, middle + 14, percent(share, 0), f"tick middle{strong}"))
     note = "Percentages are shares of the true class. Correct predictions are on the diagonal."
@@ -148,10 +147,10 @@ def _precision_recall(target: ClassesOfTarget, shown: list[int]) -> Chart:
         precision, recall, _ = precision_recall_curve(positive, target.probabilities[:, code])
         mean = float(-np.sum(np.diff(recall) * precision[:-1]))
         xs, ys = _steps(*(own[thinned(len(own), _MOST_POINTS)][::-1] for own in (recall, precision)))
-        panel.line(xs, ys, f"s{series}", f"{target.labels[code]}: {number(mean)}")
+        panel.line(xs, ys, f"s{series}", f"{target.labels[code]}: {decimals(mean)}")
         if len(shown) == 1:
             panel.line([0, 1], [positive.mean()] * 2, "chance")
-        keys.append(Key(series, target.labels[code], f"average precision {number(mean)}"))
+        keys.append(Key(series, target.labels[code], f"average precision {decimals(mean)}"))
     note = "The dotted line is the share of this class." if len(shown) == 1 else ""
     return Chart("Precision and recall", panel.drawn(), note, tuple(keys))
 

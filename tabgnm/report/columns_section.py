@@ -24,6 +24,8 @@ _FEWEST_IMPORTANCE_ROWS = 200
 _IMPORTANCE_WORK = 1.5e11  # rows x columns x repeats x weights of all networks: less than 10 seconds on two cores
 _EFFECT_ROWS = 200
 _MOST_LEVELS = 7
+_FEWEST_CHARACTERS = 9  # of the names of levels; where there is less room, they are slanted
+_SLANTED_CHARACTERS = 12
 _SEED = 0
 
 
@@ -187,7 +189,7 @@ def _drawn(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], 
     x_ticks = _date_ticks(grid) if effect.kind == "date" else _number_ticks(scale, across)
     if effect.has_missing:
         place = scale.high - 0.05 * (scale.high - scale.low)
-        x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.17 * (scale.high - scale.low)]
+        x_ticks = [own for own in x_ticks if own[0] < scale.high - 0.21 * (scale.high - scale.low)]
         x_ticks.append((place, "missing"))
     panel = Panel(
         scale, values, f"Effect of {text(effect.column)}", width=300, height=170, x_ticks=x_ticks, y_ticks=value_ticks
@@ -214,16 +216,20 @@ def _drawn_levels(effect: Effect, values: Scale, value_ticks: Ticks, shown: list
     order = list(range(min(len(labels), _MOST_LEVELS)))
     if effect.has_missing and len(labels) > _MOST_LEVELS:
         order[-1] = len(labels) - 1
-    room = max(3, int(270 / len(order) / 6.1))
-    x_ticks = [(float(place), shortened(text(labels[level]), room)) for place, level in enumerate(order)]
+    names = [text(labels[level]) for level in order]
+    room = int(270 / len(order) / 6.1)
+    slanted = room < _FEWEST_CHARACTERS and max(map(len, names)) > room
+    room = _SLANTED_CHARACTERS if slanted else max(3, room)
+    x_ticks = [(float(place), shortened(name, room)) for place, name in enumerate(names)]
     panel = Panel(
         Scale(-0.5, len(order) - 0.5),
         values,
         f"Effect of {text(effect.column)}",
         width=300,
-        height=170,
+        height=200 if slanted else 170,
         x_ticks=x_ticks,
         y_ticks=value_ticks,
+        slanted=slanted,
     )
     for place, level in enumerate(order):
         for series, output in enumerate(shown):
@@ -256,7 +262,7 @@ def _out_of_range(evaluation: Evaluation, names: list[str]) -> list[tuple[str, s
     outside = np.asarray(evaluation.model.out_of_range(evaluation.raw))
     counts = outside.sum(axis=0)
     return [
-        (names[column], f"{int(counts[column]):,}", percent(float(counts[column]) / evaluation.n_rows))
+        (names[column], f"{int(counts[column]):,}", percent(float(counts[column]) / evaluation.n_rows, trimmed=False))
         for column in np.argsort(-counts, kind="stable").tolist()
         if counts[column]
     ]

@@ -147,8 +147,14 @@ class Evaluation:
         """Return at most so many rows, drawn at random, and their targets."""
         if self.n_rows <= most:
             return self.raw, self.y
-        chosen = np.sort(np.random.default_rng(_SEED).choice(self.n_rows, most, replace=False))
+        chosen = self.sampled_rows(most)
         return self.raw.take(chosen), self.y[chosen]
+
+    def sampled_rows(self, most: int) -> Array:
+        """Return the positions of the rows that `sample` draws."""
+        if self.n_rows <= most:
+            return np.arange(self.n_rows)
+        return np.sort(np.random.default_rng(_SEED).choice(self.n_rows, most, replace=False))
 
 
 def evaluate(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tabgnm.report.class_charts import Chart
 from tabgnm.report.evaluation import NumbersOfTarget
-from tabgnm.report.svg import Panel, Scale, scale_of
+from tabgnm.report.svg import Panel, Scale, scale_of, ticks
 from tabgnm.report.wording import number, percent, shortened
 
 Array = NDArray[Any]
@@ -96,6 +96,7 @@ def _distribution(target: NumbersOfTarget) -> Chart:
         "rows",
         340,
         300,
+        y_ticks=_count_ticks(int(counts.max())),
     )
     for n_rows, start, end in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if n_rows:
@@ -103,6 +104,12 @@ def _distribution(target: NumbersOfTarget) -> Chart:
     panel.line([0, 0], [0, panel.y.high], "chance")
     half = float(np.median(np.abs(residuals)))
     return Chart("Distribution of residuals", panel.drawn(), f"Half of the errors are smaller than {number(half)}.")
+
+
+def _count_ticks(most: int) -> list[tuple[float, str]]:
+    """Return ticks of whole numbers: there is no half of a row."""
+    values = [value for value in ticks(Scale(0, most), 6) if value.is_integer()]
+    return [(value, f"{value:,.0f}") for value in values]
 
 
 def _intervals(target: NumbersOfTarget) -> Chart:

@@ -138,7 +138,7 @@ def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
         ("Model", type(model).__name__),
         ("Target", target),
         ("Task", task),
-        ("Rows", rows),
+        ("Rows judged", rows),
         ("Columns", f"{model.n_features_in_:,}"),
         ("Networks", count(fitted.n_networks, "network")),
     ]

@@ -77,13 +77,13 @@ def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array,
         headings += [f"{prefix}true", f"{prefix}predicted", "probability"]
         cells.append([own.labels[code] for code in own.codes[chosen]])
         cells.append([own.labels[code] for code in own.predicted[chosen]])
-        cells.append([percent(float(value)) for value in own.confidence[chosen]])
+        cells.append([percent(float(value), trimmed=False) for value in own.confidence[chosen]])
     for target in evaluation.numbers[:_MOST_TARGETS]:
         prefix = f"{target.name}: " if len(evaluation.numbers) > 1 else ""
         headings += [f"{prefix}true", f"{prefix}predicted", "error"]
         cells.append([number(value, 4) for value in target.y[chosen]])
-        cells.append([number(value, 4) for value in target.predicted[chosen]])
-        cells.append([number(value) for value in (target.y - target.predicted)[chosen]])
+        cells.append([number(value, 4, trimmed=False) for value in target.predicted[chosen]])
+        cells.append([number(value, trimmed=False) for value in (target.y - target.predicted)[chosen]])
     shown = evaluation.raw.take(chosen)
     names = shown.names
     for column in columns:

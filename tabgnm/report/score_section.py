@@ -20,12 +20,13 @@ from tabgnm.report.scores import (
     scores_of,
 )
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, label, marker, scale_of, tick_labels, ticks
-from tabgnm.report.wording import count, number, percent
+from tabgnm.report.wording import count, decimals, number, percent
 
 Array = NDArray[Any]
 
 BASELINE_ROWS = 5_000
 BASELINE_FOLDS = 5
+FEWEST_ROWS = 30  # below which the page says that scores mean little
 _OOF_NAMES = {
     "accuracy": "accuracy",
     "log_loss": "log-loss",
@@ -38,6 +39,7 @@ _OOF_NAMES = {
     "metric": "chosen metric",
 }
 _SHARES = {"accuracy", "calibration_error"}
+_BEST_IS_ONE = {"r2", "d2"}
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,17 @@ def score_section(evaluation: Evaluation) -> ScoreSection:
     bootstrap = Bootstrap(evaluation.n_rows)
     scores = scores_of(evaluation, bootstrap)
     n_compared = min(evaluation.n_rows, BASELINE_ROWS)
-    raw, y = evaluation.sample(n_compared)
-    simple = baselines(evaluation.model, raw, y, cv=BASELINE_FOLDS)
-    judged = [Score(own.name, own.score, *_interval(evaluation, own, y), "") for own in simple]
-    rows = "these rows" if n_compared == evaluation.n_rows else f"{n_compared:,} of these rows"
+    chosen = evaluation.sampled_rows(n_compared)
+    y = evaluation.y[chosen]
+    simple = baselines(evaluation.model, evaluation.raw.take(chosen), y, cv=BASELINE_FOLDS)
+    compared = Bootstrap(n_compared)
+    judged = [_judged(evaluation, scores[0], own, y, compared) for own in simple]
+    gain = _gain(evaluation, simple, chosen, compared) if evaluation.out_of_fold else None
     return ScoreSection(
-        headline=_headline(evaluation, scores[0], judged, scores),
+        headline=_headline(evaluation, scores[0], judged, scores, gain),
         tiles=scores,
         comparison=_comparison(evaluation, scores[0], judged) if judged else None,
-        baselines=f"Baselines are cross-validated on {rows} ({BASELINE_FOLDS} folds)." if judged else "",
+        baselines=_about_baselines(evaluation, n_compared) if judged else "",
         origin=_origin(evaluation),
         compared=_compared(evaluation, scores, simple) if simple else None,
         out_of_fold=_own_scores(evaluation),
@@ -75,22 +79,56 @@ def score_section(evaluation: Evaluation) -> ScoreSection:
     )
 
 
-def _interval(evaluation: Evaluation, baseline: Baseline, y: Array) -> tuple[float, float]:
-    bootstrap = Bootstrap(len(y))
+def _judged(evaluation: Evaluation, score: Score, baseline: Baseline, y: Array, bootstrap: Bootstrap) -> Score:
+    """Return the score of a baseline with its interval, in the form of the model's own score."""
+    ends = bootstrap.interval(_resampled(evaluation, baseline.prediction, y, bootstrap))
+    return Score(baseline.name, baseline.score, *ends, "", score.is_share, score.best_is_one)
+
+
+def _resampled(evaluation: Evaluation, prediction: Any, y: Array, bootstrap: Bootstrap) -> Array:
+    """Return accuracy or R² of predictions in each resample of the rows."""
     if not evaluation.classes:
         shape = (len(y), -1)
-        predicted = np.asarray(baseline.prediction).reshape(shape)
-        if np.isnan(predicted).any():
-            return np.nan, np.nan
-        return bootstrap.interval(r2_of_resamples(y.reshape(shape), predicted, bootstrap))
+        predicted = np.asarray(prediction).reshape(shape)
+        return r2_of_resamples(y.reshape(shape), predicted, bootstrap)
     targets = evaluation.model.fitted_.targets
     codes = targets.codes(y).reshape(len(y), -1)  # type: ignore[union-attr] # of a classifier
     if evaluation.kind == "multilabel":
-        right = (np.asarray(baseline.prediction) > 0.5) == codes
+        right = (np.asarray(prediction) > 0.5) == codes
     else:
-        parts = baseline.prediction if evaluation.kind == "joint" else [baseline.prediction]
+        parts = prediction if evaluation.kind == "joint" else [prediction]
         right = np.stack([np.argmax(part, axis=1) for part in parts], axis=1) == codes
-    return bootstrap.interval(bootstrap.means(right.all(axis=1)))
+    return bootstrap.means(right.all(axis=1))
+
+
+def _gain(
+    evaluation: Evaluation, simple: list[Baseline], chosen: Array, bootstrap: Bootstrap
+) -> tuple[float, float] | None:
+    """Return the interval of the model's lead over the linear model, both judged in the same resamples of the rows."""
+    if len(simple) < 2:
+        return None
+    if evaluation.classes:
+        own = bootstrap.means(accuracy_of_rows(evaluation.classes)[chosen])
+    else:
+        y, predicted = (
+            np.stack([getattr(target, name)[chosen] for target in evaluation.numbers], axis=1)
+            for name in ("y", "predicted")
+        )
+        own = r2_of_resamples(y, predicted, bootstrap)
+    return bootstrap.interval(own - _resampled(evaluation, simple[-1].prediction, evaluation.y[chosen], bootstrap))
+
+
+def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
+    rows = "these rows" if n_compared == evaluation.n_rows else f"{n_compared:,} of these rows"
+    said = f"Baselines are cross-validated on {rows} ({BASELINE_FOLDS} folds)"
+    if evaluation.out_of_fold:
+        return f"{said}, as the model is."
+    n_fitted = n_compared - n_compared // BASELINE_FOLDS
+    return (
+        f"{said}: each was fitted to about {n_fitted:,} of them, and the model to other rows. If these were more, "
+        "the baselines would be better with them too. For a comparison on equal terms, make the report from the rows "
+        "of the fit."
+    )
 
 
 def _origin(evaluation: Evaluation) -> str:
@@ -110,7 +148,13 @@ def _origin(evaluation: Evaluation) -> str:
     )
 
 
-def _headline(evaluation: Evaluation, score: Score, simple: list[Score], scores: list[Score]) -> str:
+def _headline(
+    evaluation: Evaluation,
+    score: Score,
+    simple: list[Score],
+    scores: list[Score],
+    gain: tuple[float, float] | None,
+) -> str:
     """Say in one or two sentences how good the model is."""
     by_name = {own.name: own for own in scores}
     unseen = " that its networks were not trained on" if evaluation.out_of_fold else ""
@@ -133,17 +177,19 @@ def _headline(evaluation: Evaluation, score: Score, simple: list[Score], scores:
             f"On {rows}, the mean absolute error is {error.shown}, and predictions explain {explained} of the variance "
             f"(R² {score.shown})"
         )
-    return f"{said}. {_beside(score, simple)}".strip()
+    few = " So few rows say little about a model." if evaluation.n_rows < FEWEST_ROWS else ""
+    return f"{said}.{few} {_beside(evaluation, score, simple, gain)}".strip()
 
 
-def _beside(score: Score, simple: list[Score]) -> str:
-    if len(simple) < 2:
+def _beside(evaluation: Evaluation, score: Score, simple: list[Score], gain: tuple[float, float] | None) -> str:
+    """Compare with the linear model; which is better is only said where both learned from the same rows."""
+    if len(simple) < 2 or evaluation.n_rows < FEWEST_ROWS:
         return ""
     linear = simple[-1]
-    shown = percent(linear.value) if score.is_share else f"R² {number(linear.value)}"
-    better = (
-        "better than" if score.low > linear.value else "worse than" if score.high < linear.value else "about as good as"
-    )
+    shown = linear.shown if score.is_share else f"R² {linear.shown}"
+    if gain is None:
+        return f"For comparison: {linear.name}, fitted to parts of these rows, has {shown} on the others."
+    better = "better than" if gain[0] > 0 else "worse than" if gain[1] < 0 else "about as good as"
     return f"This is {better} {linear.name} ({shown})."
 
 
@@ -153,15 +199,17 @@ def _own_scores(evaluation: Evaluation) -> str:
     if not found or evaluation.out_of_fold:
         return ""
     shown = [
-        f"{_OOF_NAMES.get(name, name.replace('_', ' '))} {percent(value) if name in _SHARES else number(value)}"
-        for name, value in found.items()
+        f"{_OOF_NAMES.get(name, name.replace('_', ' '))} {_own_score(name, value)}" for name, value in found.items()
     ]
     return f"Out-of-fold scores on the training rows: {', '.join(shown)}."
 
 
+def _own_score(name: str, value: float) -> str:
+    return Score(name, value, np.nan, np.nan, "", name in _SHARES, name in _BEST_IS_ONE).shown
+
+
 def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
     """Return a table of the model and of baselines with score and loss."""
-    is_share = scores[0].is_share
     by_name, own = {score.name: score.value for score in scores}, type(evaluation.model).__name__
     loss = by_name.get("Log-loss", 0.0) if evaluation.classes else by_name["RMSE"] ** 2
     lines = [(own, scores[0].value, loss)]
@@ -172,8 +220,7 @@ def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline
         lines.append((f"{own}, out of fold", score, fitted[key]))
     lines += [(baseline.name, baseline.score, baseline.loss) for baseline in reversed(simple)]
     headings = ["Model", scores[0].name, "Log-loss" if evaluation.classes else "Mean squared error"]
-    shown = percent if is_share else number
-    return headings, [[name, shown(value), number(lost)] for name, value, lost in lines]
+    return headings, [[name, scores[0].text(value), number(lost, trimmed=False)] for name, value, lost in lines]
 
 
 def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Svg:
@@ -203,7 +250,7 @@ def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Sv
     )
     for place, (name, own) in enumerate(lines):
         y = 30 + 38.0 * place
-        value = percent(own.value) if score.is_share else number(own.value)
+        value = own.shown
         panel.add(label(panel.left, y - 11, name, "label"))
         panel.add(label(panel.right, y - 11, value, "count end"))
         panel.add(f'<path d="M{coordinate(panel.left)} {y}H{coordinate(panel.right)}" class="grid"/>')
@@ -222,17 +269,17 @@ def _of_targets(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
             [
                 own.name,
                 f"{len(own.labels):,}",
-                percent(float(accuracy_of_rows([own]).mean())),
-                number(auc(own.codes == 1, own.probabilities[:, 1])) if len(own.labels) == 2 else "–",
+                percent(float(accuracy_of_rows([own]).mean()), trimmed=False),
+                decimals(auc(own.codes == 1, own.probabilities[:, 1])) if len(own.labels) == 2 else "–",
             ]
             for own in evaluation.classes
         ]
     return ["Target", "R²", "MAE", "RMSE"], [
         [
             own.name,
-            number(_r2(own.y, own.predicted)),
-            number(float(np.abs(own.y - own.predicted).mean())),
-            number(float(np.sqrt(np.mean((own.y - own.predicted) ** 2)))),
+            decimals(_r2(own.y, own.predicted)),
+            number(float(np.abs(own.y - own.predicted).mean()), trimmed=False),
+            number(float(np.sqrt(np.mean((own.y - own.predicted) ** 2))), trimmed=False),
         ]
         for own in evaluation.numbers
     ]

@@ -14,7 +14,7 @@ from tabgnm.estimators.metrics import calibration_error, d2_of_quantiles
 from tabgnm.estimators.targets import NumberTargets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.report.evaluation import ClassesOfTarget, Evaluation, NumbersOfTarget
-from tabgnm.report.wording import number, percent
+from tabgnm.report.wording import decimals, number, percent
 
 Array = NDArray[Any]
 
@@ -38,6 +38,8 @@ class Score:
         One sentence for people who do not know it.
     is_share : bool
         Whether it is shown as a percentage.
+    best_is_one : bool
+        Whether it is shown with three decimals, as scores are whose best value is 1.
     """
 
     name: str
@@ -46,19 +48,25 @@ class Score:
     high: float
     meaning: str
     is_share: bool = False
+    best_is_one: bool = False
 
     @property
     def shown(self) -> str:
         """The value as text."""
-        return percent(self.value) if self.is_share else number(self.value)
+        return self.text(self.value)
+
+    def text(self, value: float) -> str:
+        """Return a value of this score as text, with as many digits as the others beside it."""
+        if self.is_share:
+            return percent(value, trimmed=False)
+        return decimals(value) if self.best_is_one else number(value, trimmed=False)
 
     @property
     def interval(self) -> str:
         """The interval as text; empty without one."""
         if not (np.isfinite(self.low) and np.isfinite(self.high)):
             return ""
-        ends = [percent(end) if self.is_share else number(end) for end in (self.low, self.high)]
-        return f"{ends[0]} to {ends[1]}"
+        return f"{self.text(self.low)} to {self.text(self.high)}"
 
 
 class Bootstrap:
@@ -226,7 +234,8 @@ def _area(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> Score:
     )
     if not values:
         return Score("ROC AUC", np.nan, np.nan, np.nan, meaning)
-    return Score("ROC AUC", float(np.mean(values)), *bootstrap.interval(np.mean(resampled, axis=0)), meaning)
+    ends = bootstrap.interval(np.mean(resampled, axis=0))
+    return Score("ROC AUC", float(np.mean(values)), *ends, meaning, best_is_one=True)
 
 
 def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:

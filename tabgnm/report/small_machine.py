@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators.base import TabularEstimator
@@ -12,14 +14,17 @@ from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.machine import machine_data
-from tabgnm.report.wording import count, number, percent
+from tabgnm.report.scores import accuracy_of_rows
+from tabgnm.report.wording import count, decimals, percent
 
-# A machine that can be read, and taught within seconds.
-MOST_EDGES = 30
+# A machine that can be read, and taught within seconds. Each class or target needs some edges of its own.
+FEWEST_EDGES = 30
+_EDGES_PER_OUTPUT = 10
 _ROWS = 2_000
 _SETTINGS: dict[str, Any] = {"n_layers": 2, "n_hidden": 16, "n_folds": 2, "n_augmented": 1_000}
 _EXAMPLES = 6
-_MOST_OWN_EDGES = 200  # of a model that is shown itself
+_MOST_EDGES = 200
+_ROUGH = 0.1  # accuracy or R² that a machine lacks, from which on the page warns of it
 _MOST_COLUMNS = 300  # of a table, beyond which distilling takes too long for a report
 
 
@@ -61,7 +66,7 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     except NoSingleMachine:
         pass
     else:
-        if own.n_edges <= _MOST_OWN_EDGES:
+        if own.n_edges <= _MOST_EDGES:
             return SmallMachine(_data(evaluation, model), "This is the model itself.")
     if not isinstance(model, GNMParameters):
         return SmallMachine(None, f"{type(model).__name__} has fixed layers, so no small machine is distilled from it.")
@@ -69,9 +74,14 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
         return SmallMachine(
             None, f"With {model.n_features_in_:,} columns, distilling a small machine would take too long for a report."
         )
+    if evaluation.kind == "quantiles":
+        return SmallMachine(None, "No small machine is distilled from a model of several quantiles.")
     raw, y = evaluation.sample(_ROWS)
+    n_edges = int(np.clip(_EDGES_PER_OUTPUT * _n_outputs(evaluation), FEWEST_EDGES, _MOST_EDGES))
     try:
-        small = model.distill(raw, y, n_edges=MOST_EDGES, random_state=0, **_SETTINGS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the fit of the model itself warned about columns
+            small = model.distill(raw, y, n_edges=n_edges, random_state=0, **_SETTINGS)
     except ValueError as error:  # such as too few rows for folds
         return SmallMachine(None, f"No small machine could be distilled: {error}.")
     [chosen] = [own for own in small._path if own["chosen"]]
@@ -82,7 +92,12 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
         f"{count(chosen['edges'], 'edge')}, {name} {score} on held-out rows. It is simpler than the model, and its "
         "predictions differ from those of the model."
     )
-    return SmallMachine(_data(evaluation, small), origin)
+    if score < of_model - _ROUGH:
+        return (
+            f"{said} It is much less accurate than the model: take it for a rough sketch, not for an explanation of "
+            "what the model does."
+        )
+    return f"{said} It is simpler than the model, and its predictions differ from those of the model."
 
 
 def _data(evaluation: Evaluation, machine: TabularEstimator) -> dict[str, Any] | None:

@@ -164,6 +164,8 @@ class Panel:
     width, height : float
     x_ticks, y_ticks : list of (value, label), default=None
         None: round numbers.
+    slanted : bool, default=False
+        Whether the labels of the horizontal axis are slanted, which takes more height.
     """
 
     x: Scale
@@ -176,6 +178,7 @@ class Panel:
     x_ticks: list[tuple[float, str]] | None = None
     y_ticks: list[tuple[float, str]] | None = None
     grid: bool = True
+    slanted: bool = False
     _marks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -188,7 +191,7 @@ class Panel:
         widest = max((len(shown) for _, shown in self.y_ticks), default=0)
         self.left = 8 + _CHARACTER * widest
         self.top = 26.0 if self.y_label else 10.0
-        self.bottom = self.height - (40.0 if self.x_label else 24.0)
+        self.bottom = self.height - (40.0 if self.x_label else 24.0) - (30.0 if self.slanted else 0.0)
         self.right = self.width - 12
         self.x = self.x.between(self.left, self.right)
         self.y = self.y.between(self.bottom, self.top)
@@ -250,6 +253,11 @@ class Panel:
         for value, shown in self.x_ticks or ():
             (across,) = self.x([value])
             parts.append(f'<path d="M{coordinate(across)} {coordinate(self.bottom)}v4" class="axis"/>')
+            if self.slanted:
+                x, y = coordinate(float(across) + 4), coordinate(self.bottom + 12)
+                turned = label(0, 0, shown, "tick end")
+                parts.append(f'<g transform="translate({x} {y}) rotate(-35)">{turned}</g>')
+                continue
             # Labels at the edges stay within the drawing.
             half = _CHARACTER * len(shown) / 2
             across = min(max(float(across), half + 2), self.width - half - 2)

@@ -13,13 +13,15 @@ from tabgnm._printable import printable
 MISSING = "–"
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, and separators of thousands.
+def number(value: float, digits: int = 3, *, trimmed: bool = True) -> str:
+    """Return a number with so many significant digits, and separators of thousands; `trimmed`: no zeros at the end.
 
     Examples
     --------
     >>> number(0.98418), number(1234.5), number(-0.00001234), number(3.0)
     ('0.984', '1,234', '−1.23e-05', '3')
+    >>> number(0.85, trimmed=False), number(2.0, trimmed=False)
+    ('0.850', '2.00')
     """
     value = float(value)
     if not math.isfinite(value):
@@ -31,22 +33,37 @@ def number(value: float, digits: int = 3) -> str:
         text = f"{value:.{digits - 1}e}"
     else:
         text = f"{value:,.{max(0, digits - 1 - size)}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
+        text = text.rstrip("0").rstrip(".") if trimmed and "." in text else text
     return text.replace("-", "−", 1) if value < 0 else text
 
 
-def percent(share: float, decimals: int = 1) -> str:
-    """Return a share as a percentage.
+def percent(share: float, decimals: int = 1, *, trimmed: bool = True) -> str:
+    r"""Return a share as a percentage, which no line break separates; `trimmed`: without zeros at the end.
 
     Examples
     --------
-    >>> percent(0.98418), percent(1.0)
-    ('98.4 %', '100 %')
+    >>> percent(0.98418), percent(0.77), percent(0.77, trimmed=False), percent(1.0, trimmed=False)
+    ('98.4\xa0%', '77\xa0%', '77.0\xa0%', '100\xa0%')
     """
     if not math.isfinite(share):
         return MISSING
     text = f"{100 * share:.{decimals}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
+    if "." in text and (trimmed or share in (0, 1)):
+        text = text.rstrip("0").rstrip(".")
+    return f"{text}\u00a0%"
+
+
+def decimals(value: float, n: int = 3) -> str:
+    """Return a number with so many decimals.
+
+    Examples
+    --------
+    >>> decimals(0.85), decimals(-0.0066)
+    ('0.850', '−0.007')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    return f"{round(value, n) + 0.0:,.{n}f}".replace("-", "−", 1)
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

@@ -174,3 +174,11 @@ def test_columns_that_do_not_exist_are_named() -> None:
             effects(fitted(), TABLE, [column])
     with pytest.raises(ValueError, match="n_points=1"):
         effects(fitted(), TABLE, n_points=1)
+
+
+def test_the_spread_of_counts_is_never_below_0() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 2))
+    # The effect of one column depends on the other: moved to the same mean, curves of some rows would be negative.
+    model = mlpr(loss="poisson", max_epochs=30).fit(X, np.round(np.exp(1.5 * X[:, 0] * X[:, 1]).clip(0, 20)))
+    assert min(effect.lower.min() for effect in effects(model, X)) >= 0

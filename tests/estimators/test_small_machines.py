@@ -47,6 +47,14 @@ def test_a_machine_learned_from_labels_uses_the_columns_that_matter() -> None:
     assert small.score(FRAME, NUMBERS) > 0.5
 
 
+def test_scores_of_a_path_of_counts_are_those_of_counts() -> None:
+    counts = np.round(np.exp(NUMBERS.clip(-3, 2)))
+    small = GNMRegressor(loss="poisson").fit_sparse(FRAME, counts, **QUICK)
+    path = small.sparsity_path_
+    # Not of their exponentials: held out or not, the score is about the same.
+    assert path["score"][path["chosen"]].item() == pytest.approx(small.score(FRAME, counts), abs=0.3)
+
+
 def test_the_path_has_a_row_for_each_size_and_says_what_was_chosen() -> None:
     small = GNMRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)
     path = small.sparsity_path_

@@ -86,6 +86,23 @@ def test_keys_play_pause_step_and_reset(page: Page, playground: Playground) -> N
     assert number(page, "test-loss") > loss
 
 
+def test_space_plays_after_a_click_on_another_button(page: Page, playground: Playground) -> None:
+    open_page(page, playground)
+    page.get_by_role("button", name="Moons").click()
+    page.locator("[data-name=moons][aria-pressed=true]").wait_for()
+    page.keyboard.press(" ")
+    page.locator("#play[aria-label=Pause]").wait_for()
+
+
+def test_a_machine_without_edges_says_what_to_do(page: Page, playground: Playground) -> None:
+    open_page(page, playground)
+    move(page, "penalty", 10)
+    move(page, "learning_rate", 10)
+    page.keyboard.press(" ")
+    page.get_by_text("No edge is left").wait_for(timeout=SECONDS * 1000)
+    assert number(page, "edges") == 0
+
+
 def test_a_slider_takes_effect_at_once_or_builds_a_new_machine(page: Page, playground: Playground) -> None:
     open_page(page, playground)
     page.locator("#step").click()
@@ -182,6 +199,26 @@ def test_two_columns_of_a_table_are_learned_with_their_names_and_classes(page: P
         assert page.locator("#caption").inner_text().startswith("width: an input")
         page.keyboard.press(" ")
         wait_until(page, lambda: number(page, "accuracy") >= 85)
+
+
+def test_long_names_stay_within_their_cards_and_do_not_move_the_plane(page: Page) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    names = [f"a column with a very long name, number {place}" for place in range(2)]
+    data = pd.DataFrame(rows, columns=names).assign(
+        kind=np.repeat([f"a class with a long name, {k}" for k in "abc"], 20)
+    )
+    page.set_viewport_size({"width": 1400, "height": 900})
+    with Playground(from_table(data, None, "kind")) as playground:
+        open_page(page, playground)
+        card = page.locator("section.plane").bounding_box()
+        assert card is not None
+        for own in page.locator("#classes > span").all():
+            box = own.bounding_box()
+            assert box is not None and box["x"] + box["width"] <= card["x"] + card["width"]
+        before = page.locator("#plane").bounding_box()
+        page.locator(".node.hidden").first.hover()
+        assert page.locator("#plane-title").inner_text() == "What this node computes"
+        assert page.locator("#plane").bounding_box() == before
 
 
 def test_the_page_says_that_the_server_has_ended(page: Page) -> None:

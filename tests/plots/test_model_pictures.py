@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,22 @@ def test_effects_of_numbers_are_curves_and_of_categories_points() -> None:
     assert "missing" in texts(missing.texts) and "missing" not in texts(curve.texts)
     assert missing.get_xlabel() == r"size in \$ or \$" and curve.get_ylabel() == "prediction of y"
     drawn(date)
+
+
+def test_labels_of_the_axes_of_effects_do_not_touch() -> None:
+    table = pd.DataFrame(
+        {"income": np.linspace(0, 150_000, 90), "joined": pd.date_range("2019-01-01", periods=90, freq="16D")}
+    )
+    model = mlpr(**ONE_THREAD).fit(table, TARGET)
+    for ax in plot_effects(model, table, ["income", "joined"]):
+        ax.figure.canvas.draw()
+        low, high = ax.get_xlim()
+        inside = [
+            label for place, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True) if low <= place <= high
+        ]
+        boxes = [label.get_window_extent() for label in inside]
+        assert len(boxes) >= 2
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_without_columns_the_most_important_ones_are_drawn() -> None:

@@ -104,3 +104,41 @@ def test_details_are_open_and_controls_are_hidden_on_paper(page: Page, written: 
     assert page.eval_on_selector_all("details", "own => own.every(one => one.open)")
     assert not page.locator("#theme").is_visible()
     assert not page.locator(".contents").is_visible()
+
+
+def test_no_number_of_a_table_is_broken_into_two_lines(page: Page, written: Path) -> None:
+    opened(page, written, 360)
+    broken = """own => own.filter(one => one.getClientRects().length && one.textContent.trim()
+        && one.offsetHeight > 1.9 * parseFloat(getComputedStyle(one).lineHeight) + 16).map(one => one.textContent)"""
+    assert page.eval_on_selector_all("table.plain td.number", broken) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_on_the_confusion_matrix_has_enough_contrast(page: Page, written: Path, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    opened(page, written)
+    # A canvas turns any colour into numbers of red, green and blue.
+    contrasts = page.evaluate("""() => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+        const context = canvas.getContext("2d", { willReadFrequently: true });
+        const luminance = (colour) => {
+            context.fillStyle = colour;
+            context.fillRect(0, 0, 1, 1);
+            const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+            const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+            return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+        };
+        const fills = [...document.querySelectorAll(".cell")].map((cell) => luminance(getComputedStyle(cell).fill));
+        const texts = [...document.querySelectorAll(".cell ~ text")].map((own) => luminance(getComputedStyle(own).fill));
+        return fills.flatMap((fill) => texts.map((own) => (Math.max(fill, own) + 0.05) / (Math.min(fill, own) + 0.05)));
+    }""")
+    assert len(contrasts) >= 4
+    assert min(contrasts) >= 4.5
+
+
+def test_nothing_is_cut_off_on_paper(page: Page, written: Path) -> None:
+    opened(page, written, 720)  # about the width of a page of A4
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    too_wide = "own => own.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent.trim().slice(0, 40))"
+    assert page.eval_on_selector_all("#main > section:not(#machine):not(#what-if) :is(.scroll, pre)", too_wide) == []

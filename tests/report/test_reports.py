@@ -15,6 +15,7 @@ from tabgnm._files import FileError
 from tabgnm.report import report_html, write_report
 from tabgnm.report.evaluation import evaluate
 from tabgnm.report.scores import Bootstrap, auc, scores_of
+from tabgnm.report.small_machine import _origin
 from tabgnm.report.wording import percent
 from tests.estimators.examples import LEARNS, gnm, gnmr, mlp, numbers
 from tests.report.examples import mixed, models
@@ -50,6 +51,24 @@ def test_rows_of_the_fit_are_judged_out_of_fold() -> None:
     shown = percent(calibrated.oof_score_)
     assert f"{shown} of 120 rows that its networks" in report_html(calibrated, X, labels, machine=False)
     assert "predicted by the whole model" in report_html(calibrated, other, other_labels, machine=False)
+
+
+def test_a_model_is_only_called_better_if_the_baseline_learned_from_the_same_rows() -> None:
+    X, _, target = numbers()
+    model = gnmr(**LEARNS).fit(X, target)
+    verdict = r"This is (better than|worse than|about as good as) ridge regression"
+    assert re.search(verdict, report_html(model, X, target, machine=False))
+    new_X, _, new_target = numbers(seed=1)
+    page = report_html(model, new_X, new_target, machine=False)
+    assert not re.search(verdict, page)
+    assert "each was fitted to about 96 of them, and the model to other rows" in page
+
+
+def test_a_headline_warns_of_few_rows() -> None:
+    X, labels, _ = numbers()
+    model = gnm().fit(X, labels)
+    assert "So few rows say little about a model." in report_html(model, X[:20], labels[:20], machine=False)
+    assert "So few rows say little" not in report_html(model, X[:40], labels[:40], machine=False)
 
 
 def test_scores_are_those_of_the_model_and_lie_within_their_intervals() -> None:
@@ -138,6 +157,28 @@ def test_a_machine_is_distilled_from_a_pack_unless_it_is_not_wanted() -> None:
     page = report_html(model, X, labels)
     assert re.search(r"A small machine, distilled from the model with 60 of these rows: \d+ edges?", page)
     assert 'id="machine"' not in report_html(model, X, labels, machine=False)
+
+
+def test_a_machine_that_is_much_worse_than_its_model_is_called_a_rough_sketch() -> None:
+    X, labels, _ = numbers()
+    evaluation = evaluate(gnm(**LEARNS).fit(X, labels), X, labels, None)
+    assert "rough sketch" in _origin(evaluation, 120, {"score": 0.1, "edges": 5})
+    assert "rough sketch" not in _origin(evaluation, 120, {"score": 1.0, "edges": 5})
+
+
+def test_no_machine_is_distilled_from_several_quantiles() -> None:
+    model, X, y = models()["quantiles"]
+    assert "No small machine is distilled from a model of several quantiles." in report_html(model.fit(X, y), X, y)
+    with pytest.raises(ValueError, match=r"several quantiles, quantile=\[0.1, 0.5, 0.9\], cannot be distilled; fit"):
+        model.distill(X, y)
+
+
+def test_a_report_does_not_repeat_the_warnings_of_the_fit() -> None:
+    X, labels, _ = numbers(n_rows=60)
+    table = pd.DataFrame(X).rename(columns=str).assign(code=[f"number {place // 2}" for place in range(60)])
+    with pytest.warns(UserWarning, match="'code'"):
+        model = gnm(n_nodes=60).fit(table, labels)
+    assert "A small machine that the model taught" in report_html(model, table, labels)  # warnings are errors
 
 
 def test_a_machine_of_another_type_is_refused(classifier: GNMClassifier) -> None:

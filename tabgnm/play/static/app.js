@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { Controls } from "./controls.js";
-import { number, onTheme, setScale } from "./drawing.js";
+import { number, onTheme, setScale, shortened } from "./drawing.js";
 import { Machine } from "./machine.js";
 import { Names } from "./names.js";
 import { Plane } from "./plane.js";
@@ -11,6 +11,8 @@ import { listen, post } from "./stream.js";
 const at = (id) => document.getElementById(id);
 const CAPTION = "Color: predicted class, paler if less certain. Line: decision boundary. "
   + "Dots: training points. Rings: held-out points.";
+
+const NO_EDGES = "No edge is left, so the machine learns nothing more. Lower the penalty and reset it.";
 
 let frame, names, plane, machine;
 const chart = new Chart(at("chart"));
@@ -41,7 +43,8 @@ function points(message) {
   at("classes").replaceChildren(...message.classes.map((name, i) => {
     const [own, swatch] = [document.createElement("span"), document.createElement("i")];
     swatch.style.background = `var(--class-${i})`;
-    own.append(swatch, name);
+    own.append(swatch, shortened(name, 20));
+    own.title = name;
     return own;
   }));
 }
@@ -63,7 +66,7 @@ function showFrame(message) {
   at("play").setAttribute("aria-pressed", frame.running);
   at("play").setAttribute("aria-label", frame.running ? "Pause" : "Play");
   at("play").classList.toggle("fresh", frame.epoch === 0 && !frame.running);
-  notify(frame.notice);
+  notify(frame.notice || (frame.n_edges ? "" : NO_EDGES));
   showNode(machine.shown);
 }
 
@@ -77,6 +80,11 @@ function showNode(id) {
 const act = (action) => send("action", { action });
 const actions = { play: () => act(frame?.running ? "pause" : "play"), step: () => act("step"), reset: () => act("reset") };
 for (const [id, run] of Object.entries(actions)) at(id).addEventListener("click", run);
+
+// Space is for play, not for the button that the mouse has pressed before.
+document.addEventListener("click", (event) => {
+  if (event.detail > 0) event.target.closest("button:not(.node)")?.blur();
+});
 
 const KEYS = { " ": "play", s: "step", r: "reset" };
 document.addEventListener("keydown", (event) => {

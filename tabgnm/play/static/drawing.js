@@ -149,6 +149,21 @@ export function animation(draw, milliseconds) {
 }
 
 // Text with a halo, that can be read on anything.
+// The beginning and the end of a long text: names often differ only at the end.
+export function shortened(text, longest) {
+  const characters = Array.from(text);
+  if (characters.length <= longest) return text;
+  const end = Math.floor(((longest - 1) * 7) / 16);
+  return `${characters.slice(0, longest - 1 - end).join("")}…${characters.slice(characters.length - end).join("")}`;
+}
+
+// A text that is at most so wide.
+export function fitted(context, text, width) {
+  let longest = Array.from(text).length;
+  while (longest > 2 && context.measureText(shortened(text, longest)).width > width) longest -= 1;
+  return shortened(text, longest);
+}
+
 export function write(context, text, x, y) {
   context.lineJoin = "round";
   context.lineWidth = 3.5;

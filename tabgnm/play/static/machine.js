@@ -1,7 +1,7 @@
 // The machine: nodes with pictures of what they compute, inputs left and outputs right, and weights as lines between
 // them. Nodes and lines move, fade and vanish smoothly from one frame to the next.
 
-import { animation, approach, colors, css, decoded, number, paintNode, sharp, write } from "./drawing.js";
+import { animation, approach, colors, css, decoded, fitted, number, paintNode, sharp, write } from "./drawing.js";
 
 const NODE = 64; // size of a node's element, which is scaled
 const [SMALLEST, LARGEST] = [20, 92];
@@ -190,7 +190,7 @@ export class Machine {
     context.fillStyle = css(colors.ink);
     for (const own of this.nodes.values()) {
       if (!own.alive || own.node.kind === "hidden") continue;
-      const text = this.names.of(own.node);
+      const text = fitted(context, this.names.of(own.node), Math.min(170, width / (nLayers + 1)));
       const half = context.measureText(text).width / 2 + 4;
       write(context, text, Math.max(half, Math.min(width - half, own.x)), own.y + own.size / 2 + 16);
     }

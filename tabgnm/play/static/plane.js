@@ -1,7 +1,7 @@
 // The plane: what the machine predicts everywhere, the line where its prediction changes, and the points; or what one
 // node computes.
 
-import { animation, approach, colors, css, decoded, isCalm, number, paintClasses, paintNode, sharp, traceLevel, write } from "./drawing.js";
+import { animation, approach, colors, css, decoded, fitted, isCalm, number, paintClasses, paintNode, sharp, traceLevel, write } from "./drawing.js";
 
 const MILLISECONDS = 50;
 const LEVELS = [-0.8, -0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8];
@@ -136,17 +136,18 @@ export class Plane {
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = css(colors.ink, 0.8);
     const axis = (name, [low, high], y) => {
-      for (const [text, align, x] of [[low, "left", 22], [name, "center", size / 2], [high, "right", size - 8]]) {
+      const title = `${fitted(context, name, 0.55 * size)} →`;
+      for (const [text, align, x] of [[low, "left", 22], [title, "center", size / 2], [high, "right", size - 8]]) {
         context.textAlign = align;
         write(context, text, x, y);
       }
     };
     const range = (values) => values.map(number);
-    axis(`${names[0]} →`, range(window[0]), size - 7);
+    axis(names[0], range(window[0]), size - 7);
     context.save();
     context.translate(0, size); // turned, so that it runs along the left side
     context.rotate(-Math.PI / 2);
-    axis(`${names[1]} →`, range(window[1]), 14);
+    axis(names[1], range(window[1]), 14);
     context.restore();
   }
 }

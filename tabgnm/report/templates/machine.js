@@ -124,7 +124,7 @@ class App {
     const own = this.data.sizes[this.size];
     this.slider.value = this.shown.indexOf(this.size);
     const score = Number.isFinite(own.score)
-      ? `${own.score.toFixed(3)}${Number.isFinite(own.score_std) ? ` ± ${own.score_std.toFixed(3)}` : ""}`
+      ? `${own.score.toFixed(3).replace("-", "−")}${Number.isFinite(own.score_std) ? ` ± ${own.score_std.toFixed(3)}` : ""}`
       : null;
     const hidden = this.machine.units.length - this.machine.outputs.length;
     const facts = [
