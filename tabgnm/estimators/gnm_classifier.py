@@ -49,7 +49,7 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     calibrated : bool, default=True
         Whether to calibrate the probabilities by temperature scaling, with the temperature that has the lowest log-loss
         on held-out rows. Predicted labels do not change.
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How much work `fit` does: the number of candidates, folds and epochs where these are "auto".
     time_limit : float or None, default=None
         The maximum duration of `fit` in seconds. The number of candidates, folds and epochs is reduced accordingly, and

@@ -44,7 +44,7 @@ class MLPRegressor(MLPParameters, TabularRegressor):
     target_transform : {"auto", "none", "log"}, default="auto"
         The transform of the target that networks learn. "log" requires positive targets. "auto" adds candidates with
         "log" if the target has a long tail and the loss has no log link.
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How much work `fit` does: the number of candidates, folds and epochs where these are "auto".
     time_limit : float or None, default=None
         The maximum duration of `fit` in seconds. The number of candidates, folds and epochs is reduced accordingly, and

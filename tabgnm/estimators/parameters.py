@@ -158,7 +158,7 @@ class MLPParameters:
 class TrainingParameters:
     """Training, encoding of the table, and execution.
 
-    effort : {"fast", "default", "best"}, default="default"
+    effort : {"default", "fast", "best"}, default="default"
         How much work `fit` does: the number of candidates, folds and epochs where these are "auto".
     time_limit : float or None, default=None
         The maximum duration of `fit` in seconds. The number of candidates, folds and epochs is reduced accordingly, and

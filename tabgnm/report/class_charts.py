@@ -117,7 +117,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
                 shown = f"{n_rows:,}"
                 parts.append(label(x + side / 2, middle + (0 if large else 4), shown, "count middle"))
                 if large:
-                    parts.append(label(x + side / 2, middle + 14, percent(share, 0), f"tick middle{strong}"))
+                    parts.append(label(x + side / 2, middle + 14, percent(share, 0), "middle"))
     note = "Percentages are shares of the true class. Correct predictions are on the diagonal."
     return Chart("Confusion matrix", Svg("".join((*parts, "</svg>"))), note)
 
@@ -132,8 +132,8 @@ def _roc(target: ClassesOfTarget, shown: list[int]) -> Chart:
         false_rate, true_rate, _ = roc_curve(positive, scores)
         keep = thinned(len(false_rate), _MOST_POINTS)
         area = auc(positive, scores)
-        panel.line(false_rate[keep], true_rate[keep], f"s{series}", f"{target.labels[code]}: AUC {number(area)}")
-        keys.append(Key(series, target.labels[code], f"AUC {number(area)}"))
+        panel.line(false_rate[keep], true_rate[keep], f"s{series}", f"{target.labels[code]}: AUC {decimals(area)}")
+        keys.append(Key(series, target.labels[code], f"AUC {decimals(area)}"))
     note = "The dotted line is random guessing." + _of_classes(target, shown)
     return Chart("ROC", panel.drawn(), note, tuple(keys))
 

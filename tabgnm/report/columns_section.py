@@ -126,7 +126,8 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     worse = "rise" if what == "log-loss" else "drop"
     rows = "all rows" if n_rows == evaluation.n_rows else f"{n_rows:,} rows"
     times = "once" if repeats == 1 else f"{repeats} times"
-    measure = f"Importance is the {worse} in {what} when the column is shuffled ({times}, {rows})."
+    spread = "" if repeats == 1 else ", ± its standard deviation"
+    measure = f"Importance is the {worse} in {what} when the column is shuffled ({times}, {rows}){spread}."
     return found.importances_mean, found.importances_std, measure
 
 

@@ -245,9 +245,8 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     several = "; mean over targets." if len(targets) > 1 else "."
     r2 = evaluation.model._score_numbers(predicted, y, None)
     ends = bootstrap.interval(r2_of_resamples(y, predicted, bootstrap))
-    found = [
-        Score("R²", r2, *ends, f"Share of the variance explained: 0 for predicting the mean, 1 is perfect{several}")
-    ]
+    meaning = f"Share of the variance explained: 0 for predicting the mean, 1 is perfect{several}"
+    found = [Score("R²", r2, *ends, meaning, best_is_one=True)]
     with np.errstate(over="ignore", invalid="ignore"):
         squared = ((y - predicted) ** 2).mean(axis=1)
         root = float(np.sqrt(squared.mean()))
@@ -276,7 +275,7 @@ def _quantile_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score
     assert own.quantiles is not None
     d2 = d2_of_quantiles(own.y, own.quantiles, targets.quantiles, None)
     meaning = "Reduction of the quantile loss compared with constant quantiles: 1 is perfect."
-    found = [Score("D²", d2, np.nan, np.nan, meaning)]
+    found = [Score("D²", d2, np.nan, np.nan, meaning, best_is_one=True)]
     found.append(coverage_score(own, bootstrap))
     middle = "Mean absolute error of the quantile nearest to the median, in units of the target."
     found.append(bootstrap.mean_score("MAE", np.abs(own.y - own.predicted), middle))

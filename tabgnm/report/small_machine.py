@@ -85,17 +85,34 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     except ValueError as error:  # such as too few rows for folds
         return SmallMachine(None, f"No small machine could be distilled: {error}.")
     [chosen] = [own for own in small._path if own["chosen"]]
-    score = percent(chosen["score"]) if evaluation.classes else number(chosen["score"])
-    name = "accuracy" if evaluation.classes else "D²" if evaluation.kind == "quantiles" else "R²"
-    origin = (
-        f"A small machine, distilled from the model with {count(raw.n_rows, 'of these rows', 'of these rows')}: "
-        f"{count(chosen['edges'], 'edge')}, {name} {score} on held-out rows. It is simpler than the model, and its "
-        "predictions differ from those of the model."
+    return SmallMachine(_data(evaluation, small), _origin(evaluation, raw.n_rows, chosen))
+
+
+def _n_outputs(evaluation: Evaluation) -> int:
+    if evaluation.classes:
+        return sum(len(own.labels) for own in evaluation.classes)
+    return len(evaluation.numbers)
+
+
+def _origin(evaluation: Evaluation, n_rows: int, chosen: dict[str, Any]) -> str:
+    """Say what the distilled machine is, and how much worse than the model."""
+    if evaluation.classes:
+        name, of_model = "accuracy", float(accuracy_of_rows(evaluation.classes).mean())
+    else:
+        y, predicted = (
+            np.stack([getattr(own, part) for own in evaluation.numbers], axis=1) for part in ("y", "predicted")
+        )
+        name, of_model = "R²", evaluation.model._score_numbers(predicted, y, None)
+    score = float(chosen["score"])
+    own, others = (percent(value) if evaluation.classes else decimals(value) for value in (score, of_model))
+    said = (
+        f"A small machine, distilled from the model with {count(n_rows, 'of these rows', 'of these rows')}: "
+        f"{count(chosen['edges'], 'edge')}, {name} {own} on held-out rows (the model: {others})."
     )
     if score < of_model - _ROUGH:
         return (
-            f"{said} It is much less accurate than the model: take it for a rough sketch, not for an explanation of "
-            "what the model does."
+            f"{said} It is much less accurate than the model: regard it as a rough sketch, not as an explanation of "
+            "the model."
         )
     return f"{said} It is simpler than the model, and its predictions differ from those of the model."
 

@@ -68,7 +68,7 @@ class Machine:
     outputs : sequence of int
         The numbers of the values that are outputs; an input may be an output.
     output_names : sequence of str
-    dtype : {"float32", "float64"}, default="float64"
+    dtype : {"float64", "float32"}, default="float64"
         The floating-point type that `run` uses.
 
     Examples

@@ -32,9 +32,9 @@ class TableSettings:
 
     Parameters
     ----------
-    scaling : {"none", "standard", "robust", "quantile"}, default="quantile"
-        How to scale numbers: not at all; to mean 0 and standard deviation 1; to median 0 and interquartile range 1,
-        with a smooth clip to (-3, 3); or to the normal scores of their quantiles.
+    scaling : {"quantile", "robust", "standard", "none"}, default="quantile"
+        How to scale numbers: to the normal scores of their quantiles; to median 0 and interquartile range 1, with a
+        smooth clip to (-3, 3); to mean 0 and standard deviation 1; or not at all.
     numeric_embedding : {None, "periodic", "piecewise"}, default=None
         How the network embeds each number: not at all, with cosines of learned frequencies, or with a learned piecewise
         linear function.

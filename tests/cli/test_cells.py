@@ -69,7 +69,9 @@ def test_the_type_of_a_column_is_decided_from_all_cells(cells: list[str], expect
     assert {type(cell) for cell in column.dropna()} == {type(cell) for cell in expected if not pd.isna(cell)}
 
 
-@pytest.mark.parametrize("text", [*sorted(MISSING_TEXTS), *map(str.upper, sorted(MISSING_TEXTS)), " na ", "Null", "None "])
+@pytest.mark.parametrize(
+    "text", [*sorted(MISSING_TEXTS), *map(str.upper, sorted(MISSING_TEXTS)), " na ", "Null", "None "]
+)
 def test_what_is_missing_in_a_table_is_missing_in_a_file(text: str, tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", as_csv([["town", "other"], ["Bern", "x"], [text, "x"]]))
     assert read_table(path)["town"].isna().tolist() == [False, True]
