@@ -22,7 +22,7 @@ demo: $(INSTALLED)  ## fit a table, compare with simple models, draw a small mac
 	$(VENV_PYTHON) -m tabgnm demo
 
 test: lint types  ## lint, types, tests, and every code block of the documentation
-	$(VENV_PYTHON) -m pytest
+	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile
 
 lint: $(INSTALLED)  ## check style and formatting
 	$(VENV_PYTHON) -m ruff check .

@@ -4,7 +4,7 @@ from typing import Any
 
 from tabgnm._extras import MissingExtraError, import_extra
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "run_fit"]
 
 _MOST_LABELS, _LONGEST_LABEL = 5, 30  # of classes in a warning
-INTERRUPTED_TRAINING = "Training was interrupted; this is the best so far."
+INTERRUPTED_TRAINING = "Training was interrupted; this is the best model so far."
 
 
 def run_fit(

@@ -81,7 +81,7 @@ def test_a_score_of_few_rows_has_a_wide_interval() -> None:
 def test_without_rows_to_score_there_is_no_empty_table() -> None:
     Path("table.csv").write_text("a,b,y\n1,2,u\n2,3,v\n3,1,w\n")
     said = run("fit", "table.csv", "-t", "y", *QUICK).stdout
-    assert "no score of its own" in said
+    assert "no out-of-fold score" in said
     assert "accuracy" not in said
 
 

@@ -122,7 +122,7 @@ def test_contributions_add_up_to_the_prediction_of_any_model(
         of_base = _predicted(model, base_rows, **options).mean(axis=0)
         np.testing.assert_allclose(explanation.base_values, np.broadcast_to(of_base, expected.shape), atol=2e-5 * unit)
     # What had to be distributed was little.
-    allowed = 1e-3 * np.maximum(np.abs(explanation.values).sum(axis=1), 1.0 if is_classifier else 0.0)
+    allowed = 5e-3 * np.maximum(np.abs(explanation.values).sum(axis=1), 1.0 if is_classifier else 0.0)
     assert (np.abs(explanation.residuals) <= allowed + 1e-5 * unit).all()
 
 

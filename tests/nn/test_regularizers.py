@@ -87,5 +87,5 @@ def test_an_adjacency_that_is_set_decides_the_gates() -> None:
 
 
 def test_expected_l0_needs_gates() -> None:
-    with pytest.raises(ValueError, match="l0_gates=False"):
+    with pytest.raises(ValueError, match="l0_gates=True"):
         expected_l0(GNM(2, 1))
