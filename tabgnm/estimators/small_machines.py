@@ -51,6 +51,8 @@ class Lesson:
     table : Table
         Encoded rows with their targets; real rows first, then augmented ones.
     n_real : int
+    source : Tensor
+        The real row that each row is, or takes most of its columns from.
     loss : Loss
         That is trained with.
     targets : Targets
@@ -64,6 +66,7 @@ class Lesson:
     encoder: TableEncoder
     table: Table
     n_real: int
+    source: Tensor
     loss: Loss
     targets: Targets
     judged: Tensor
@@ -90,7 +93,8 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     numbers = targets.tensor(labels, torch.float32)
     table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
     own = None if weights is None else torch.as_tensor(weights)
-    lesson = Lesson(encoder, table, raw.n_rows, targets.loss, targets, numbers, own, targets.strata(labels))
+    source = torch.arange(raw.n_rows)
+    lesson = Lesson(encoder, table, raw.n_rows, source, targets.loss, targets, numbers, own, targets.strata(labels))
     return lesson, raw
 
 
@@ -135,7 +139,8 @@ def lesson_of_teacher(
         labels = teacher._check_y(y, "y")
         check_lengths(n_rows, labels)
         judged, strata = targets.tensor(labels, torch.float32), targets.strata(labels)
-    return Lesson(encoder, Table(x, taught), n_rows, loss, targets, judged, None, strata), raw
+    source = torch.as_tensor(first)
+    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, None, strata), raw
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
@@ -161,12 +166,8 @@ def learn(
     """Learn a path, judge it on folds, and return an estimator with the machine of the chosen size."""
     folds = _folds(lesson, n_folds, rng)
     everything = torch.arange(len(lesson.table.x))
-    held_out = torch.zeros(len(everything), dtype=torch.bool)
-    row_sets = []
-    for rows in folds:
-        held_out.zero_()
-        held_out[rows] = True
-        row_sets.append(everything[~held_out])
+    # Rows that are mixed from a held-out one are held out, too: they are almost copies of it.
+    row_sets = [everything[~torch.isin(lesson.source, rows)] for rows in folds]
     weights = lesson.sample_weight
     points = learn_path(
         lesson.table,

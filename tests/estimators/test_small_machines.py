@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import make_friedman1
 
 import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.machines import NoSingleMachine
-from tabgnm.sparsity.path import PENALTIES
+from tabgnm.sparsity.path import PENALTIES, learn_path
 
 QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "random_state": 0}
 _GENERATOR = np.random.default_rng(0)
@@ -186,3 +187,20 @@ def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], m
 def test_multilayer_perceptrons_have_no_graph_to_learn() -> None:
     with pytest.raises(TypeError, match="GNMRegressor"):
         MLPRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)
+
+
+def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    teacher = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, random_state=0).fit(FRAME, NUMBERS)
+    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, NUMBERS, 300, np.random.RandomState(0))
+    seen: list[list[torch.Tensor]] = []
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        seen.append(arguments[3])
+        return learn_path(*arguments, **options)
+
+    monkeypatch.setattr(small_machines, "learn_path", recorded)
+    teacher.distill(FRAME, NUMBERS, n_edges=5, n_augmented=300, **QUICK)
+    [(first, second, everything)] = seen
+    assert len(everything) == len(lesson.source) == len(FRAME) + 300
+    trained = [set(lesson.source[rows].tolist()) for rows in (first, second)]
+    assert not trained[0] & trained[1] and len(trained[0] | trained[1]) == len(FRAME)
