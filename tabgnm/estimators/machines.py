@@ -236,6 +236,7 @@ class MachineMethods:
         n_augmented : int or None, default=None
             The number of augmented rows. If None, X is augmented to 5,000 rows.
         random_state : int, RandomState or None, default=None
+            If None, the `random_state` of the estimator.
 
         Returns
         -------
@@ -244,7 +245,7 @@ class MachineMethods:
         """
         check_is_fitted(self, "fitted_")
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
-        rng = random_numbers(random_state)
+        rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
@@ -284,7 +285,7 @@ class MachineMethods:
             An estimator of the same class, with a single sparse network.
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
-        rng = random_numbers(random_state)
+        rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
 

@@ -43,7 +43,7 @@ def test_the_folder_is_the_argument_or_the_variable_or_the_users_cache(
 
 @pytest.mark.usefixtures("small_car")
 def test_a_folder_with_a_manifest_is_read(cache: Path) -> None:
-    packed = gzip.compress(CAR)
+    packed = gzip.compress(CAR, mtime=0)
     entry = {"file": "another-name.csv.gz", "sha256": hashlib.sha256(packed).hexdigest(), "n_samples": 2}
     path = put(cache, "another-name.csv.gz", packed, car=entry)
     bunch = load_dataset("car")
@@ -60,14 +60,18 @@ def test_the_order_of_the_columns_of_a_cached_file_does_not_matter(cache: Path) 
 
 @pytest.mark.usefixtures("small_car")
 def test_a_file_that_is_not_the_one_of_the_manifest_is_refused(cache: Path) -> None:
-    put(cache, "car.csv.gz", gzip.compress(CAR), car={"file": "car.csv.gz", "sha256": "0" * 64})
+    put(cache, "car.csv.gz", gzip.compress(CAR, mtime=0), car={"file": "car.csv.gz", "sha256": "0" * 64})
     with pytest.raises(DatasetContentError, match=r"is not the file that .*datasets\.json describes: its SHA-256 is"):
         load_dataset("car")
     assert len(load_dataset("car", verify=False).target) == 2
 
 
 @pytest.mark.usefixtures("small_car")
-@pytest.mark.parametrize("content", [b"", b"plain text", gzip.compress(CAR)[:-20], gzip.compress(b"\xff\xfe,\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"plain text", gzip.compress(CAR, mtime=0)[:-20], gzip.compress(b"\xff\xfe,\n", mtime=0)],
+    ids=["empty", "text", "cut", "bytes"],
+)
 def test_a_damaged_file_is_told(content: bytes, cache: Path) -> None:
     put(cache, "car.csv.gz", content)
     with pytest.raises(DatasetContentError, match=r"car\.csv\.gz (is damaged|has no column)"):
@@ -87,7 +91,7 @@ def test_a_damaged_manifest_is_told(manifest: str, cache: Path) -> None:
 @pytest.mark.usefixtures("small_car")
 @pytest.mark.parametrize("file", ["../car.csv.gz", "/etc/passwd", "folder/car.csv.gz", 3, None])
 def test_a_manifest_cannot_point_out_of_its_folder(file: object, cache: Path) -> None:
-    put(cache, "car.csv.gz", gzip.compress(CAR), car={"file": file})
+    put(cache, "car.csv.gz", gzip.compress(CAR, mtime=0), car={"file": file})
     with pytest.raises(DatasetContentError, match="expected the name of a file in the same folder"):
         load_dataset("car")
 
@@ -95,7 +99,7 @@ def test_a_manifest_cannot_point_out_of_its_folder(file: object, cache: Path) ->
 @pytest.mark.usefixtures("small_car")
 @pytest.mark.parametrize("entry", [{"n_samples": "many"}, {"sha256": 7}])
 def test_a_manifest_with_the_wrong_kind_of_value_is_told(entry: dict[str, object], cache: Path) -> None:
-    put(cache, "car.csv.gz", gzip.compress(CAR), car=entry)
+    put(cache, "car.csv.gz", gzip.compress(CAR, mtime=0), car=entry)
     with pytest.raises(DatasetContentError, match=r"datasets\.json gives .* of car; expected (int|str)"):
         load_dataset("car")
 

@@ -75,7 +75,7 @@ def tar_with_header(kind: bytes, size: int, n_times: int = 1) -> bytes:
     """A tar file of headers that announce much and hold nothing."""
     header = tarfile.TarInfo("car.data")
     header.type, header.size = kind, size
-    return gzip.compress(header.tobuf() * n_times)
+    return gzip.compress(header.tobuf() * n_times, mtime=0)
 
 
 ARCHIVES: dict[str, Callable[[], bytes]] = {
@@ -97,7 +97,7 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
     "zip in zip": lambda: zip_of({"inner.zip": zip_of({"car.data": bytes(MANY_BYTES)})}),
     "large zip in zip": lambda: zip_of({"inner.zip": bytes(MANY_BYTES)}),
     "overlapping zips in zip": lambda: overlapping_zip(500),
-    "gzip in zip": lambda: zip_of({"car.data.gz": gzip.compress(bytes(2**20)) * 30}),
+    "gzip in zip": lambda: zip_of({"car.data.gz": gzip.compress(bytes(2**20), mtime=0) * 30}),
     "gzip with a long name": lambda: zip_of({"car.data.gz": b"\x1f\x8b\x08\x08\0\0\0\0\0\0" + b"n" * MANY_BYTES}),
     "compress in zip": lambda: zip_of({"car.data.Z": bomb(65_000)}),
     "gzip of a tar": lambda: tar_of({"car.data": bytes(MANY_BYTES)}),
@@ -176,19 +176,19 @@ def test_a_size_that_an_archive_only_announces_is_not_believed(cache: Path) -> N
 
 
 TABLES: dict[str, bytes] = {
-    "zeros": gzip.compress(bytes(2**20)) * 30,
-    "many rows": gzip.compress(HEADER + ROWS * 3),
-    "a long header": gzip.compress(b"buying" * 150_000),
-    "a long header, far beyond the limit": gzip.compress(b"buying" * 5_000_000),
-    "many columns": gzip.compress(HEADER.rstrip() + b",a" * 400_000),
-    "a long quoted name": gzip.compress(b'"buying\n' * 100_000),
-    "zero bytes": gzip.compress(HEADER + ROWS.replace(b"low", b"low\0,")),
-    "Latin-1": gzip.compress(HEADER + "é,é,é,é,é,é,é\n".encode("latin-1")),
+    "zeros": gzip.compress(bytes(2**20), mtime=0) * 30,
+    "many rows": gzip.compress(HEADER + ROWS * 3, mtime=0),
+    "a long header": gzip.compress(b"buying" * 150_000, mtime=0),
+    "a long header, far beyond the limit": gzip.compress(b"buying" * 5_000_000, mtime=0),
+    "many columns": gzip.compress(HEADER.rstrip() + b",a" * 400_000, mtime=0),
+    "a long quoted name": gzip.compress(b'"buying\n' * 100_000, mtime=0),
+    "zero bytes": gzip.compress(HEADER + ROWS.replace(b"low", b"low\0,"), mtime=0),
+    "Latin-1": gzip.compress(HEADER + "é,é,é,é,é,é,é\n".encode("latin-1"), mtime=0),
     "UTF-16": gzip.compress((HEADER + ROWS).decode().encode("utf-16")),
     "not compressed": HEADER + ROWS,
     "too large": bytes(2_000_000),
-    "damaged": gzip.compress(HEADER + ROWS)[:-9] + b"\xff" * 9,
-    "followed by something else": gzip.compress(HEADER + ROWS) + b"something else",
+    "damaged": gzip.compress(HEADER + ROWS, mtime=0)[:-9] + b"\xff" * 9,
+    "followed by something else": gzip.compress(HEADER + ROWS, mtime=0) + b"something else",
 }
 
 
@@ -215,7 +215,7 @@ def test_a_hostile_table_of_the_cache_is_refused_at_a_small_price(name: str, cac
 )
 def test_a_hostile_manifest_is_refused(manifest: bytes, cache: Path) -> None:
     cache.mkdir()
-    (cache / "car.csv.gz").write_bytes(gzip.compress(HEADER + ROWS))
+    (cache / "car.csv.gz").write_bytes(gzip.compress(HEADER + ROWS, mtime=0))
     (cache / "datasets.json").write_bytes(manifest)
     with pytest.raises(DatasetContentError, match=r"datasets\.json") as caught:
         load_dataset("car")
