@@ -20,7 +20,7 @@ def run_play(
     open_browser: bool,
 ) -> None:
     """Serve the playground until Ctrl-C."""
-    from tabgnm.play import serve  # type: ignore[import-not-found, unused-ignore] # an optional part
+    from tabgnm.play import serve
 
     frame = None
     if source is not None:

@@ -23,7 +23,7 @@ def run_report(
     as_json: bool,
 ) -> None:
     """Write the report of a model on the rows of a table."""
-    from tabgnm.report import write_report  # type: ignore[import-not-found, unused-ignore] # an optional part
+    from tabgnm.report import write_report
 
     out = Output(as_json=as_json)
     with out.showing_warnings():

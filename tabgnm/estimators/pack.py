@@ -36,6 +36,11 @@ _log = logging.getLogger("tabgnm")
 _RACE_FOLDS = 2
 _FEWEST_RACERS = 4
 
+# What a record of `pack_` has beside the settings of its candidate.
+NOT_SETTINGS = frozenset(
+    ("candidate", "weight", "loss", "loss_std", "networks", "epochs", "best_epoch", "seconds", "stopped_by_race")
+)
+
 
 @dataclass(eq=False)
 class TrainedPack:

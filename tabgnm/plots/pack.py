@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tabgnm.estimators.pack import NOT_SETTINGS
 from tabgnm.plots.axes import FAINT, FONT_SIZE, INK, POSITIVE, RULE, axes_or_new, set_style, shown
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 _ROW = 0.3  # inches
-_RECORD = {
-    "candidate",
-    "weight",
-    "loss",
-    "loss_std",
-    "networks",
-    "epochs",
-    "best_epoch",
-    "seconds",
-    "stopped_by_race",
-}
 _MOST_SETTINGS = 3  # of a candidate that are named
 
 
@@ -76,7 +66,7 @@ def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
 
 def _names(records: list[dict[str, Any]]) -> list[str]:
     """Name candidates by their number and the settings that fewest others share."""
-    settings = [{key: value for key, value in own.items() if key not in _RECORD} for own in records]
+    settings = [{key: value for key, value in own.items() if key not in NOT_SETTINGS} for own in records]
     counts = {
         key: {
             repr(value): [repr(own.get(key)) for own in settings].count(repr(value)) for value in _values(settings, key)

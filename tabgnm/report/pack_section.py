@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tabgnm.estimators.base import TabularEstimator
+from tabgnm.estimators.pack import NOT_SETTINGS
 from tabgnm.report.class_charts import Chart
 from tabgnm.report.svg import Panel, Scale, scale_of, thinned
 from tabgnm.report.wording import count, number, percent, text
@@ -17,17 +18,6 @@ MOST_CANDIDATES = 12
 _MOST_GROUPS = 6
 _MOST_NETWORKS = 8  # of a candidate whose curves are drawn
 _MOST_POINTS = 80
-_RECORDS = {
-    "candidate",
-    "weight",
-    "loss",
-    "loss_std",
-    "networks",
-    "epochs",
-    "best_epoch",
-    "seconds",
-    "stopped_by_race",
-}  # what `pack_` has beside settings
 
 
 @dataclass(frozen=True)
@@ -104,7 +94,7 @@ def _shown(value: Any) -> str:
 
 def _common(records: list[dict[str, Any]]) -> dict[str, str]:
     """Return the most frequent value of each setting."""
-    names = [name for name in (records[0] if records else {}) if name not in _RECORDS]
+    names = [name for name in (records[0] if records else {}) if name not in NOT_SETTINGS]
     return {name: Counter(_shown(own.get(name)) for own in records).most_common(1)[0][0] for name in names}
 
 
