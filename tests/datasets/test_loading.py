@@ -151,7 +151,7 @@ def test_a_sample_never_stands_in_for_the_whole(cache: Path) -> None:
     put_sample(cache, "susy", 4)
     for load in (load_dataset, fetch_dataset):
         with pytest.raises(
-            DatasetContentError, match=r'holds 4 rows, a sample of the 25,000 of SUSY; .*variant="sample"'
+            DatasetContentError, match=r'has 4 rows, a sample of the 25,000 of SUSY; .*variant="sample"'
         ):
             load("susy")
 

@@ -84,7 +84,7 @@ def test_a_selected_training_without_finite_outputs_shows_in_the_table_and_in_a_
     assert table.rows[0][2] == table.rows[0][5] == "not finite" and table.rows[1][2] == "91.00 ± 0.82"
     assert comparison.rows == [("noisy_moons", "not finite", "3", "")]
     assert remarks(change) == [
-        "noisy_moons, GNM: what was selected gives outputs that are not finite on the test rows of fold 2."
+        "noisy_moons, GNM: the selected models have outputs that are not finite on the test rows of fold 2."
     ]
 
 

@@ -187,9 +187,7 @@ def test_a_store_of_a_newer_layout_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(
-        StoreError, match=r"written by a newer tabgnm \(version 99 of its layout, this one knows 2\); use"
-    ):
+    with pytest.raises(StoreError, match=r"written by a newer tabgnm \(layout version 99; this version reads 2\); use"):
         ResultStore(path)
 
 
