@@ -121,7 +121,7 @@ class FormulaInputs:
             self.notes.append("[...] is 1 if the condition holds, and 0 otherwise")
         if self.fills:
             uses = ", ".join(f"{name.text} = {number_text(fill)}" for name, fill in self.fills)
-            self.notes.append(f"If a value is missing, use {uses}")
+            self.notes.append(f"Where a value is missing, use {uses}")
         return found
 
     def _combination(self, recipe: Recipe) -> Combination:

@@ -45,7 +45,7 @@ def _gaps(units: Sequence[Unit], found: Mapping[str, Result]) -> Iterator[str]:
         yield f"{n_diverged:,} of {len(results):,} trainings diverged"
     lost = [fold for fold, own in there.items() if own and all(result.val_loss is None for result in own)]
     if lost:
-        yield f"no training of {_folds(lost)} has a finite validation loss, so it is not part of the means"
+        yield f"no training of {_folds(lost)} has a finite validation loss; not part of the means"
     broken = [fold for fold, result in selected(results).items() if result.metric1 is None]
     if broken:
         yield f"the selected models have outputs that are not finite on the test rows of {_folds(broken)}"

@@ -158,7 +158,7 @@ def test_a_sample_never_stands_in_for_the_whole(cache: Path) -> None:
 
 def test_a_sample_with_other_rows_than_its_manifest_says_is_refused(cache: Path) -> None:
     put_sample(cache, "year", 4, "year_sample", n_samples=5)
-    with pytest.raises(DatasetContentError, match=r"has 4 rows, but .*datasets\.json says 5"):
+    with pytest.raises(DatasetContentError, match=r"has 4 rows, but .*datasets\.json states 5"):
         load_dataset("year", "sample")
 
 
