@@ -147,7 +147,7 @@ def test_a_row_that_was_changed_is_named_and_can_be_trained_again(path: Path, da
                 match=r"(?s)1 of . rows .* are damaged.*noisy_moons.*key 1.*Remove them with the following command",
             ) as error:
                 read()
-        command = shlex.split(str(error.value).split("trains them again: ")[1])
+        command = shlex.split(str(error.value).split("then run yours again: ")[1])
         assert command[:2] == ["python", "-c"]
         exec(command[2], {})
         assert store.done([f"key {i}" for i in range(3)]) == {"key 0", "key 2"}
