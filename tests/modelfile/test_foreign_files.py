@@ -84,9 +84,9 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "version 10^30": (lambda: with_version(10**30), r"install a newer tabgnm"),
     "version 0": (lambda: with_version(0), r"version is 0; expected an integer from 1 to 2"),
-    "version True": (lambda: with_version(True), r"version is True; expected a number"),
-    "version '1'": (lambda: with_version("1"), r"version is '1'; expected a number"),
-    "version None": (lambda: with_version(None), r"version is None; expected a number"),
+    "version True": (lambda: with_version(True), r"version is True; expected an integer"),
+    "version '1'": (lambda: with_version("1"), r"version is '1'; expected an integer"),
+    "version None": (lambda: with_version(None), r"version is None; expected an integer"),
 }
 
 

@@ -145,7 +145,7 @@ def path(n_sizes: int, n_nodes: int) -> File:
 
 
 REFUSED: dict[str, tuple[Callable[[], File], str]] = {
-    "140,000 one-hot levels": (lambda: levels(140_000), "levels and encoded columns count as 560003 with"),
+    "140,000 one-hot levels": (lambda: levels(140_000), "levels and encoded columns count as 560003 entries"),
     "one-hot levels of eight encoders": (lambda: levels_of_encoders(8, 18_000), "levels and encoded columns"),
     "4,096 rounds of 1,000 nodes": (lambda: tied(1000, 4096), "a tied network with fewer layers"),
     "512 rounds of eight groups": (lambda: tied(300, 512, 8), "a tied network with fewer layers"),
