@@ -20,16 +20,16 @@ from tabgnm.training.thresholds import EdgeThresholds
 
 # Columns of the table of step rates.
 _SCALE, _OFFSET, _RATE = 0, 1, 2
-_SMALLEST_RATE = 1e-30  # Numbers that are divided by a smaller rate overflow, and no weight would move anyway.
+_SMALLEST_RATE = 1e-30  # dividing by a smaller rate may overflow, and weights would hardly change anyway
 
-# torch.optim.Adam(fused=True) without its bookkeeping: one pass over memory, several times faster than single
-# operations on a CPU. They are not documented, so the single operations stay for versions of torch without them.
+# The kernels of torch.optim.Adam(fused=True): one pass over memory, several times faster than single operations on a
+# CPU. They are not documented, so single operations are used with versions of torch that do not have them.
 _fused_adam = getattr(torch, "_fused_adam_", None)
 _fused_adamw = getattr(torch, "_fused_adamw_", None)
 
 
 class _ModelKind(NamedTuple):
-    """What models have in common that one call of torch's fused kernel can update."""
+    """The settings that models must share to be updated by one call of torch's fused kernel."""
 
     learning_rate: float
     n_steps: int  # per epoch
@@ -37,11 +37,11 @@ class _ModelKind(NamedTuple):
 
 
 class Adam:
-    """Moments of M models, and the step from their gradients to new weights.
+    """The moments of M models, and the update of their weights.
 
     With rate r, step t and bias corrections c1 = 1 - b1^t, c2 = 1 - b2^t, Adam subtracts
-    (r / c1) m / (sqrt(v / c2) + eps) = m / (scale sqrt(v) + offset), so the two numbers `scale` and `offset` per model
-    and step are all that the device needs; they are computed on the host.
+    (r / c1) m / (sqrt(v / c2) + eps) = m / (scale sqrt(v) + offset), so the device only needs the two numbers `scale`
+    and `offset` per model and step; they are computed on the host.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class Adam:
         return self.flat.new_tensor(values).unsqueeze(1) if any(values) else None
 
     def select(self, keep: Tensor, flat: Tensor, grad: Tensor) -> None:
-        """Keep these models only, whose weights and gradients are in `flat` and `grad` from now on."""
+        """Keep only these models, whose weights and gradients are in `flat` and `grad` from now on."""
         on_device = keep.to(self.exp_avg.device)
         self.members = [self.members[i] for i in keep.tolist()]
         self.exp_avg, self.exp_avg_sq = self.exp_avg[on_device], self.exp_avg_sq[on_device]
         self._bind(flat, grad)
 
     def allocate_rates(self, n_steps: Sequence[int]) -> None:
-        """Make room for the rates of an epoch, which stays where it is from then on."""
+        """Allocate the buffer for the rates of an epoch, whose address does not change afterwards."""
         self._steps_before = np.arange(max(n_steps), dtype=np.float64)[:, None]
         self.rates = self.exp_avg.new_zeros(max(n_steps), 3, len(n_steps), 1)
-        # Most fleets have few different rates and numbers of steps; what follows from them is computed once for each.
+        # Most fleets have few different rates and numbers of steps, so the numbers are computed once for each of them.
         own = [_ModelKind(m.learning_rate, n, m.weight_decay) for m, n in zip(self.members, n_steps, strict=True)]
         self._kinds = sorted(set(own))
         self._kind_of = [self._kinds.index(kind) for kind in own]
@@ -109,7 +109,7 @@ class Adam:
         self._runs = {}
 
     def load_epoch(self, epoch: int) -> None:
-        """Compute the numbers for all steps of an epoch (from 0 on), and of some after it."""
+        """Compute the numbers for all steps of an epoch, counted from 0, and of some epochs after it."""
         if self._fused is None:
             self._prefetch.load(epoch, self._numbers)
             return
@@ -118,13 +118,13 @@ class Adam:
         self._host_rates, self._host_steps = rates.tolist(), (before + 1).tolist()  # by step and kind
 
     def begin_epoch(self, epoch: Tensor) -> None:
-        """Give each model its numbers of an epoch, on the device."""
+        """Copy the numbers of an epoch to each model, on the device."""
         if self._fused is None:
             self._prefetch.pick(epoch)
             torch.index_select(self._rates_of_kinds, 2, self._kind_on_device, out=self.rates.squeeze(3))
 
     def _rates_and_steps(self, epochs: range) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Rate of each step, and how many steps were taken before it, (epochs, steps, kinds) each."""
+        """Return the rate of each step, and the number of steps before it, (epochs, steps, kinds) each."""
         settings = self.settings
         base_rates = np.array([kind.learning_rate for kind in self._kinds])
         own_steps = np.array([kind.n_steps for kind in self._kinds], dtype=np.float64)
@@ -135,19 +135,19 @@ class Adam:
         return base_rates * schedule_factors(settings.schedule, settings.warmup, progress), done
 
     def _numbers(self, epochs: range) -> NDArray[np.float64]:
-        """All that the device needs of each step, (epochs, steps, 3, kinds)."""
+        """Return the numbers that the device needs for each step, (epochs, steps, 3, kinds)."""
         rate, done = self._rates_and_steps(epochs)
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in self.settings.betas)
         moves = rate > _SMALLEST_RATE
-        # m / (scale sqrt(v) + infinity) is 0: where the rate is 0, nothing moves.
+        # m / (scale sqrt(v) + infinity) is 0: if the rate is 0, weights do not change.
         inverse = np.divide(correction_1, rate, out=np.full_like(done, np.inf), where=moves)
         scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
         return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
     def step(self, models: slice, index: int, rates: Tensor) -> None:
-        """Update some models; several threads may do so at the same time, each with its own ones.
+        """Update some models; several threads may do this at the same time for different models.
 
-        `index` is the step in the epoch, and `rates` (3, M, 1) its part of the table (in a CUDA graph a copy of it).
+        `index` is the step in the epoch, and `rates` (3, M, 1) are its rates (in a CUDA graph, a copy of them).
         """
         if self._fused is not None:
             for kind, calls in self._runs.get((models.start, models.stop)) or self._runs_of(models):
@@ -194,7 +194,7 @@ class Adam:
             weights.sub_(torch.maximum(torch.minimum(weights, threshold), -threshold))
 
     def _move(self, models: slice, flat: Tensor, grad: Tensor, rates: Tensor) -> None:
-        """Update the moments, and move the weights."""
+        """Update the moments and the weights."""
         beta_1, beta_2 = self.settings.betas
         moment, square = self.exp_avg[models], self.exp_avg_sq[models]
         moment.lerp_(grad, 1 - beta_1)
@@ -206,12 +206,12 @@ class Adam:
             flat.sub_(torch.div(moment, below, out=below).mul_(self.factors))
 
     def _runs_of(self, models: slice) -> list[tuple[int, list[_FusedCall]]]:
-        """Calls of torch's fused kernel that update some models, with their kinds."""
+        """Return the calls of torch's fused kernel that update some models, with their kinds."""
         buffers = self.flat, self.grad, self.exp_avg, self.exp_avg_sq
         edges, runs = self.layout.n_edges, []
         for kind, run in itertools.groupby(range(models.start, models.stop), key=lambda i: self._kind_of[i]):
             rows, decay = list(run), self._kinds[kind].decay
-            if decay and edges < self.flat.shape[1]:  # Weight decay is for edges only; the kernel wants dense tensors.
+            if decay and edges < self.flat.shape[1]:  # only edges have weight decay, and the kernel needs dense tensors
                 parts = [(decay, [[b[i, :edges] for i in rows] for b in buffers])]
                 parts.append((0.0, [[b[i, edges:] for i in rows] for b in buffers]))
             else:
@@ -222,7 +222,7 @@ class Adam:
 
 
 class _FusedCall:
-    """One call of torch's fused kernel on tensors that stay where they are."""
+    """One call of torch's fused kernel on tensors with fixed addresses."""
 
     def __init__(self, kernel: object, buffers: list[list[Tensor]], decay: float, settings: FleetSettings) -> None:
         self._kernel, self._buffers = kernel, buffers
@@ -233,6 +233,6 @@ class _FusedCall:
 
     def __call__(self, rate: float, step: float) -> None:
         self._step[()] = step
-        self._kernel(  # type: ignore[operator] # torch's, without types
+        self._kernel(  # type: ignore[operator] # torch's kernel is untyped
             *self._buffers, [], self._steps, lr=rate, **self._options, amsgrad=False, maximize=False
         )

@@ -1,4 +1,4 @@
-"""How many models to train at once: as many as fit into memory, and on a CPU into its caches."""
+"""The number of models to train at once: as many as fit into memory and, on a CPU, into its caches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CPU_STEP_BYTES = 64 * 2**20
 
 
 def bytes_per_model(shape: Shape, settings: FleetSettings, n_train: int, n_val: int) -> tuple[int, int]:
-    """Return (what a step touches, everything) of one model, in bytes; estimates, a little too large."""
+    """Return the estimated memory of one model in bytes, slightly too large: of a step, and in total."""
     size = 8 if settings.precision == "float64" else 4
     n_parameters = sum(math.prod(s) for s in shape.parameter_shapes().values())
     activations = shape.activations_per_row

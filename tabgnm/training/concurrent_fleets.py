@@ -1,7 +1,7 @@
-"""Several fleets at once on one GPU, each in a thread and on a stream of its own.
+"""Training several fleets at once on one GPU, each in its own thread and on its own stream.
 
-A fleet of forty small models leaves most multiprocessors of a large GPU idle, as its kernels wait for each other. Those
-of other fleets can run there meanwhile. On a CPU a fleet has all cores to itself.
+A fleet of forty small models leaves most multiprocessors of a large GPU idle, because its kernels wait for each other.
+The kernels of other fleets can run there meanwhile. On a CPU, a fleet uses all cores.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ON_A_GPU = 12
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed, or it was time: tasks that were running returned what they had, and no others were started.
+    """Training was interrupted by Ctrl-C or at the deadline: running tasks ended early, and no others were started.
 
     Attributes
     ----------
     at_deadline : bool
-        Whether only the deadline ended them.
+        Whether the deadline was the only cause.
     """
 
     def __init__(self, *, at_deadline: bool = False) -> None:
@@ -39,7 +39,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def fleets_at_once(device: torch.device) -> int:
-    """Return how many fleets to train at the same time; one within another fit, which would have to wait for them."""
+    """Return how many fleets to train at the same time: one within another fit, which would have to wait for them."""
     return _ON_A_GPU if device.type == "cuda" and not is_within_fit() else 1
 
 
@@ -49,11 +49,11 @@ def train_concurrently(
     n_at_once: int | None = None,
     deadline: float | None = None,
 ) -> Iterator[tuple[int, T]]:
-    """Yield (number of the task, its result) as tasks are done; in order where only one runs at a time.
+    """Yield (number of the task, its result) as tasks are done; in order if only one runs at a time.
 
-    Tasks are taken from the iterable when there is room for them, not before, and in the caller's thread. After Ctrl-C,
-    or at the deadline, running tasks end as an interrupted fit does, no other is started, and `Interrupted` is raised
-    at the end. An error in one task also ends the others.
+    A task is taken from the iterable only when it can be started, in the caller's thread. After Ctrl-C, or at the
+    deadline, running tasks end like an interrupted fit, no others are started, and `Interrupted` is raised at the end.
+    An error in one task also ends the others.
     """
     n_at_once = n_at_once or fleets_at_once(device)
     each = _one_by_one(tasks, deadline) if n_at_once == 1 else _in_threads(tasks, device, n_at_once, deadline)
@@ -62,7 +62,7 @@ def train_concurrently(
 
 @contextmanager
 def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[None]:
-    """End what runs within the interruption at the deadline, if there is one."""
+    """End training within the interruption at the deadline, if there is one."""
     if deadline is None:
         yield
         return
@@ -119,11 +119,11 @@ def _in_threads(
         fill_up()
         while running:
             done = wait(running, return_when=FIRST_COMPLETED).done
-            ordered = sorted(done, key=lambda own: own.exception() is not None)  # what is good is not lost
+            ordered = sorted(done, key=lambda own: own.exception() is not None)  # so that good results are not lost
             numbers = [running.pop(future) for future in ordered]
             try:
                 if ordered[-1].exception() is None:
-                    fill_up()  # before the caller looks at what was done, which may take a while
+                    fill_up()  # before the caller processes the results, which may take a while
             finally:
                 for number, future in zip(numbers, ordered, strict=True):
                     yield number, future.result()

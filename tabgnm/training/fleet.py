@@ -34,7 +34,7 @@ _log = logging.getLogger("tabgnm.training")
 
 
 class _MemberRows(NamedTuple):
-    """Rows of one model in its table, and their weights (None: all equal)."""
+    """The rows of one model in its table, and their weights (None if all are equal)."""
 
     train: Tensor
     val: Tensor
@@ -136,7 +136,7 @@ class Fleet:
             status of their histories is "interrupted".
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
-        with gpu_sharing.setting_up():  # in turn, as short calls of several threads at the same time take long
+        with gpu_sharing.setting_up():  # one thread at a time, because concurrent short calls are slow
             rows = self._checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = Saver(checkpoint, checkpoint_every, self.shape, self.settings, self.members, given)
@@ -150,9 +150,9 @@ class Fleet:
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
     def _checked_rows(self, tables: Sequence[Table]) -> list[_MemberRows]:
-        """Return the rows of each model; raise if anything does not fit together.
+        """Return the rows of each model; raise if models, tables and settings do not match.
 
-        This happens before training, so that an error in the last model does not cost the training of the first ones.
+        This is done before training, so that an error in the last model does not waste the training of the others.
         """
         for number, table in enumerate(tables):
             if table.x.shape[1] != self.shape.n_inputs:
@@ -164,7 +164,7 @@ class Fleet:
                 self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
         FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
-        known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search have the same rows of a fold
+        known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search share the rows of a fold
         return [self._rows_of(member, tables, known) for member in self.members]
 
     def _rows_of(
@@ -192,16 +192,16 @@ class Fleet:
         interruption: Interruption,
         set_up: ExitStack,
     ) -> dict[int, tuple[Tensor, History]]:
-        """Train chunk by chunk; `set_up` is closed as soon as the device goes through epochs by itself."""
+        """Train chunk by chunk; `set_up` is closed as soon as the device can run epochs without the host."""
         device, dtype = self.settings.torch_device(), self.settings.dtype
-        # Rounded codes would be those of other levels: what is embedded stays exact, and is rounded afterwards.
+        # Rounded codes would refer to other levels, so inputs of embeddings stay exact, and are rounded afterwards.
         low = self.settings.precision == "bf16" and self.shape.embedding is None
         on_device = DeviceTables(tables, device, dtype, torch.bfloat16 if low else dtype)
         snapshot = saver.load([len(own.train) for own in rows])
         done = dict(snapshot.done) if snapshot else {}
         resumed = snapshot.alive if snapshot else []
         waiting = [i for i in range(len(self.members)) if i not in done and i not in resumed]
-        # Most rows first, so that the models which still have a batch are always the first ones.
+        # Most rows first, so that the models that still have a batch are always the first ones.
         waiting.sort(key=lambda i: -len(rows[i].train))
         n_train, n_val = (max(len(own) for own in each) for each in list(zip(*rows, strict=True))[:2])
         limit = self.chunk_size or models_per_chunk(
@@ -212,8 +212,8 @@ class Fleet:
             trainer = ChunkTrainer(positions, self.settings, hooks, saver, done, interruption)
             try:
                 with set_up:
-                    set_up.enter_context(gpu_sharing.setting_up())  # again, for all chunks but the first
-                    if interruption.requested:  # while this one waited for the others
+                    set_up.enter_context(gpu_sharing.setting_up())  # again, for all chunks except the first
+                    if interruption.requested:  # while this fleet was waiting for others
                         break
                     loop = self._epoch_loop(positions, on_device, rows)
                     trainer.run(loop, snapshot if resumed else None, set_up.close)
@@ -248,7 +248,7 @@ class Fleet:
     def _leave_untrained(
         self, positions: Sequence[int], done: dict[int, tuple[Tensor, History]], hooks: Sequence[Callback]
     ) -> None:
-        """Give the first weights to models that were not reached."""
+        """Add models that were not trained, with their initial weights."""
         for position in positions:
             member, cpu = self.members[position], torch.device("cpu")
             own = [member.start], [member.frequency_scale]
@@ -272,15 +272,15 @@ class Fleet:
 
 @contextmanager
 def _arithmetic(device: torch.device) -> Iterator[None]:
-    """For this fit only: no autograd, and on a CPU denormal numbers are 0 and torch has one thread.
+    """Within this context, disable autograd and, on a CPU, flush denormal numbers to 0 and use one torch thread.
 
-    Gradients of rows that are learned fade away until they fall below the smallest normal number; processors compute
-    several times more slowly with such numbers, and nothing depends on them. What is not a training step is short, and
-    waiting for a second thread costs more than it saves.
+    Gradients of rows that are fitted well become smaller than the smallest normal number; processors are several times
+    slower with such numbers, and they do not affect results. Operations outside training steps are so short that a
+    second thread would cost more time than it saves.
     """
-    with torch.inference_mode():  # gradients are derived by hand
+    with torch.inference_mode():  # gradients are not computed by autograd
         if device.type == "cuda":
-            # Streams and events are those of the current device, which on a machine with several need not be the fit's.
+            # Streams and events belong to the current device, which may not be the device of this fit.
             with torch.cuda.device(device):
                 yield
             return

@@ -1,4 +1,4 @@
-"""What fleets in several threads on one GPU have to share, or must not do at the same time."""
+"""Coordination of fleets that share one GPU in several threads."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from contextlib import contextmanager
 
 import torch
 
-# While one thread captures a CUDA graph, no other may capture, or wait for the whole device: either would fail.
+# While one thread captures a CUDA graph, no other thread may capture or synchronize the device: both would fail.
 whole_device = threading.RLock()
 _set_up = threading.RLock()
 _of_thread = threading.local()
 
 
 def mark() -> torch.cuda.Event:
-    """Return an event in the current stream; waiting for it blocks neither a core nor the GPU's driver."""
-    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's, without types
+    """Record an event in the current stream; waiting for it blocks neither a core nor the GPU driver."""
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call] # torch's event is untyped
     event.record()
     return event
 
 
 @contextmanager
 def sharing(n_fleets: int) -> Iterator[None]:
-    """Within this, in this thread: `n_fleets` fleets share the memory of the GPU."""
+    """Within this context, in this thread, `n_fleets` fleets share the memory of the GPU."""
     _of_thread.n_fleets = n_fleets
     try:
         yield
@@ -38,10 +38,10 @@ def n_sharing() -> int:
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Within this, fleets that share a GPU wait for each other.
+    """Within this context, fleets that share a GPU are set up one after the other.
 
-    Setting up is work of the host. If all fleets did it at the same time, the first one, and the GPU, would wait for
-    the last one.
+    Set-up is done by the host. If all fleets did it at the same time, the first one, and the GPU, would have to wait
+    for the last one.
     """
     if n_sharing() == 1:
         yield

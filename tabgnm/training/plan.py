@@ -73,7 +73,7 @@ class FleetPlan:
         groups: dict[object, list[int]] = {}
         for position, job in enumerate(self.jobs):
             member = job.member
-            shape = with_frequency_scale(job.shape, 1.0)  # the scale is a model's own
+            shape = with_frequency_scale(job.shape, 1.0)  # models of a fleet may have different scales
             key = (shape, job.settings.key(), member.val is not None, member.l0 > 0)
             groups.setdefault(key, []).append(position)
         fleets = [self._planned(positions) for positions in groups.values()]
@@ -145,7 +145,7 @@ class FleetPlan:
 
     @property
     def n_model_epochs(self) -> int:
-        """Epochs of all models together, if none stops early."""
+        """The total number of epochs of all models, if none stops early."""
         return sum(len(fleet.jobs) * fleet.settings.max_epochs for fleet in self.fleets)
 
     def _run_on_cluster(
@@ -169,12 +169,12 @@ class FleetPlan:
     def run_fleet(
         self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0
     ) -> list[TrainedModel]:
-        """Train one fleet of the plan; a unit of work that can be handed to another machine."""
+        """Train one fleet of the plan. This is a unit of work that another machine can do."""
         of_members, tables = self._fleet_of(fleet)
         return of_members.fit(tables, callbacks=callbacks, verbose=verbose).models
 
     def _fleet_of(self, fleet: PlannedFleet) -> tuple[Fleet, list[Table]]:
-        # Only the tables of these models: others may have other columns or targets.
+        # Only the tables of these models, because others may have different columns or targets.
         members = [self.jobs[position].member for position in fleet.jobs]
         used = sorted({member.table for member in members})
         if used[-1] >= len(self.tables):

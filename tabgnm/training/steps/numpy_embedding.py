@@ -1,6 +1,6 @@
 """Learned embeddings of the inputs in NumPy, as `tabgnm.nn.embeddings` defines them, with rows as the last dimension.
 
-On 256 rows of 8 periodic numbers NumPy takes a tenth of the time of torch: its products of many small matrices have no
+On 256 rows of 8 periodic numbers, NumPy takes a tenth of the time of torch: its products of many small matrices have no
 overhead, and its cosine is four times as fast.
 """
 
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 class EmbeddingPass:
     """Forward and backward pass of the embeddings of `n_models` models with `n_rows` rows each, and their buffers.
 
-    Arrays have no dimension for the models if there is one model only, here "(n,)".
+    Arrays have no dimension for the models if there is only one model.
     """
 
     def __init__(self, embedding: InputEmbedding, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
@@ -38,7 +38,7 @@ class EmbeddingPass:
         self._lines, self._line_grads = (np.empty((*n, n_numeric, n_basis, 2), dtype) for _ in range(2))
         self._points = np.ones((*n, n_numeric, 2, n_rows), dtype)
         self._bins = np.arange(n_basis, dtype=dtype)[:, None]
-        # Where the first level of each model and category stands among all of them, for each of its numbers.
+        # The position of the first level of each model and category in the flat array, for each of its numbers.
         n_levels, dim = sum(embedding.levels), embedding.level_dim
         starts = np.array([0, *itertools.accumulate(embedding.levels)][:-1], np.int64)
         starts = np.arange(n_models)[:, None] * n_levels + starts
@@ -59,21 +59,21 @@ class EmbeddingPass:
             self._level_part(out)[...] = parameters["embed_level"].reshape(-1)[self._places]
 
     def backward(self, parameters: Mapping[str, Array], grad: Array, gradients: Mapping[str, Array]) -> None:
-        """Write the gradient by every parameter, given the one by what `forward` wrote."""
+        """Write the gradient of every parameter, given the gradient of the outputs of `forward`."""
         if self._embedding.n_numeric:
             self._numbers_backward(parameters, self._numeric_part(grad), gradients)
         if self._embedding.levels:
             levels = gradients["embed_level"]
-            # In the order of the rows, so always with the same result.
+            # In the order of the rows, so the result is always the same.
             sums = np.bincount(self._places.reshape(-1), self._level_part(grad).reshape(-1), minlength=levels.size)
             levels[...] = sums.reshape(levels.shape)
 
     def _numeric_part(self, outputs: Array) -> Array:
-        """Outputs of each number, (n_numeric, width, rows)."""
+        """Return the outputs of each number, (n_numeric, width, rows)."""
         return outputs[..., self._embedding.n_plain : self._end_numeric, :].reshape(self._numeric_shape)
 
     def _level_part(self, outputs: Array) -> Array:
-        """Outputs of each category, (categories, level_dim, rows)."""
+        """Return the outputs of each category, (categories, level_dim, rows)."""
         end = self._embedding.n_outputs
         return outputs[..., self._end_numeric : end, :].reshape(self._level_shape)
 
@@ -98,7 +98,7 @@ class EmbeddingPass:
         np.matmul(self._basis, grad.swapaxes(-2, -1), out=gradients["embed_weight"])
         np.add.reduce(grad, axis=-1, out=gradients["embed_bias"])
         if periodic:
-            by_basis, slopes = self._basis, self._angle  # neither is needed any more
+            by_basis, slopes = self._basis, self._angle  # buffers that are no longer needed
             np.matmul(parameters["embed_weight"], grad, out=by_basis)
             np.sin(self._angle, out=slopes)  # the derivative of the cosine is -sin
             np.multiply(by_basis, slopes, out=slopes)

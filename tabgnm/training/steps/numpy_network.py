@@ -1,10 +1,9 @@
-"""Message passing of a few models in NumPy, forward and backward, in buffers that are used again.
+"""Message passing of a few models in NumPy, forward and backward, in reused buffers.
 
-A step of a small network is a dozen operations of a microsecond each, so that the calls themselves count: those of
-NumPy cost less than those of torch, and two things keep them few. In the flat buffer the bias of a layer follows its
-weights, so that both are one matrix, and with a node that is always 1 one product serves both, forward and backward.
-And rows are the last dimension, (nodes, rows): inner loops run along the rows, which are many, instead of the outputs,
-which are few.
+A step of a small network consists of a dozen operations of a microsecond each, so the overhead of calls matters. It is
+lower in NumPy than in torch, and two things keep calls few and fast. In the flat buffer, the bias of a layer follows
+its weights, so that both are one matrix: with a node that is always 1, one product handles both, forward and backward.
+And rows are the last dimension, (nodes, rows), so that inner loops run along the many rows, not the few outputs.
 
 Arrays are (n, nodes, rows) for n models, and (nodes, rows) for a single one, because fewer dimensions are faster.
 """
@@ -32,18 +31,18 @@ _relu_backward = torch.ops.aten.threshold_backward.grad_input  # looked up once
 
 
 def body_of(shape: Shape) -> GNMShape | MLPShape:
-    """Return the network behind the embedding, if there is one."""
+    """Return the network without its embedding, if it has one."""
     return shape.body if isinstance(shape, EmbeddedShape) else shape
 
 
 def has_numpy_pass(shape: Shape) -> bool:
-    """Whether `NetworkPass` can compute networks of this shape: `clamp_inputs` is the only variant it knows."""
+    """Whether `NetworkPass` supports networks of this shape: `clamp_inputs` is the only variant it supports."""
     body = body_of(shape)
     return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
 
 
 def drop_single(array: Array) -> Array:
-    """Drop the dimension of the models if there is one model only."""
+    """Drop the dimension of the models if there is only one model."""
     return array[0] if len(array) == 1 else array
 
 
@@ -80,7 +79,7 @@ class DropoutStreams:
         self._factor, self._step = np.uint32(STREAM_FACTOR), np.uint32(STREAM_STEP)
 
     def draw(self, layer: int, out: Array) -> None:
-        """Write the next factors of a hidden layer (from 0 on), each 0 or the scale."""
+        """Write the next factors of a hidden layer, counted from 0; each is 0 or the scale."""
         states = self._unsigned[layer]
         np.multiply(states, self._factor, out=states)
         np.add(states, self._step, out=states)
@@ -102,7 +101,7 @@ class NetworkPass:
         *hidden, n_outputs = (sizes[bias][0] for _, bias in body.layer_names)
         self._activation = get_activation(body.activation)
         self._is_relu = body.activation == "relu"
-        # Clamped inputs stand above the other nodes in what a layer reads, and in the gradient by that.
+        # Clamped inputs come before the other nodes in the sources of a layer, and in their gradient.
         self._n_clamped = n_clamped = body.n_inputs if body.clamp_inputs else 0
         self._sources = [empty(n_clamped + width + 1) for width in hidden]
         for source in self._sources:
@@ -130,7 +129,7 @@ class NetworkPass:
     def forward(
         self, parameters: NetworkParameters, x: Array, outputs: Array, dropout: DropoutStreams | None = None
     ) -> None:
-        """Write the outputs for rows `x`, the columns of a table and a last one of ones, (columns + 1, rows)."""
+        """Write the outputs for rows `x`: the columns of a table and a last column of ones, (columns + 1, rows)."""
         product, self._dropout = self._product, dropout
         if self._embedding is not None:
             self._embedding.forward(parameters.embedding, x, self._embedded)

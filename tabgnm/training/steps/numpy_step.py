@@ -1,4 +1,4 @@
-"""The training step on a CPU, in NumPy: which thread takes which models, or rows, through the steps of a block."""
+"""The training step on a CPU, in NumPy: how models, or rows, are divided among threads."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkPa
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
-# Multiply-adds of a forward pass: fewest and most of a group, and fewest of a model that is worth splitting. The longer
-# an operation takes, the less the threads wait for the interpreter lock between operations: with 40 networks of 100
-# nodes, groups of 2 make two threads as slow as one. Groups that are too large are harder to divide evenly.
+# Multiply-adds of a forward pass: the minimum and maximum of a group, and the minimum of a model that is worth
+# splitting. The longer an operation takes, the less time threads spend waiting for the interpreter lock: with 40
+# networks of 100 nodes and groups of 2, two threads are as slow as one. Large groups are harder to divide evenly.
 _SMALLEST_GROUP, _LARGEST_GROUP = 2_000_000, 40_000_000
 _SMALLEST_SPLIT = 10_000_000
-_PART_ROWS = 64  # fewest of a part: with 32 rows and 300 nodes, moving weights between the cores takes what is saved
-_VALIDATION_NUMBERS = 2**16  # of the widest layer at a time
+_PART_ROWS = 64  # minimum per part: with 32 rows and 300 nodes, moving weights between cores costs what is saved
+_VALIDATION_NUMBERS = 2**16  # in the widest layer at a time
 
 _Views = tuple[NetworkParameters, NetworkParameters, DropoutStreams | None]  # parameters, gradients, streams
 
@@ -34,19 +34,19 @@ class NumpyStep:
 
     It is several times faster than `TorchStep` for small networks, see `numpy_network`, and uses several cores:
 
-    - Models are divided into groups. A thread takes a group through all steps of a block before it takes the next one,
-      so that weights and moments stay in the cache of its core.
-    - Models left over when all threads have the same number are trained one after the other, with the rows of each
+    - Models are divided into groups. A thread trains a group for all steps of a block before it continues with the next
+      group, so that weights and moments stay in the cache of its core.
+    - Models that cannot be divided evenly among the threads are trained one after the other, with the rows of each
       batch split among the threads.
 
-    The division depends on sizes and `n_threads` only, so the same call always gives the same bits.
+    The division depends only on sizes and `n_threads`, so the same call always gives identical results.
     """
 
     n_math_threads = 1
 
     @staticmethod
     def supports(state: ModelState) -> bool:
-        """Whether these models can be trained by this step."""
+        """Whether this step supports these models."""
         return state.flat.device.type == "cpu" and has_numpy_pass(state.shape) and state.gates is None
 
     def __init__(self, state: ModelState) -> None:
@@ -54,11 +54,11 @@ class NumpyStep:
         self._state = state
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
-        # Buffers by their sizes, for each thread, or for each part of the rows.
+        # Buffers by size, for each thread or for each part of the rows.
         dtype, loss, threads = state.flat.numpy().dtype, state.settings.loss, range(state.n_threads)
         self._networks = [cache(partial(NetworkPass, state.shape, dtype)) for _ in threads]
         self._batches = [cache(partial(batch_rows_class(loss), state.shape, loss, dtype)) for _ in threads]
-        # The first part of a split batch writes its gradient where Adam reads it, the others into these.
+        # The first part of a split batch writes its gradient to the buffer of Adam, the others to these.
         n_more = _n_parts(state.batch_size, state.n_threads) - 1 if self._split_models else 0
         self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
         self._views: dict[tuple[int, ...], _Views] = {}
@@ -68,18 +68,18 @@ class NumpyStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
-        with np.errstate(all="ignore"):  # the trainer notices models that diverge
+        with np.errstate(all="ignore"):  # the trainer detects diverging models
             self._pool.run(lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), len(groups))
             for model in self._split_models:
                 self._train(model, range(1 + len(self._part_grads)), block, rows, train_loss)
 
     def _train(self, models: slice, buffers: Sequence[int], block: Block, rows: BlockRows, train_loss: Tensor) -> None:
-        """Take some models through all steps; with several `buffers`, the rows of batches are split among threads."""
+        """Train some models for all steps; with several `buffers`, the rows of batches are split among threads."""
         models = slice(models.start, min(models.stop, block.n_models))
         if models.start >= models.stop:
             return
         state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
-        # Rows after a model's last batch are not written; their share is 0.
+        # Outputs after a model's last batch are not written; their share is 0.
         outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), state.flat.numpy().dtype)
         for own, batches in _runs(block, models):
             n_parts = _n_parts(batches[0].n_rows, len(buffers))
@@ -104,7 +104,7 @@ class NumpyStep:
     def _load_part(
         self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, grad: Tensor
     ) -> _Part:
-        """Copy the rows `part` of each batch, and return what computes their gradients."""
+        """Copy the rows `part` of each batch, and return an object that computes their gradients."""
         size = _length(models), _length(part)
         loaded = self._batches[buffers](*size, len(batches))
         loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
@@ -144,7 +144,7 @@ class NumpyStep:
 
 
 class _Part(NamedTuple):
-    """Some rows of several batches, and what computes their gradients."""
+    """Some rows of several batches, and everything needed to compute their gradients."""
 
     rows: slice
     parameters: NetworkParameters
@@ -172,19 +172,19 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
     n_split = 0
     if n_threads > 1 and work >= _SMALLEST_SPLIT:
         left_over, n_parts = n_models % n_threads, _n_parts(state.batch_size, n_threads)
-        # With n parts a model takes about 4 / (3 n) of its time; together they have to be faster than one more round.
+        # With n parts, a model takes about 4 / (3 n) of its time; all of them must be faster than one more round.
         n_split = left_over if 4 * left_over < 3 * n_parts else 0
     n_grouped = n_models - n_split
     n_groups = -(-n_grouped // max(1, _LARGEST_GROUP // work))
     n_busy = min(n_threads, n_grouped * work // _SMALLEST_GROUP)
     if n_busy > 1:
-        n_groups = -(-n_groups // n_busy) * n_busy  # equally many for each thread
+        n_groups = -(-n_groups // n_busy) * n_busy  # the same number for each thread
     groups = _ranges(n_grouped, min(n_groups, n_grouped))
     return groups, [slice(i, i + 1) for i in range(n_grouped, n_models)]
 
 
 def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
-    """Yield runs of batches with the same number of rows and the same of these models taking part."""
+    """Yield runs of consecutive batches with the same number of rows and the same participating models."""
 
     def key(batch: Batch) -> tuple[int, int]:
         return batch.n_rows, min(models.stop, batch.n_models)
@@ -195,12 +195,12 @@ def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
 
 
 def _n_parts(n_rows: int, n_threads: int) -> int:
-    """Return into how many parts the rows of a batch are split."""
+    """Return the number of parts into which the rows of a batch are split."""
     return max(1, min(n_threads, n_rows // _PART_ROWS))
 
 
 def _by_batch(values: Array, models: slice, batches: list[Batch], rows: slice) -> Array:
-    """View some rows of each batch among `values` (M, L, ...), as (batches, n, rows, ...)."""
+    """Return a view of some rows of each batch in `values` (M, L, ...), as (batches, n, rows, ...)."""
     first, n_rows = batches[0].start, batches[0].n_rows
     own = values[models, first : first + len(batches) * n_rows]
     return own.reshape(len(own), len(batches), n_rows, *own.shape[2:])[:, :, rows].swapaxes(0, 1)
