@@ -41,6 +41,7 @@ class PlannedFleet:
 
 
 _EVEN = 1.1  # of an equal share of the work: fleets are not divided for less
+_ROUNDING = 1e-6
 
 
 def multiply_adds(shape: Shape, n_rows: float) -> float:
@@ -63,7 +64,7 @@ def divided(fleets: Sequence[PlannedFleet], n_devices: int) -> list[PlannedFleet
             place = work.index(min(work))
             n_jobs = len(rest)
             if work[place] + n_jobs * cost > _EVEN * share:
-                n_jobs = min(n_jobs, max(1, round((share - work[place]) / cost)))
+                n_jobs = min(n_jobs, max(1, math.ceil((share - work[place]) / cost - _ROUNDING)))
             parts.append(replace(fleet, jobs=rest[:n_jobs], cost=n_jobs * cost))
             work[place] += n_jobs * cost
             rest = rest[n_jobs:]
