@@ -12,21 +12,23 @@ LEAST_WORK = 1e12
 
 
 def equal_devices(device: torch.device) -> list[torch.device]:
-    """Return a device and those that are as good: for "cuda" without an index, all GPUs of the current one's model.
+    """Return a device and those that are as good: for "cuda" without an index, the current GPU and others like it.
 
-    GPUs of other models may be much slower, such as one for the screen, or not be supported by torch at all.
+    Those are of the same model, as others may be much slower or not be supported by torch, and have at least half as
+    much free memory, as others are in use.
     """
     if device.type != "cuda" or device.index is not None or torch.cuda.device_count() == 1:
         return [device]
     current, name = torch.cuda.current_device(), torch.cuda.get_device_name()
     others = [i for i in range(torch.cuda.device_count()) if i != current and torch.cuda.get_device_name(i) == name]
-    return [torch.device("cuda", i) for i in (current, *others)] if others else [device]
+    free = {i: torch.cuda.mem_get_info(i)[0] for i in (current, *others)} if others else {}
+    found = [torch.device("cuda", i) for i, own in free.items() if 2 * own >= free[current]]
+    return found if len(found) > 1 else [device]
 
 
 def devices_for(device: torch.device, work: float) -> list[torch.device]:
     """Return the devices to spread some work over, in multiply-adds; one within another fit, which has them already."""
-    if is_within_fit():
+    n_worthwhile = int(work / LEAST_WORK)
+    if n_worthwhile < 2 or is_within_fit():
         return [device]
-    devices = equal_devices(device)
-    n_devices = min(len(devices), int(work / LEAST_WORK))
-    return devices[:n_devices] if n_devices > 1 else [device]
+    return equal_devices(device)[:n_worthwhile]

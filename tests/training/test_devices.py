@@ -236,19 +236,25 @@ def test_little_work_is_not_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices_for(CPU, 0) == [CPU]
 
 
-def on_a_machine_with(monkeypatch: pytest.MonkeyPatch, *gpus: str, current: int = 0) -> None:
-    """Let torch find GPUs with these names."""
+def on_a_machine_with(monkeypatch: pytest.MonkeyPatch, *gpus: tuple[str, int], current: int = 0) -> None:
+    """Let torch find GPUs with these names and this free memory."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gpus))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number=current: gpus[number])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number=current: gpus[number][0])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda number: (gpus[number][1], 100))
 
 
-def test_cuda_is_all_gpus_of_the_model_of_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    on_a_machine_with(monkeypatch, "large", "small", "large", "large", current=2)
+def test_cuda_is_the_current_gpu_and_others_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_machine_with(monkeypatch, ("large", 99), ("small", 99), ("large", 80), ("large", 30), ("large", 40), current=2)
     cuda = torch.device("cuda")
-    assert equal_devices(cuda) == [torch.device("cuda", number) for number in (2, 0, 3)]
+    assert equal_devices(cuda) == [torch.device("cuda", number) for number in (2, 0, 4)]
     assert equal_devices(torch.device("cuda", 3)) == [torch.device("cuda", 3)]
     assert equal_devices(CPU) == [CPU]
-    for gpus in (["large"], ["large", "small"]):
-        on_a_machine_with(monkeypatch, *gpus)
-        assert equal_devices(cuda) == [cuda]
+
+
+@pytest.mark.parametrize("gpus", [[("large", 9)], [("large", 9), ("small", 9)], [("large", 9), ("large", 4)]])
+def test_a_gpu_without_another_like_it_is_used_as_before(
+    gpus: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_machine_with(monkeypatch, *gpus)
+    assert equal_devices(torch.device("cuda")) == [torch.device("cuda")]
