@@ -1,5 +1,5 @@
-# `make demo` and `make test` need nothing but make and Python 3.11 or newer: they build .venv first, once.
-# `make TARGET VENV_PYTHON=python3` uses that interpreter as it is, and installs nothing.
+# `make demo` and `make test` only need make and Python 3.11 or newer; the first call builds .venv.
+# `make TARGET VENV_PYTHON=python3` uses that interpreter, and installs nothing.
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,16 +52,16 @@ test-wheel: $(INSTALLED)  ## build the wheel, install it alone, and use the pack
 	$(VENV_PYTHON) .ci/wheel.py
 
 # AutoGluon needs an older pandas than requirements.lock has.
-test-autogluon: $(AUTOGLUON_VENV)/.installed  ## the model class for AutoGluon, in an environment of its own
+test-autogluon: $(AUTOGLUON_VENV)/.installed  ## the model class for AutoGluon, in its own environment
 	$(AUTOGLUON_VENV)/bin/python -m pytest tests/autogluon
 
-docs: $(INSTALLED)  ## build the documentation site into site/, warnings being errors
+docs: $(INSTALLED)  ## build the documentation site into site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(VENV_PYTHON) -m mkdocs build --strict
 
 bench: $(INSTALLED_BENCH)  ## run the benchmarks
 	$(VENV_PYTHON) -m benchmarks
 
-lock: $(VENV)/bin/python  ## renew the lock files
+lock: $(VENV)/bin/python  ## update the lock files
 	$(VENV)/bin/python .ci/lock.py
 
 clean:  ## remove caches and build output, but no environments
@@ -69,16 +69,16 @@ clean:  ## remove caches and build output, but no environments
 	find . -path "./$(VENV)*" -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python $(AUTOGLUON_VENV)/bin/python: %/bin/python:
-	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "the lock needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "the lock files require Python 3.11 or newer; use make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $* || { rm -rf $*; exit 1; }
 
-# --no-deps: nothing may replace what the lock names.
+# --no-deps: nothing may replace the versions in the lock file.
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements.lock
 	$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
-# --no-deps: XGBoost would bring a package for GPUs, and CatBoost two for pictures.
+# --no-deps: XGBoost would install a GPU package, and CatBoost two plotting packages.
 $(VENV)/.installed-bench: requirements-bench.lock $(VENV)/.installed
 	$(PIP_INSTALL) --no-deps --constraint requirements.lock -r requirements-bench.lock
 	@touch $@

@@ -1,14 +1,14 @@
-"""Renew requirements.lock, requirements-bench.lock and requirements-autogluon.lock: ``make lock``.
+"""Update requirements.lock, requirements-bench.lock and requirements-autogluon.lock: ``make lock``.
 
-pip resolves the package with its extras (without installing anything), and this script writes down the
-versions it chose. Two things are changed on the way, so that one file serves machines with and without a GPU:
+pip resolves the package with its extras (without installing anything), and this script records the versions
+that it chose, with two changes, so that the files work on machines with and without a GPU:
 
 - torch stays at the version below, without the suffix of a build (``+cpu``, ``+cu130``), which would tie
-  the file to one index. An installed build of that version satisfies the pin, so pip never swaps it;
-- what torch itself brings for a GPU is left out: torch pins it exactly, and the CPU build does without.
+  the file to one index. An installed build of that version satisfies the pin, so pip never replaces it;
+- the GPU packages of torch are left out: torch pins them exactly, and the CPU build does not need them.
 
-The benchmarks do without what XGBoost brings for a GPU and CatBoost for pictures, so these are left out too.
-AutoGluon has an environment and a file of its own, because it needs an older pandas.
+The benchmarks do not need the GPU package of XGBoost and the plotting packages of CatBoost, so these are left
+out too. AutoGluon has its own environment and file, because it needs an older pandas.
 """
 
 import json
@@ -49,11 +49,11 @@ def main() -> None:
     lock = ROOT / "requirements.lock"
     base = resolved(".[plot,dev]")
     write(lock, "Everything that `make test` and `make demo` install.", base)
-    # The first file constrains the second, so that both can be installed together.
+    # The first file constrains the second, so that both can be installed in one environment.
     both = resolved(".[plot,dev,bench]", "--constraint", str(lock))
     extra = {name: version for name, version in both.items() if name not in (*base, *CATBOOST_PICTURES)}
     write(ROOT / "requirements-bench.lock", "What `make bench` installs on top of requirements.lock.", extra)
-    autogluon = resolved(".[autogluon]", "hypothesis", "pytest")  # what the folder tests/ itself imports
+    autogluon = resolved(".[autogluon]", "hypothesis", "pytest")  # imported by the tests
     write(ROOT / "requirements-autogluon.lock", "Everything that `make test-autogluon` installs.", autogluon)
 
 

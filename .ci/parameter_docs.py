@@ -1,8 +1,8 @@
 """Copy the descriptions of parameters into the docstrings of the estimators.
 
-Editors and documentation tools read docstrings from the source, without running it, so each estimator has the full
-text of all its parameters. It is written once, in the groups of tabgnm/estimators/parameters.py, and `make format`
-copies it.
+Editors and documentation tools read docstrings from the source, without running it, so the docstring of each estimator
+describes all its parameters. The descriptions are written once, in the groups of tabgnm/estimators/parameters.py, and
+`make format` copies them.
 
     python .ci/parameter_docs.py
 """
@@ -25,7 +25,7 @@ SECTION = re.compile(r"(?<=    Parameters\n    ----------\n).*?(?=\n\n    Attrib
 
 
 def descriptions() -> dict[str, str]:
-    """Return the descriptions of each group of parameters, which stand below the first line of its docstring."""
+    """Return the descriptions of each group of parameters, which follow the first line of its docstring."""
     tree = ast.parse((ESTIMATORS / "parameters.py").read_text())
     groups = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith("Parameters")]
     return {group.name: (ast.get_docstring(group) or "").partition("\n\n")[2] for group in groups}
@@ -37,7 +37,7 @@ def with_descriptions(source: str, groups: tuple[str, ...]) -> str:
     text = textwrap.indent("\n".join(known[group] for group in groups), "    ")
     found, n_found = SECTION.subn(lambda _: text, source)
     if n_found != 1:
-        raise ValueError(f"expected one section Parameters before Attributes, found {n_found}")
+        raise ValueError(f"the docstring has {n_found} sections Parameters before Attributes; expected one")
     return found
 
 

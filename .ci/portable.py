@@ -1,7 +1,7 @@
-"""Run the numerically sensitive tests as other processors would: other instruction sets, BLAS kernels, thread counts.
+"""Run the numerically sensitive tests with the instruction sets, BLAS kernels and thread counts of other processors.
 
-A test that passes here for every setting does not depend on how a library happens to round on one machine. Settings
-that this machine cannot run are left out and named.
+A test that passes with every setting does not depend on how a library rounds on one machine. Settings that this machine
+does not support are skipped, and their names are printed.
 
     python .ci/portable.py [--short] [pytest arguments]
 """
@@ -18,14 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def numpy_features() -> list[str]:
-    """Instruction sets that NumPy uses on this machine and can be told not to use."""
+    """Return the instruction sets that NumPy uses on this machine and that can be disabled."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
 
 
 def cpu_flags() -> set[str]:
-    """Return the flags of the processor; empty where they cannot be read."""
+    """Return the flags of the processor; empty if they cannot be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -34,7 +34,7 @@ def cpu_flags() -> set[str]:
 
 
 def settings() -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Environment variables by the name of the setting, and the names of what cannot run here."""
+    """Return environment variables by the name of the setting, and the names of unsupported settings."""
     avx2, avx512 = (flag in cpu_flags() for flag in ("avx2", "avx512f"))
     wanted = {
         "torch without vector instructions": (True, {"ATEN_CPU_CAPABILITY": "default"}),
@@ -53,7 +53,7 @@ def settings() -> tuple[dict[str, dict[str, str]], list[str]]:
 
 
 def short() -> dict[str, dict[str, str]]:
-    """Two settings that differ from each other, and from most machines, in everything."""
+    """Return two settings that differ in everything from each other and from most machines."""
     every, _ = settings()
     old = ["torch without vector instructions", "MKL with SSE4.2", "OpenBLAS for Haswell", "1 threads"]
     new = ["torch with AVX2", "OpenBLAS for Zen", "NumPy's baseline", "4 threads"]

@@ -1,4 +1,4 @@
-"""What `mkdocs build` does beyond mkdocs.yml."""
+"""Hooks of `mkdocs build`."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave pages out of the navigation that do not exist; a page that it omits is a warning, so none is lost."""
+    """Remove pages that do not exist from the navigation. A page that is not in the navigation is a warning."""
     docs = Path(config.docs_dir)
     config.nav = [kept for item in config.nav or [] if (kept := _existing(item, docs)) is not None]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Publish the example scripts beside the pages that show them."""
+    """Publish the example scripts next to the pages that show them."""
     for path in sorted((ROOT / "examples").glob("*.py")):
         files.append(File.generated(config, f"examples/{path.name}", abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to the example scripts to their copies; those of the repository are outside of docs/."""
+    """Redirect links to the example scripts, which are outside docs/ in the repository, to their published copies."""
     return markdown.replace("](../../examples/", "](../examples/")
 
 
 def _existing(item: Any, docs: Path) -> Any:
-    """Return an entry of the navigation, a page or a titled section, without pages that are not there."""
+    """Return an entry of the navigation, a page or a titled section, without pages that do not exist."""
     if isinstance(item, str):
         return item if (docs / item).is_file() else None
     [(title, target)] = item.items()

@@ -1,7 +1,7 @@
 """Build the wheel, install it into an empty folder, and use the package from there: ``make test-wheel``.
 
-Dependencies come from the environment that runs this script; tabgnm itself comes from the wheel alone. So what
-the wheel lacks is missing here, which tests on a checkout cannot notice.
+Dependencies come from the environment that runs this script, but tabgnm itself only from the wheel. So this test
+detects files that are missing in the wheel, which tests on a checkout cannot.
 
     python .ci/wheel.py
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 IGNORED = ("__pycache__", ".pyc")
 
-# What a user does first; every part needs files of the package that are not modules.
+# Typical first steps of a user; some of them need files of the package that are not modules.
 USE = """
 import pathlib, sys
 import tabgnm
@@ -34,7 +34,7 @@ model.save("iris.tabgnm")
 assert (tabgnm.load("iris.tabgnm").predict(X) == model.predict(X)).all()
 assert published()
 
-# Templates of pages, where the package has any.
+# Templates of HTML pages, if the package has any.
 for template in pathlib.Path(tabgnm.__file__).parent.rglob("*.jinja"):
     import jinja2
 
@@ -49,7 +49,7 @@ def package_files() -> set[str]:
 
 
 def run(*command: str | Path, folder: Path, **more: str) -> str:
-    """Run a command in a folder, and return what it prints."""
+    """Run a command in a folder, and return its output."""
     done = subprocess.run(
         list(map(str, command)), cwd=folder, env={**os.environ, **more}, stdout=subprocess.PIPE, text=True, check=True
     )
@@ -67,7 +67,9 @@ def main() -> None:
         with zipfile.ZipFile(wheel) as archive:
             members = {member for member in archive.namelist() if ".dist-info/" not in member}
         if members != package_files():
-            raise SystemExit(f"the wheel differs from tabgnm/ in {sorted(members ^ package_files())}")
+            raise SystemExit(
+                f"the files of the wheel and of tabgnm/ differ: {sorted(members ^ package_files())}; see pyproject.toml"
+            )
 
         run(*pip, "install", "--no-deps", "--no-index", "--target", installed, wheel, folder=folder)
         # -P: the current folder is not searched. The wheel comes before the checkout that the environment may contain.

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.timing import Options, machine
 
-# Imported only when asked for: some need what others do without.
+# Imported only when requested: some need packages that others do not.
 BENCHMARKS = {
     "forward": "benchmarks.forward_cost",
     "import": "benchmarks.import_time",
@@ -48,15 +48,17 @@ def main() -> None:
         epilog=f"{' and '.join(COMMANDS)} have options of their own: python -m benchmarks accuracy --help",
     )
     known = [*GROUPS, *BENCHMARKS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all if none is given")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(known)} (default: all)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to run (default: cpu)")
     parser.add_argument("--quick", action="store_true", help="only check that everything runs, in seconds")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds of every measurement (default: 5)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="least length of a measurement (default: 0.5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="minimum time of a measurement (default: 0.5)")
     parser.add_argument(
         "--before", type=Path, metavar="PATH", help="older checkout that fleet-default measures as well"
     )
-    parser.add_argument("--output", type=Path, default=Path("build/benchmarks"), metavar="DIR", help="for JSON and PNG")
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/benchmarks"), metavar="DIR", help="folder for JSON and PNG"
+    )
     arguments = parser.parse_args()
     names = arguments.names or list(BENCHMARKS)
     for name in names:
@@ -65,7 +67,7 @@ def main() -> None:
         if name not in known:
             parser.error(f"there is no benchmark {name!r}; use {', '.join(known)}")
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda, but torch sees no CUDA device; use --device cpu")
+        parser.error("--device cuda is not available, because torch finds no CUDA device; use --device cpu")
 
     effort = (1, 0.02) if arguments.quick else (arguments.repeats, arguments.seconds)
     options = Options(arguments.device, arguments.quick, arguments.output, *effort, arguments.before)
@@ -87,7 +89,7 @@ def main() -> None:
 
 
 def without_groups(names: list[str]) -> list[str]:
-    """Replace groups by what is in them; what is given twice runs once."""
+    """Replace groups with their members; each benchmark runs only once."""
     return list(dict.fromkeys(member for name in names for member in GROUPS.get(name, (name,))))
 
 

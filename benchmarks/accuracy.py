@@ -1,8 +1,8 @@
-"""How good the models are: `python -m benchmarks accuracy [OPTIONS]`.
+"""Accuracy of the models: `python -m benchmarks accuracy [OPTIONS]`.
 
-Every model on the first folds of `KFold(10, shuffle=True, random_state=0)`, one JSON line per data set and model. The
-file is rewritten after each fit, and a run continues what it finds there. Our models have the same seed in all folds;
-the peers' seed is that plus the number of the fold.
+Every model is fitted on the first folds of `KFold(10, shuffle=True, random_state=0)`; there is one JSON line per data
+set and model. The file is rewritten after each fit, and a run resumes an existing file. Our models have the same seed
+in all folds; the seed of peers is this seed plus the number of the fold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tabgnm.datasets.retrieval import availability
 
 N_FOLDS = 10
 MORE_EXCLUDED = {"bike_sharing": ["dteday"]}  # a date as text; its year, month and weekday are columns already
-LEAST_PROBABILITY = 1e-7  # for log-losses: a probability of 0 in single precision must not decide a comparison
+LEAST_PROBABILITY = 1e-7  # for log-losses: a single-precision probability of 0 must not decide a comparison
 PER_FOLD = ("fold_m1", "fold_m2", "log_loss", "seconds", "predict_seconds")
 
 
@@ -49,7 +49,7 @@ class LabelledTable:
 
 
 def built_in_tables() -> Iterator[LabelledTable]:
-    """Generate or load the data sets that need no files."""
+    """Generate or load the data sets that do not need files."""
     x, y = make_moons(1000, noise=0.1, random_state=0)
     yield LabelledTable("noisy_moons", "classification", pd.DataFrame(x, columns=["x0", "x1"]), y)
     diabetes = load_diabetes(scaled=False, as_frame=True)
@@ -57,7 +57,7 @@ def built_in_tables() -> Iterator[LabelledTable]:
 
 
 def tables_of_folder(folder: Path, wanted: Sequence[str]) -> Iterator[LabelledTable]:
-    """Read the data sets in a folder's `datasets.json`; none wanted means all."""
+    """Read the data sets in a folder's `datasets.json`; all of them if `wanted` is empty."""
     for slug, entry in json.loads((folder / "datasets.json").read_text()).items():
         if wanted and slug not in wanted:
             continue
@@ -70,7 +70,7 @@ def tables_of_folder(folder: Path, wanted: Sequence[str]) -> Iterator[LabelledTa
 
 
 def tables_of_cache(wanted: Sequence[str]) -> Iterator[LabelledTable]:
-    """Load the paper's data sets that tabgnm's cache has; the others are named."""
+    """Load the paper's data sets that are in tabgnm's cache; print the names of the others."""
     missing = []
     for slug in dataset_names():
         spec = dataset_info(slug)
@@ -119,7 +119,7 @@ def fit_fold(table: LabelledTable, model: str, fold: int, options: argparse.Name
 
 
 def with_fold(result: Result, scores: dict[str, float], where: dict[str, Any]) -> Result:
-    """Append a fold to a result; `machine` and `commit` name all that the folds come from."""
+    """Append a fold to a result; `machine` and `commit` list those of all folds."""
     folds = {name: [*result.get(name, []), scores[name]] for name in PER_FOLD if name in scores}
     summary = {
         "folds": len(folds["fold_m1"]),
@@ -137,7 +137,7 @@ def with_fold(result: Result, scores: dict[str, float], where: dict[str, Any]) -
 
 
 def store(path: Path, result: Result) -> None:
-    """Replace a result in the file, or add it; a kill leaves either the old file or the new one."""
+    """Replace a result in the file, or add it, atomically."""
     results = read_results([path] if path.exists() else [])
     results[result["slug"], result["model"]] = result
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def store(path: Path, result: Result) -> None:
 
 
 def measure(options: argparse.Namespace) -> list[str]:
-    """Fit what the file does not have yet; return the models that failed, with the reasons."""
+    """Fit the models that are not in the file yet; return those that failed, with the reasons."""
     started = time.monotonic()
     failures: list[str] = []
     description = machine(options.device)
@@ -173,7 +173,7 @@ def measure(options: argparse.Namespace) -> list[str]:
                     return failures
                 try:
                     scores = fit_fold(table, model, fold, options)
-                except Exception as error:  # the other models go on
+                except Exception as error:  # continue with the other models
                     traceback.print_exc()
                     failures.append(f"{model} on {table.slug}, fold {fold + 1}: {error!r}")
                     break
@@ -187,7 +187,7 @@ def measure(options: argparse.Namespace) -> list[str]:
 
 
 def _tables(options: argparse.Namespace) -> Iterator[LabelledTable]:
-    """Data sets within `--sets` and `--max-rows`."""
+    """Yield the data sets that `--sets` and `--max-rows` select."""
 
     def every() -> Iterator[LabelledTable]:
         yield from built_in_tables()
@@ -223,18 +223,18 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         type=Path,
         default=[],
         metavar="FOLDER",
-        help="with datasets.json; default: the cache",
+        help="folder with datasets.json (default: the cache)",
     )
     add("--sets", type=_names, default=[], metavar="A,B", help="data sets (default: all)")
-    add("--models", type=_names, default=list(MODELS), metavar="A,B", help=f"of {', '.join(MODELS)} (default: all)")
-    add("--folds", type=int, metavar="N", help="how many of the 10 folds (default: 3, with --quick 1)")
+    add("--models", type=_names, default=list(MODELS), metavar="A,B", help=f"any of {', '.join(MODELS)} (default: all)")
+    add("--folds", type=int, metavar="N", help="number of folds, out of 10 (default: 3, with --quick 1)")
     add("--max-rows", type=int, metavar="N", help="leave out larger data sets")
-    add("--seed", type=int, default=0, help="of the models (default: 0); the folds are always the same")
+    add("--seed", type=int, default=0, help="seed of the models (default: 0); the folds are always the same")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where networks are trained (default: cpu)")
-    add("--time-limit", type=float, metavar="SECONDS", help="begin no fit after this time")
-    add("--output", type=Path, metavar="FILE", help="to continue or create (default: accuracy.jsonl)")
+    add("--time-limit", type=float, metavar="SECONDS", help="start no fit after this time")
+    add("--output", type=Path, metavar="FILE", help="file to create or resume (default: accuracy.jsonl)")
     add("--anchors", action="append", type=Path, default=[], metavar="FILE", help="results of others to compare with")
-    add("--quick", action="store_true", help="only check that everything runs, without files of data")
+    add("--quick", action="store_true", help="only check that everything runs, without data files")
     options = parser.parse_args(arguments)
     options.folds = (1 if options.quick else 3) if options.folds is None else options.folds
     options.output = options.output or Path("accuracy-quick.jsonl" if options.quick else "accuracy.jsonl")
@@ -244,7 +244,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         if model not in MODELS:
             parser.error(f"there is no model {model!r}; use {', '.join(MODELS)}")
     if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda, but torch sees no CUDA device; use --device cpu")
+        parser.error("--device cuda is not available, because torch finds no CUDA device; use --device cpu")
     if missing := [model for model in options.models if not is_installed(model)]:
         packages = ", ".join(dict.fromkeys(PACKAGES[model] for model in missing))
         print(f"Left out: {', '.join(missing)}; to include them, install {packages}")

@@ -1,7 +1,7 @@
 """The models that `python -m benchmarks accuracy` compares; their packages are imported when they are built.
 
-Nobody is tuned. Boosted trees other than scikit-learn's stop early on a tenth of the training rows, and always run on
-the CPU.
+No model is tuned. Boosted trees other than scikit-learn's use a tenth of the training rows for early stopping, and
+always run on the CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALIDATION_FRACTION = 0.1
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What a model is built for; `quick` shrinks it to a check that it runs."""
+    """The settings of a model; `quick` makes it so small that it only checks whether the model runs."""
 
     task: str
     seed: int
@@ -39,9 +39,9 @@ class ModelSettings:
 
 
 class EarlyStopped:
-    """Boosted trees that stop early on a random part of the training rows.
+    """Boosted trees with early stopping on a random part of the training rows.
 
-    The libraries reject validation rows of a class that no other training row has, so these rows are left out.
+    The libraries reject validation rows with a class that is not in the other training rows, so these are left out.
     """
 
     def __init__(self, model: Any, settings: ModelSettings, **fit_options: Any) -> None:
@@ -105,7 +105,7 @@ def _catboost(settings: ModelSettings) -> Any:
     import catboost
 
     class WithTextCategories(EarlyStopped):
-        """CatBoost takes categories as text, and none that are missing."""
+        """CatBoost requires categories as text, without missing ones."""
 
         def fit(self, x: pd.DataFrame, y: Any) -> EarlyStopped:
             self.fit_options["cat_features"] = list(x.select_dtypes("category"))
@@ -157,7 +157,7 @@ def _hist_gradient_boosting(settings: ModelSettings) -> Any:
 
     make: Any = HistGradientBoostingClassifier if settings.classifies else HistGradientBoostingRegressor
     model = make(random_state=settings.seed, **({"max_iter": 2} if settings.quick else {}))
-    # It rejects columns without any value.
+    # This model rejects columns without any values.
     not_empty = make_column_transformer(
         ("passthrough", lambda x: list(x.columns[x.notna().any()])), verbose_feature_names_out=False
     ).set_output(transform="pandas")
@@ -183,5 +183,5 @@ PACKAGES = {name: name for name in ("lightgbm", "xgboost", "catboost")} | {"real
 
 
 def is_installed(model: str) -> bool:
-    """Whether the package that the model comes from can be imported."""
+    """Whether the package of the model can be imported."""
     return model not in PACKAGES or importlib.util.find_spec(PACKAGES[model]) is not None

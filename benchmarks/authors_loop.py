@@ -1,4 +1,4 @@
-"""Training as the paper's authors do it: full n x n matrices, a DataLoader, autograd, one model at a time."""
+"""Training as in the code of the paper's authors: full n x n matrices, a DataLoader, autograd, one model at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.timing import EpochTime, seconds
 
 
 class AuthorsGNM(nn.Module):
-    """A GNM with all K n n weights, the dead ones too; `adjacency[k, v, u]` is the weight of edge u -> v.
+    """A GNM with all K n n weights, including dead ones; `adjacency[k, v, u]` is the weight of edge u -> v.
 
     Shape
     -----
@@ -46,7 +46,7 @@ class AuthorsGNM(nn.Module):
 
 
 def authors_mlp(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
-    """Stack linear layers between the given widths, with ReLU and dropout after all but the last."""
+    """Stack linear layers with these widths, with ReLU and dropout after all layers except the last."""
     layers: list[nn.Module] = []
     for sources, targets in itertools.pairwise(widths):
         layers += [nn.Linear(sources, targets), nn.ReLU(), nn.Dropout(dropout)]
@@ -54,7 +54,7 @@ def authors_mlp(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
 
 
 def seconds_per_epoch(model: nn.Module, data: Rows, epochs: int, device: str, batch_size: int = 64) -> EpochTime:
-    """Train `model` and give the median time of an epoch, its validation pass included; a first one warms up."""
+    """Train `model` and return the median time of an epoch, including validation, after a first epoch as warm-up."""
     model = model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()

@@ -1,4 +1,4 @@
-"""The fit of a default model beside another program that keeps a core busy, with one thread and with the default."""
+"""Fitting a default model while another program keeps a core busy, with one thread and with the default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.timing import Options, duration, print_table, ratio, seconds
 from tabgnm import GNMClassifier
 
 N_ROWS, N_COLUMNS, N_EPOCHS = 5000, 8, 10
-# Ends by itself when this process does, whatever the reason.
+# Ends when this process ends, for whatever reason.
 SPIN = """
 import os
 parent = os.getppid()

@@ -1,4 +1,4 @@
-"""What the machine can do at best, measured, and the least time that training could take by that."""
+"""Measured limits of the machine, and the minimum time of training that follows from them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Floating-point operations per second of a large product, and bytes per second of copies by their size."""
+    """Floating-point operations per second in a large product, and bytes per second in copies, by their size."""
 
     operations: float
     bytes_by_size: dict[int, float]
 
     def bandwidth(self, working_set: int) -> float:
-        """Bytes per second for data of that size: what fits into a cache moves faster than what does not.
+        """Return the bytes per second for data of this size; data that fits into a cache is faster.
 
-        The generous side: the best rate of any copy that is at least as large as the largest one below the working set.
+        This is an optimistic estimate: the best rate of all copies that are at least as large as the largest one below
+        the working set.
         """
         sizes = sorted(self.bytes_by_size)
         below = max((size for size in sizes if size <= working_set), default=sizes[0])
@@ -43,7 +44,7 @@ def measure(options: Options) -> Ceilings:
     target = torch.empty_like(source)
     works = {"product": lambda: torch.mm(a, b, out=out)}
     for size in sizes:
-        half = size // 2  # a copy of half as much touches the whole size
+        half = size // 2  # a copy reads and writes, so half the size is copied
         works[str(size)] = lambda half=half: target[:half].copy_(source[:half])
     times = median_seconds(works, options)
     return Ceilings(2 * side**3 / times["product"], {size: size / times[str(size)] for size in sizes})
@@ -51,24 +52,25 @@ def measure(options: Options) -> Ceilings:
 
 @dataclass(frozen=True)
 class Work:
-    """What one epoch of a fleet of GNMs cannot avoid."""
+    """The minimum work of one epoch of a fleet of GNMs."""
 
     operations: int
     bytes_moved: int
     working_set: int
 
     def floor(self, ceilings: Ceilings) -> float:
-        """Seconds that this takes if arithmetic and memory are each used to their ceiling, both at once."""
+        """Return the time in seconds if arithmetic and memory are both used to their limit, at the same time."""
         return max(self.operations / ceilings.operations, self.bytes_moved / ceilings.bandwidth(self.working_set))
 
 
 def work_of_epoch(shape: GNMShape, n_models: int, n_train: int, n_val: int, batch_size: int = 64) -> Work:
-    """Count an epoch of M GNMs.
+    """Count the work of an epoch of M GNMs.
 
     Operations: a multiplication and an addition per row and weight in the forward pass, the same for the gradient of
-    the weights, and for the gradient of the states in all layers but the first. Bytes: in a step each weight is read
-    forward, read backward (not in the first layer), its gradient written, and Adam reads four numbers and writes three;
-    a hidden state is written and read twice, its gradient written and read; a row is read once.
+    the weights, and for the gradient of the states in all layers except the first. Bytes: in a step, each weight is
+    read in the forward pass and (except in the first layer) in the backward pass, its gradient is written, and Adam
+    reads four numbers and writes three; a hidden state is written and read twice, its gradient is written and read; a
+    row is read once.
     """
     sizes = shape.parameter_shapes()
     weights = sum(math.prod(sizes[f"weight_{layer}"]) for layer in range(1, shape.n_layers + 1))
@@ -84,10 +86,10 @@ def work_of_epoch(shape: GNMShape, n_models: int, n_train: int, n_val: int, batc
 
 
 def operations_of_embedded_epoch(shape: EmbeddedShape, n_models: int, n_train: int, n_val: int) -> int:
-    """Count the operations of the matrix products in an epoch of M networks behind embeddings.
+    """Count the operations of the matrix products in an epoch of M networks with embeddings.
 
-    As in `work_of_epoch`, but the first layer needs the gradient of its inputs too: they are learned. So do the
-    products that mix the basis functions of numbers. Cosines, lookups and Adam are not counted.
+    As in `work_of_epoch`, but the first layer needs the gradient of its inputs too, because they are learned. So do the
+    products with the basis functions of numbers. Cosines, lookups and Adam are not counted.
     """
     sizes = shape.parameter_shapes()
     weights = sum(math.prod(size) for name, size in sizes.items() if name.startswith(("weight", "embed_weight")))
@@ -95,7 +97,7 @@ def operations_of_embedded_epoch(shape: EmbeddedShape, n_models: int, n_train: i
 
 
 def product_sampler(sizes: tuple[int, int, int, int], options: Options) -> Callable[[], EpochTime]:
-    """Prepare timing `torch.bmm` on M products of (a, b) by (b, c), in turns with what trains."""
+    """Prepare timing `torch.bmm` on M products of (a, b) by (b, c), alternating with training."""
     n_products, a, b, c = sizes
     left, right = torch.randn(n_products, a, b), torch.randn(n_products, b, c)
     out = torch.empty(n_products, a, c)

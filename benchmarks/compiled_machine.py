@@ -1,4 +1,4 @@
-"""How long pruned networks take: compiled machines beside the dense network, and a row in plain Python."""
+"""Speed of pruned networks: compiled machines compared with the dense network, and one row in plain Python."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def run(options: Options) -> dict[str, Any]:
 def pruned_network(share: float, generator: torch.Generator) -> GNM:
     """Return a network with this share of its edges.
 
-    They are among some of the nodes only, as a penalty leaves them; few of edges anywhere would reach an output.
+    The edges are between some of the nodes only, like those that a penalty leaves; few edges between random nodes would
+    lead to an output.
     """
     network = GNM(N_INPUTS, 1, n_nodes=N_NODES, n_layers=N_LAYERS, init="kaiming", generator=generator)
     used = min(1.0, 3 * share**0.5)

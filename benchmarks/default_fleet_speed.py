@@ -1,4 +1,4 @@
-"""The default network of the estimators, time per model and epoch: our fleet, JAX, and an older checkout of ours."""
+"""Time per model and epoch of the estimators' default network: our fleet, JAX, and an older checkout of ours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(options: Options) -> dict[str, Any]:
 def _cell(
     table: str, n_models: int, with_dropout: bool, before: OlderCheckout | None, options: Options
 ) -> dict[str, Any]:
-    """Measure all competitors on one table at one size of the fleet, taking turns."""
+    """Measure all competitors on one table at one size of the fleet, alternating between them."""
     device = options.device
     shape, data = default_networks.network(table), default_networks.rows(table, quick=options.quick)
     samplers: dict[str, Callable[[], EpochTime]] = {}
@@ -96,7 +96,7 @@ def _print(table: str, cells: list[dict[str, Any]], device: str) -> None:
     def line(label: str, name: str, key: str, write: Callable[[float | None], str]) -> list[str]:
         return [label, *(write(cell[key].get(name)) for cell in cells)]
 
-    names = list(cells[-1]["seconds_per_model_and_epoch"])  # the last one, as it has dropout too
+    names = list(cells[-1]["seconds_per_model_and_epoch"])  # the last cell, which also has dropout
     competitors = [name for name in names if not name.startswith("ours")]
     rows = [line(name, name, "seconds_per_model_and_epoch", duration) for name in names]
     rows += [line(f"{name} / {like(name)}", name, "ratio_to_ours", ratio) for name in competitors]

@@ -1,4 +1,4 @@
-"""A network that the estimators train by default on a GPU, for two made-up tables: that of the ReLU candidate."""
+"""The network of the ReLU candidate, which the estimators train by default on a GPU, for two synthetic tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DROPOUT = 0.1
 
 
 def network(table: str) -> EmbeddedShape:
-    """Give the network for a table. A test compares it with what `GNMClassifier()` makes."""
+    """Return the network for a table. A test compares it with that of `GNMClassifier()`."""
     n_numeric, levels = TABLES[table]
     embedding = InputEmbedding(
         n_plain=0,
@@ -33,6 +33,6 @@ def network(table: str) -> EmbeddedShape:
 
 
 def rows(table: str, *, quick: bool = False) -> Rows:
-    """Make the table up."""
+    """Generate the table."""
     n_train, n_val = (512, 64) if quick else (8192, 1024)
     return synthetic.numbers_and_categories(n_train, n_val, *TABLES[table])

@@ -1,4 +1,4 @@
-"""What users wait for: encoding a table, predictions of one row and of many, and the fit of a default model."""
+"""Speed of the estimators: encoding a table, predicting one row and many, and fitting a default model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.timing import Options, duration, print_table
 from tabgnm import GNMClassifier
 from tabgnm.table import TableEncoder, TableSettings, read_table
 
-N_ROWS, N_NUMBERS, N_CATEGORIES = 48_842, 6, 8  # as many as Adult has
+N_ROWS, N_NUMBERS, N_CATEGORIES = 48_842, 6, 8  # the size of Adult
 
 
 def adult_sized(n_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers, of which a twentieth is missing, and categories with 2 to 42 levels, with a target that needs both."""
+    """Return numbers, 5 % of them missing, and categories with 2 to 42 levels, and a target that depends on both."""
     random = np.random.default_rng(0)
     columns: dict[str, Any] = {}
     for i in range(N_NUMBERS):

@@ -1,4 +1,4 @@
-"""How long exported C takes for a row: machines of about 200 edges, by activation."""
+"""Time per row of exported C code: machines of about 200 edges, by activation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 def run(options: Options) -> dict[str, Any]:
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     if not compilers:
-        raise SystemExit("export-speed needs gcc or clang; install one of them")
+        raise SystemExit("export-speed requires gcc or clang; install one of them")
     results: dict[str, float] = {}
     rows = []
     with tempfile.TemporaryDirectory() as folder:

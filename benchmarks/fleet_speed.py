@@ -1,4 +1,4 @@
-"""The networks of the paper, time per model and epoch: our fleet, the authors' loop, JAX, scikit-learn; Car's size."""
+"""Time per model and epoch of the paper's networks on Car-sized data: our fleet, authors' loop, JAX, scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tabgnm.nn import GNMShape
 
 SIZES = ((50, 2), (100, 3), (300, 3))  # (n, K)
 FLEETS = {"cpu": (1, 40), "cuda": (1, 160)}
-# TF32 is what JAX multiplies in by default on a GPU, so there both are measured in it too, and compared like with like.
+# JAX multiplies in TF32 by default on a GPU, so both are also measured in TF32 there, for a fair comparison.
 OURS = {"cpu": {"ours": "float32"}, "cuda": {"ours": "float32", "ours, tf32": "tf32"}}
-SHARDED = "JAX (sharded)"  # a part of the models on each core; for fleets
+SHARDED = "JAX (sharded)"  # each core trains a part of the models; only for fleets
 JAX = {"cpu": {"JAX": "highest", SHARDED: "highest"}, "cuda": {"JAX": "highest", "JAX, tf32": "default"}}
 OTHERS = {"cpu": ["authors", "scikit-learn"], "cuda": ["authors"]}
 
@@ -32,10 +32,10 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _cell(data: Rows, n_models: int, n_nodes: int, n_layers: int, options: Options) -> dict[str, Any]:
-    """Measure all competitors at one size, taking turns."""
+    """Measure all competitors at one size, alternating between them."""
     device = options.device
     shape = GNMShape(data.x.shape[1], int(data.y.max()) + 1, n_nodes=n_nodes, n_layers=n_layers)
-    fleets: dict[str, Callable[[], EpochTime]] = {}  # an epoch of these is one of n_models models
+    fleets: dict[str, Callable[[], EpochTime]] = {}  # an epoch of these trains n_models models
     singles: dict[str, Callable[[], EpochTime]] = {}
     compile_seconds = {}
 
@@ -68,7 +68,7 @@ def _cell(data: Rows, n_models: int, n_nodes: int, n_layers: int, options: Optio
 
 
 def like(name: str) -> str:
-    """Which of our times a competitor is compared with: "ours, tf32" for "JAX, tf32"."""
+    """Return which of our times a competitor is compared with: "ours, tf32" for "JAX, tf32"."""
     _, comma, variant = name.partition(",")
     return "ours" + comma + variant
 
@@ -78,7 +78,7 @@ def has_jax(device: str) -> bool:
         from benchmarks import jax_fleet
 
         return bool(jax_fleet.jax_devices(device))
-    except (ImportError, RuntimeError):  # RuntimeError: JAX is there, but not for this device
+    except (ImportError, RuntimeError):  # RuntimeError: JAX is installed, but not for this device
         return False
 
 

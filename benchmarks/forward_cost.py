@@ -1,4 +1,4 @@
-"""One forward pass: our compact one against the paper's formula with full n x n matrices."""
+"""Time of one forward pass: our compact one compared with the paper's formula with full n x n matrices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def literal_forward(adjacency: Tensor, x: Tensor, n_outputs: int) -> Tensor:
 
     Shape
     -----
-    - adjacency: (K, n, n), [k, v, u] being the weight of edge u -> v
+    - adjacency: (K, n, n), where [k, v, u] is the weight of edge u -> v
     - x: (B, m)
     - output: (B, c)
     """

@@ -1,4 +1,4 @@
-"""Epoch time of a GNM against an MLP with as many parameters as the paper counts, both as our fleet of one."""
+"""Epoch times of a GNM and an MLP with equally many parameters, as counted in the paper, each as a fleet of one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ DATA_SETS = {
     "Connect4": (60800, 126, 3),
 }
 N_LAYERS = 3
-# An epoch's time is proportional to its steps; on a CPU a part of the rows of the larger sets stands for all of them.
+# The time of an epoch is proportional to its steps; on a CPU, larger sets are timed on a part of their rows and scaled.
 MOST_ROWS = {"cpu": 3200, "cuda": 60800}
 
 
 def gnm_of_size(n_parameters: int, n_inputs: int, n_outputs: int) -> GNMShape:
-    """Give the GNM whose count K n (n - 1) is nearest."""
+    """Return the GNM whose number of parameters K n (n - 1) is closest."""
     n_nodes = round((1 + (1 + 4 * n_parameters / N_LAYERS) ** 0.5) / 2)
     return GNMShape(n_inputs, n_outputs, n_nodes=n_nodes, n_layers=N_LAYERS)
 
 
 def mlp_of_size(n_parameters: int, n_inputs: int, n_outputs: int) -> MLPShape:
-    """Give the MLP with two hidden layers of one width h whose count h^2 + (m + c + 2) h + c is nearest."""
+    """Return the MLP with two hidden layers of width h whose count h^2 + (m + c + 2) h + c is closest."""
     half = (n_inputs + n_outputs + 2) / 2
     width = round((half**2 + n_parameters - n_outputs) ** 0.5 - half)
     return MLPShape(n_inputs, n_outputs, hidden=(width, width))
@@ -69,9 +69,9 @@ def run(options: Options) -> dict[str, Any]:
             rows.append(
                 [f"{name}, {label}", *sizes, *map(duration, (seconds["gnm"], seconds["mlp"])), ratio(cell["ratio"])]
             )
-            print(*rows[-1], sep="  ", flush=True)  # as it goes: all of them take minutes
+            print(*rows[-1], sep="  ", flush=True)  # immediately, because all of them take minutes
     header = ["data set, parameters", "GNM n", "MLP h", "live in the GNM", "GNM", "MLP", "GNM / MLP"]
     print_table(f"Time per epoch at equal parameter counts, {N_LAYERS} layers ({options.device})", header, rows)
     if any(cell["timed_rows"] < DATA_SETS[cell["data_set"]][0] for cell in cells):
-        print(f"  Sets of more than {most_rows:,} rows: timed on so many, scaled to all.")
+        print(f"  Sets of more than {most_rows:,} rows are timed on {most_rows:,} rows, and scaled to all rows.")
     return {"n_layers": N_LAYERS, "batch_size": 64, "cells": cells}

@@ -1,4 +1,4 @@
-"""How the cost of an epoch grows with models, nodes, rows and inputs, and how far it is from the floor."""
+"""Growth of the cost of an epoch with models, nodes, rows and inputs, compared with the minimum cost (floor)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SWEEPS: dict[str, dict[str, tuple[int, ...]]] = {
     },
 }
 QUICK = {"models": (1, 2), "nodes": (50,), "rows": (700,), "inputs": (10,)}
-# Inputs are nodes too, so that sweep needs a graph with room for the most of them.
+# Inputs are nodes too, so the sweep over inputs needs a graph with enough nodes for the largest number.
 NODES_FOR_INPUTS = {"cpu": 400, "cuda": 1100}
 
 
@@ -52,7 +52,7 @@ def run(options: Options) -> dict[str, Any]:
     for what, values in (QUICK if options.quick else SWEEPS[options.device]).items():
         base = Size(nodes=NODES_FOR_INPUTS[options.device]) if what == "inputs" and not options.quick else Size()
         sweeps[what] = [_point(replace(base, **{what: value}), top, options) for value in values]
-        _print(what, base, sweeps[what], options)  # as it goes: all of them take minutes
+        _print(what, base, sweeps[what], options)  # immediately, because all of them take minutes
     print(f"  Ceilings: {top.operations / 1e9:,.0f} GFLOP/s; copies in GB/s by size: ", end="")
     print(", ".join(f"{size >> 20} MB {rate / 1e9:,.0f}" for size, rate in top.bytes_by_size.items()))
     year = year_in_a_fresh_process(options)
@@ -94,7 +94,7 @@ def _print(what: str, base: Size, points: list[dict[str, Any]], options: Options
 
 
 def year_in_a_fresh_process(options: Options) -> dict[str, Any]:
-    """Run `benchmarks.year_sized` by itself: the peak of a process is that of everything it ever did."""
+    """Run `benchmarks.year_sized` in its own process, because peak memory includes everything a process has done."""
     command = [sys.executable, "-m", "benchmarks.year_sized", options.device, *(["--quick"] if options.quick else [])]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     year = json.loads(done.stdout)

@@ -12,7 +12,7 @@ MEASURED, FLOOR, TEXT = "#1f5fa8", "#9a9a9a", "#333333"
 
 
 def draw(sweeps: dict[str, list[dict[str, Any]]], options: Options) -> Path | None:
-    """Write `growth-DEVICE.png` into the output folder; without matplotlib do nothing."""
+    """Write `growth-DEVICE.png` to the output folder; without matplotlib, do nothing."""
     if importlib.util.find_spec("matplotlib") is None:
         return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -30,7 +30,7 @@ def draw(sweeps: dict[str, list[dict[str, Any]]], options: Options) -> Path | No
         fixed = [f"{points[0][name]:,} {name}" for name in sweeps if name != what]
         axis.set_title(", ".join(fixed), color=TEXT, fontsize=7)
         axis.set_xticks(values, [f"{value:,}" for value in values])
-        # The axis names the values measured and powers of ten, as plain numbers, and nothing in between.
+        # Only the measured values and powers of ten are labelled, as plain numbers.
         axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.yaxis.set_minor_formatter(NullFormatter())

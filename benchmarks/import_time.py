@@ -1,4 +1,4 @@
-"""How long importing takes, each time in a fresh interpreter."""
+"""Import times, each in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATEMENTS = ("import tabgnm", "from tabgnm.nn import GNM", "import torch, sklea
 
 def run(options: Options) -> dict[str, Any]:
     samples: dict[str, list[float]] = {statement: [] for statement in STATEMENTS}
-    # The first round only reads the files from the disk; a quick run has no other.
+    # The first round also reads the files from disk, so it is only used in a quick run, which has no other.
     for _ in range(1 if options.quick else 1 + options.repeats):
         for statement in STATEMENTS:
             samples[statement].append(_import_seconds(statement))

@@ -1,8 +1,8 @@
-"""Learned embeddings of the inputs in JAX, from parameters named and shaped as `InputEmbedding.parameter_shapes` says.
+"""Learned embeddings of the inputs in JAX, with the names and shapes of `InputEmbedding.parameter_shapes`.
 
-Each form below was the fastest of several on the CPU at fleet size. Numbers: columns before rows, ahead of one product
-per column, rows first, and a product with a block-diagonal matrix. Levels: a lookup, whose gradient is a scatter, ahead
-of products with one-hot rows.
+Each form below was the fastest of several on the CPU at fleet size. For numbers, columns before rows was faster than
+one product per column, rows before columns, and a product with a block-diagonal matrix. For levels, a lookup, whose
+gradient is a scatter, was faster than products with one-hot rows.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ def embed(
 ) -> jax.Array:
     """Embed the columns of one batch of one model: (B, n_columns) to (B, n_outputs)."""
     if embedding.n_plain or embedding.numeric != "periodic":
-        raise ValueError("only periodic numbers and categories are implemented in JAX, as the default network has them")
+        raise ValueError(
+            f"an embedding with {embedding.n_plain} plain columns and numeric={embedding.numeric!r} is not implemented "
+            "in JAX; use only periodic numbers and categories, like the default network"
+        )
     numbers, codes = x[:, : embedding.n_numeric], x[:, embedding.n_numeric :].astype(jnp.int32)
     parts = [_embed_numbers(parameters, numbers, precision)]
     if embedding.levels:
         starts = np.array([0, *itertools.accumulate(embedding.levels[:-1])], dtype=np.int32)
-        # "clip" only spares the check: all codes are within their levels.
+        # All codes are valid; "clip" avoids a check.
         rows = jnp.take(parameters["embed_level"], codes + starts, axis=0, mode="clip")  # (B, categories, level_dim)
         parts.append(rows.reshape(len(x), -1))
     return jnp.concatenate(parts, axis=-1)
 
 
 def _embed_numbers(parameters: dict[str, jax.Array], x: jax.Array, precision: str) -> jax.Array:
-    """[x, cos(2 pi f x + b) W + c] of every column, (B, n_numeric * width)."""
+    """Return [x, cos(2 pi f x + b) W + c] for every column, (B, n_numeric * width)."""
     frequency, phase = (parameters[f"embed_{name}"][:, None, :] for name in ("frequency", "phase"))
     basis = jnp.cos(2 * math.pi * frequency * x.T[:, :, None] + phase)  # (n_numeric, B, n_basis)
     mixed = jnp.einsum("nbk,nkd->bnd", basis, parameters["embed_weight"], precision=precision)

@@ -1,9 +1,10 @@
-"""The fleet's work in JAX: jit, vmap over the models, scan over the steps of an epoch.
+"""A fleet in JAX: jit, vmap over the models, scan over the steps of an epoch.
 
-Meant as the strongest competitor there is for this work. It has the compact weights of `tabgnm.nn`, so no arithmetic is
-wasted; the state is donated, so the update happens in place; a fleet's epoch is one compiled program, so Python costs
-nothing; and it never waits for a result until the last epoch is under way. On a CPU the models can also be divided
-between as many JAX devices as there are cores (`sharded`), each of which trains its own without waiting for the others.
+This is meant to be the strongest possible competitor. It uses the compact weights of `tabgnm.nn`, so no arithmetic is
+wasted; the state is donated, so updates happen in place; an epoch of a fleet is one compiled program, so Python costs
+nothing; and it does not wait for results before the last epoch has been launched. On a CPU, the models can also be
+divided among as many JAX devices as there are cores (`sharded`); each device trains its models without waiting for the
+others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from benchmarks.timing import n_cores
 
-# Or JAX takes most of the GPU's memory at its first call, and leaves none to the other competitors.
+# Otherwise JAX allocates most of the GPU's memory at its first call, and leaves none to the other competitors.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # One device per core; JAX reads this at its first call.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={n_cores()}"
@@ -29,7 +30,7 @@ from benchmarks.jax_embedding import embed
 from benchmarks.synthetic import Rows
 from tabgnm.nn import EmbeddedShape, GNMShape
 
-# "default" multiplies float32 as TF32 on a GPU that can; "highest" is float32 proper. On a CPU they are the same.
+# "default" multiplies float32 numbers in TF32 on a GPU that supports it, "highest" in float32. On a CPU they are equal.
 Precision = Literal["default", "highest"]
 Parameters = dict[str, jax.Array]
 
@@ -38,7 +39,7 @@ BY_MODEL, WHOLE = PartitionSpec("models"), PartitionSpec()
 
 
 def jax_devices(device: str) -> list[jax.Device]:
-    """Give JAX's names for a device of torch: one GPU, or the cores; RuntimeError if JAX is not installed for it."""
+    """Return the JAX devices for a torch device: one GPU, or the cores. Raises RuntimeError if there are none."""
     return jax.devices("gpu")[:1] if device == "cuda" else jax.devices("cpu")
 
 
@@ -50,9 +51,9 @@ def forward(
     dropout: float = 0.0,
     key: jax.Array | None = None,
 ) -> jax.Array:
-    """Give the outputs of one network, from parameters named and shaped as `shape.parameter_shapes` says.
+    """Return the outputs of one network, whose parameters have the names and shapes of `shape.parameter_shapes`.
 
-    Dropout acts where ours does, in all layers but the last, if there is a `key` for its draws.
+    If there is a `key`, dropout is applied as in our networks, in all layers except the last.
     """
     states = embed(shape.embedding, parameters, x, precision) if isinstance(shape, EmbeddedShape) else x
     for layer in range(1, shape.n_layers + 1):
@@ -66,7 +67,7 @@ def forward(
 
 
 class JaxFleet:
-    """M models of one shape on the same rows, compiled; `compile_seconds` is what that took."""
+    """M models of one shape on the same rows, compiled; `compile_seconds` is the time of the compilation."""
 
     def __init__(
         self,
@@ -86,7 +87,8 @@ class JaxFleet:
         available = jax_devices(device) if sharded else jax_devices(device)[:1]
         per_device = math.ceil(n_models / len(available))
         devices = available[: math.ceil(n_models / per_device)]
-        # Devices get equally many. What is added to 25 models on 2 cores costs nothing: one of them has 13 anyway.
+        # All devices have the same number of models. A model that is added for this costs nothing: with 25 models on 2
+        # cores, one core has 13 anyway.
         self.n_stacked = per_device * len(devices)
         mesh = Mesh(np.array(devices), "models")
         self._by_model, whole = NamedSharding(mesh, BY_MODEL), NamedSharding(mesh, WHOLE)
@@ -107,7 +109,7 @@ class JaxFleet:
         self.compile_seconds = time.perf_counter() - start
 
     def new_state(self) -> dict[str, Any]:
-        """Draw as `shape.draws` says; the numbers come from NumPy so that drawing needs no compilation."""
+        """Draw the initial state according to `shape.draws`, with NumPy, so that drawing needs no compilation."""
         random = np.random.default_rng(0)
         sizes = {name: (self.n_stacked, *size) for name, size in self.shape.parameter_shapes().items()}
         weights = {}
@@ -129,11 +131,11 @@ class JaxFleet:
         return jax.device_put(state, self._by_model)
 
     def train(self, epochs: int) -> np.ndarray:
-        """Train new models; gives the training and validation loss of every epoch and model, (epochs, 2, M)."""
+        """Train new models; return the training and validation loss of every epoch and model, (epochs, 2, M)."""
         return self.trained(epochs)[1]
 
     def trained(self, epochs: int) -> tuple[Parameters, np.ndarray]:
-        """Train new models; gives their weights, stacked, and the losses as `train` does."""
+        """Train new models; return their stacked weights, and the losses as `train` does."""
         state = self.new_state()
         losses = []
         for _ in range(epochs):
@@ -144,13 +146,13 @@ class JaxFleet:
 
     def _loss(self, weights: Parameters, x: jax.Array, y: jax.Array, key: jax.Array | None = None) -> jax.Array:
         outputs = forward(self.shape, weights, x, self.precision, self.dropout, key)
-        # A product with the one-hot target fuses; picking the entries would need a scatter in the backward pass.
+        # A product with the one-hot target is fused; selecting the entries would need a scatter in the backward pass.
         return -(jax.nn.log_softmax(outputs) * jax.nn.one_hot(y, self.shape.n_outputs)).sum(axis=-1).mean()
 
     def _epoch(
         self, state: dict[str, Any], x: jax.Array, y: jax.Array, train: jax.Array, val: jax.Array, rate: jax.Array
     ) -> tuple[dict[str, Any], tuple[jax.Array, jax.Array]]:
-        """Train one model for one epoch; vmap makes it M models."""
+        """Train one model for one epoch; vmap extends this to M models."""
         key, shuffle, drop = jax.random.split(jax.random.wrap_key_data(state["key"]), 3)
         rows = jax.random.permutation(shuffle, train)
         n_full = len(rows) // self.batch_size
@@ -159,7 +161,7 @@ class JaxFleet:
 
         def step(carry: dict[str, Any], one: tuple[jax.Array, jax.Array]) -> tuple[dict[str, Any], jax.Array]:
             batch, number = one
-            # Without dropout nothing asks for the key, and the compiler removes it.
+            # Without dropout the key is not used, and the compiler removes it.
             return self._step(carry, x[batch], y[batch], rate, jax.random.fold_in(drop, number))
 
         carry = {name: state[name] for name in state if name != "key"}
@@ -174,7 +176,7 @@ class JaxFleet:
     def _step(
         self, carry: dict[str, Any], x: jax.Array, y: jax.Array, rate: jax.Array, key: jax.Array
     ) -> tuple[dict, jax.Array]:
-        """Adam, on one batch of one model."""
+        """Perform a step of Adam on one batch of one model."""
         loss, gradients = jax.value_and_grad(self._loss)(carry["weights"], x, y, key)
         steps = carry["steps"] + 1
         mean = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, carry["mean"], gradients)

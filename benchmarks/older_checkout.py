@@ -1,7 +1,7 @@
-"""An older checkout of this package, measured in turns with this one: a subprocess that times epochs when asked to.
+"""An older checkout of this package, measured alternately with this one by a subprocess that times epochs on request.
 
-The subprocess runs these very benchmarks, but imports `tabgnm` from the other checkout. Requests and replies are lines
-of JSON in pipes; it ends when its standard input does.
+The subprocess runs these benchmarks, but imports `tabgnm` from the other checkout. Requests and replies are lines of
+JSON in pipes; it ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.timing import ROOT, EpochTime, Options, commit_of, epoch_sampler
 
-# `benchmarks` is looked for here and `tabgnm` there, although either folder has both.
+# `benchmarks` is imported from here and `tabgnm` from the other checkout, although both folders have both.
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -31,7 +31,7 @@ serve()
 
 @dataclass(frozen=True)
 class FleetTask:
-    """Which fleet of default networks to train, and for how long at least."""
+    """The fleet of default networks to train, and the minimum time."""
 
     table: str
     n_models: int
@@ -43,7 +43,7 @@ class FleetTask:
 
 
 class OlderCheckout:
-    """The other checkout at `path`, as a context."""
+    """A context that runs the subprocess for the other checkout at `path`."""
 
     def __init__(self, path: Path) -> None:
         if not (path / "tabgnm" / "__init__.py").exists():
@@ -70,22 +70,22 @@ class OlderCheckout:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(BrokenPipeError):  # it has ended already
+        with suppress(BrokenPipeError):  # the subprocess has already ended
             self._process.stdin.close()
         try:
             self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:  # in the middle of an epoch, as after an error here
+        except subprocess.TimeoutExpired:  # it is still training, for example after an error in this process
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
 
     def sampler(self, task: FleetTask) -> Callable[[], EpochTime]:
-        """Prepare timing epochs there, as `epoch_sampler` does here."""
+        """Prepare timing epochs in the subprocess, as `epoch_sampler` does here."""
         number = self._ask(asdict(task))["sampler"]
         return lambda: EpochTime(**self._ask({"sample": number}))
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        with suppress(BrokenPipeError):  # it has ended, as reading finds out
+        with suppress(BrokenPipeError):  # the subprocess has ended; reading raises an error
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         return self._read()
@@ -93,17 +93,17 @@ class OlderCheckout:
     def _read(self) -> dict[str, Any]:
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the subprocess that measures {self.path} ended; its error is above")
+            raise RuntimeError(f"the subprocess that measures {self.path} has ended; see its error above")
         return json.loads(line)
 
 
 def serve() -> None:
-    """Run in the subprocess: answer requests until there are no more."""
+    """Answer requests until there are no more; called in the subprocess."""
     import tabgnm
     from benchmarks import default_networks, our_fleet
 
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not get in between
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries must not mix with replies
     samplers: list[Callable[[], EpochTime]] = []
 
     def reply(message: dict[str, Any]) -> None:

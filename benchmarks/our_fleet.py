@@ -1,4 +1,4 @@
-"""Our side of the comparisons: a fleet of M alike models, trained for a number of epochs."""
+"""Our side of the comparisons: a fleet of M equal models, trained for a number of epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trainer(
     batch_size: int = 64,
     dropout: float = 0.0,
 ) -> Callable[[int], object]:
-    """Give a function that trains `n_models` new models for the epochs it is told, and returns the result."""
+    """Return a function that trains `n_models` new models for a number of epochs, and returns the result."""
     loss = SquaredError() if data.y.is_floating_point() else CrossEntropy()
     table = Table(data.x, data.y)
     members = [

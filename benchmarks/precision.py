@@ -1,4 +1,4 @@
-"""What faster arithmetic costs: loss and accuracy on held-out rows after training in each precision."""
+"""The cost of faster arithmetic: loss and accuracy on held-out rows after training in each precision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(options: Options) -> dict[str, Any]:
     cells, rows = [], []
     for name, load in DATA_SETS.items():
         table = _table(load)
-        # A different fifth is held out for every seed; the same ones in every precision.
+        # Each seed holds out a different fifth of the rows, the same in every precision.
         members = []
         for seed in range(n_seeds):
             order = torch.randperm(len(table.x), generator=torch.Generator().manual_seed(seed))

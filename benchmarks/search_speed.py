@@ -1,9 +1,9 @@
-"""Hyper-parameter search: `FleetSearchCV` against `GridSearchCV`, over skorch and over our own estimator.
+"""Hyperparameter search: `FleetSearchCV` compared with `GridSearchCV` over skorch and over our own estimator.
 
-The paper's grid (48 configurations) on Car-sized data in 10 folds. The competitor on the CPU is a skorch
-`NeuralNetClassifier` with the same network, batch, epochs and share of validation rows; each search is measured on a
-slice of the 300 epochs, as time per epoch is what differs. Against our own estimator, slices of the grid by the size of
-the network are measured too: the larger a network, the fewer of them it takes to fill a device.
+The search is over the paper's grid (48 configurations) on Car-sized data in 10 folds. The competitor on the CPU is a
+skorch `NeuralNetClassifier` with the same network, batch size, epochs and share of validation rows. Each search is
+measured on a part of the 300 epochs, because only the time per epoch differs. With our own estimator, parts of the grid
+by the size of the network are measured too: the larger the networks, the fewer are needed to fill a device.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ GRID = {
     "learning_rate": [0.01, 0.001],
 }
 QUICK_GRID = {"n_nodes": [50], "n_layers": [2], "dropout": [0.0, 0.2], "learning_rate": [0.01, 0.001]}
-# (folds, epochs): all folds for the fleet; those that train one by one are measured on fewer, which stand for all.
+# (folds, epochs): all folds for the fleet; searches that train models one by one are measured on fewer folds.
 SLICES = {
     "cpu": {"fleet": (10, 4), "skorch": (2, 4), "grid": (1, 4)},
     "cuda": {"fleet": (10, 300), "grid": (1, 300)},
 }
 QUICK_SLICES = {"fleet": (2, 2), "skorch": (2, 2), "grid": (2, 2)}
-# Of the candidates of a size, so many stand for all where our estimator trains them one by one.
+# If our estimator trains candidates one by one, only every n-th candidate of a size is measured.
 GRID_EVERY = {"cpu": 4, "cuda": 1}
 
 
@@ -66,7 +66,7 @@ def skorch_grid(grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def of_sizes(grid: dict[str, list[Any]], sizes: list[int], every: int = 1) -> list[dict[str, list[Any]]]:
-    """Every so many candidates with networks of these sizes, as a list of grids of one."""
+    """Return every n-th candidate with networks of these sizes, as a list of grids with one candidate each."""
     candidates = [one for one in ParameterGrid(grid) if one["n_nodes"] in sizes]
     return [{name: [value] for name, value in one.items()} for one in candidates[::every]]
 
@@ -89,9 +89,9 @@ def run(options: Options) -> dict[str, Any]:
     folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(x, y))
 
     def per_fit(search: Any, candidates: list[Any], n_folds: int, epochs: int) -> float:
-        """Seconds of a search per fit and epoch.
+        """Return the seconds of a search per fit and epoch.
 
-        The first, short one loads libraries and compiles kernels, which are others for fleets of another size.
+        A short search comes first, to load libraries and compile kernels, which depend on the size of the fleet.
         """
         seconds(search(candidates, folds[:n_folds], 2), x, y)
         return seconds(search(candidates, folds[:n_folds], epochs), x, y) / (len(candidates) * n_folds * epochs)

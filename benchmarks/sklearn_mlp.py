@@ -1,4 +1,4 @@
-"""scikit-learn's MLPClassifier at the width that a dense GNM has as a function: K - 1 hidden layers of n - 1."""
+"""scikit-learn's MLPClassifier with the size of the MLP that a dense GNM equals: K - 1 hidden layers of n - 1 units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabgnm.nn import GNMShape
 
 
 def train(shape: GNMShape, data: Rows, epochs: int, batch_size: int = 64) -> MLPClassifier:
-    """Train for exactly `epochs` epochs. It never looks at the validation rows, which spares it a little work."""
+    """Train for exactly `epochs` epochs, without validation, which saves a little work."""
     model = MLPClassifier(
         hidden_layer_sizes=(shape.n_nodes - 1,) * (shape.n_layers - 1),
         batch_size=batch_size,

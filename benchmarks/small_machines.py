@@ -1,9 +1,9 @@
-"""Size against score of small machines beside other readable models: `python -m benchmarks small [OPTIONS]`.
+"""Size and score of small machines and other readable models: `python -m benchmarks small [OPTIONS]`.
 
-On the first folds of `KFold(10, shuffle=True, random_state=0)`: machines of every size of a path, learned from labels
-and distilled from a fitted estimator, decision trees with as many parameters, and at their defaults EBM (`interpret`),
-FIGS (`imodels`), logistic or ridge regression, and the estimator that teaches. One JSON line per data set, fold and
-model; a run continues what it finds in the file.
+On the first folds of `KFold(10, shuffle=True, random_state=0)`, this compares machines of every size on a path, learned
+from labels and distilled from a fitted estimator, decision trees with as many parameters, and with their default
+settings EBM (`interpret`), FIGS (`imodels`), logistic or ridge regression, and the estimator that is distilled (the
+teacher). There is one JSON line per data set, fold and model; a run resumes an existing file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.timing import machine
 from tabgnm import GNMClassifier, GNMRegressor
 
 SIZES = (30, 50, 100, 200)
-MOST_ROWS = 10_000  # of training; the first ones of a shuffled fold
+MOST_ROWS = 10_000  # training rows: the first ones of a shuffled fold
 PARAMETERS_PER_LEAF = 3  # a split has a column and a threshold, a leaf a value
 N_SEEDS = 10
 STABILITY_EDGES = 50
@@ -49,7 +49,7 @@ def _error(table: LabelledTable, predicted: Any, actual: Any) -> float:
 
 
 def _encoded() -> Any:
-    """Return what peers need that take numbers only."""
+    """Return an encoder for peers that require numbers."""
     return make_column_transformer(
         (SimpleImputer(strategy="median", keep_empty_features=True), make_column_selector(dtype_include="number")),
         (OneHotEncoder(handle_unknown="ignore", sparse_output=False), make_column_selector(dtype_exclude="number")),
@@ -57,7 +57,7 @@ def _encoded() -> Any:
 
 
 def _machines(table: LabelledTable, train: Any, test: Any, quick: bool) -> Iterator[Record]:
-    """Fit the teacher, and both kinds of paths."""
+    """Fit the teacher and both kinds of paths."""
     x, y = table.x.iloc[train], table.y[train]
     make = GNMClassifier if table.task == "classification" else GNMRegressor
     budget = {"max_epochs": 2, "n_candidates": 1} if quick else {}
@@ -134,13 +134,13 @@ def _figs(classifies: bool) -> Any:
 
 
 def _with_text(x: pd.DataFrame) -> pd.DataFrame:
-    """EBM takes categories as text."""
+    """Convert categories to text, as EBM requires."""
     categories = list(x.select_dtypes("category"))
     return x.astype(dict.fromkeys(categories, object)).fillna(dict.fromkeys(categories, ""))
 
 
 def _stability(table: LabelledTable, train: Any, test: Any, quick: bool) -> Iterator[Record]:
-    """Distill the same teacher with other seeds: how often is the same column used?"""
+    """Distill the same teacher with different seeds, to see how often the same columns are used."""
     x, y = table.x.iloc[train], table.y[train]
     make = GNMClassifier if table.task == "classification" else GNMRegressor
     budget = {"max_epochs": 2, "n_candidates": 1} if quick else {}
@@ -155,7 +155,7 @@ KINDS = {"machines": _machines, "peers": _peers, "stability": _stability}
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Fit what the file lacks, and append it."""
+    """Fit the models that are not in the file yet, and append them."""
     done = set()
     if options.output.exists():
         for line in options.output.read_text().splitlines():
@@ -192,9 +192,9 @@ def _tables(options: argparse.Namespace) -> Iterator[LabelledTable]:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks small", description="Compare small readable models.")
     add = parser.add_argument
-    add("--data", action="append", type=Path, default=[], metavar="FOLDER", help="with datasets.json")
+    add("--data", action="append", type=Path, default=[], metavar="FOLDER", help="folder with datasets.json")
     add("--sets", type=lambda text: text.split(","), default=[], metavar="A,B", help="data sets (default: all)")
-    add("--folds", type=int, default=1, metavar="N", help="how many of the 10 folds (default: 1)")
+    add("--folds", type=int, default=1, metavar="N", help="number of folds, out of 10 (default: 1)")
     add(
         "--kinds",
         type=lambda text: text.split(","),
@@ -202,10 +202,10 @@ def main(arguments: Sequence[str]) -> None:
         metavar="A,B",
         help=", ".join(KINDS),
     )
-    add("--output", type=Path, default=Path("small.jsonl"), metavar="FILE", help="to continue or create")
+    add("--output", type=Path, default=Path("small.jsonl"), metavar="FILE", help="file to create or resume")
     add("--quick", action="store_true", help="only check that everything runs")
     options = parser.parse_args(arguments)
     for package in PEERS.values():
         if importlib.util.find_spec(package) is None:
-            print(f"Left out: a peer that needs {package}")
+            print(f"Left out: a peer that requires {package}; install it to include the peer")
     measure(options)

@@ -1,7 +1,7 @@
 """Standings of result files: `python -m benchmarks standings FILE... [--anchors FILE]`.
 
-A line of a file is a model on a data set: `slug`, `model`, `task`, and `fold_m1` with the accuracy in percent or the
-mean squared error of each fold. Models are compared on the folds that all of a data set's models have.
+Each line of a file describes a model on a data set: `slug`, `model`, `task`, and `fold_m1` with the accuracy in percent
+or the mean squared error of each fold. Models are compared on the folds that all models of a data set have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Results = dict[tuple[str, str], Result]  # by data set and model
 
 
 def read_results(paths: Iterable[Path]) -> Results:
-    """Read result files; of two results of a model on a data set the one with more folds is kept, or the later one."""
+    """Read result files; of two results of a model on a data set, keep the one with more folds, or the later one."""
     results: Results = {}
     for path in paths:
         for number, line in enumerate(path.read_text().splitlines(), start=1):
@@ -38,7 +38,7 @@ def read_results(paths: Iterable[Path]) -> Results:
 
 @dataclass
 class Wins:
-    """On how many data sets a model is better than another; a tie counts one half."""
+    """The number of data sets on which a model is better than another; a tie counts one half."""
 
     won: float = 0.0
     total: int = 0
@@ -55,8 +55,8 @@ class Wins:
 class Standings:
     """Comparison of models over data sets.
 
-    Rank 1 is the best, and ties share the mean rank. A gap is the share by which a model's error would have to fall to
-    equal the least one.
+    Rank 1 is the best, and ties share the mean rank. A gap is the fraction by which a model's error would have to
+    decrease to equal the smallest error.
     """
 
     ours: list[str]
@@ -73,7 +73,7 @@ class Standings:
 
 
 def compare(results: Results) -> Standings:
-    """Compare all models on the data sets that one of ours has; without any of ours, on all."""
+    """Compare all models on the data sets with results of our models; if there are none of ours, on all."""
     models = sorted({model for _, model in results})
     standings = Standings([each for each in models if each not in PEERS], [each for each in models if each in PEERS])
     for slug in sorted({slug for slug, _ in results}):
@@ -93,7 +93,7 @@ def compare(results: Results) -> Standings:
 
 
 def _error(result: Result, n_folds: int) -> float:
-    """Error rate in percent, or mean squared error: lower is better."""
+    """Return the error rate in percent, or the mean squared error; lower is better."""
     mean = float(sum(result["fold_m1"][:n_folds]) / n_folds)
     return 100 - mean if result["task"] == "classification" else mean
 
@@ -106,7 +106,7 @@ def _count_wins(wins: dict[tuple[str, str], Wins], models: Standings, values: Ma
 
 
 def compare_log_loss(results: Results, models: Standings) -> dict[tuple[str, str], Wins]:
-    """Count on how many data sets our log-loss is lower than a peer's, on the folds that both have."""
+    """Count the data sets on which our log-loss is lower than a peer's, on the folds that both have."""
     wins: dict[tuple[str, str], Wins] = {}
     losses = {key: result["log_loss"] for key, result in results.items() if result.get("log_loss")}
     for (slug, our), own in losses.items():
@@ -119,7 +119,7 @@ def compare_log_loss(results: Results, models: Standings) -> dict[tuple[str, str
 
 
 def print_standings(measured: Sequence[Path], anchors: Sequence[Path] = ()) -> None:
-    """Print errors, mean ranks and wins of all files; log-losses and seconds of the measured ones only.
+    """Print errors, mean ranks and wins of all files, but log-losses and seconds only of measured files.
 
     Anchors have no log-loss, and their seconds come from other machines.
     """

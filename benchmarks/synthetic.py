@@ -1,4 +1,4 @@
-"""Made-up tables in the sizes of real ones; for timing only the sizes matter."""
+"""Synthetic tables with the sizes of real ones; for timing, only the sizes matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Rows(NamedTuple):
-    """A table and its division into training and validation rows."""
+    """A table and its split into training and validation rows."""
 
     x: Tensor  # (N, m) float32
     y: Tensor  # (N,) int64 class numbers, or (N, 1) float32
@@ -18,7 +18,7 @@ class Rows(NamedTuple):
 
 
 def classification(n_train: int, n_val: int, n_inputs: int, n_classes: int, seed: int = 0) -> Rows:
-    """Zeros and ones as one-hot encoding gives them, with classes that depend on them."""
+    """Generate zeros and ones like those of one-hot encoding, and classes that depend on them."""
     generator = torch.Generator().manual_seed(seed)
     n_rows = n_train + n_val
     x = (torch.rand(n_rows, n_inputs, generator=generator) < 0.3).float()
@@ -27,7 +27,7 @@ def classification(n_train: int, n_val: int, n_inputs: int, n_classes: int, seed
 
 
 def numbers_and_categories(n_train: int, n_val: int, n_numeric: int, levels: tuple[int, ...], seed: int = 0) -> Rows:
-    """Standard normal numbers, then the codes of categories, and two classes that depend on all of them."""
+    """Generate standard normal numbers, codes of categories, and two classes that depend on all of them."""
     generator = torch.Generator().manual_seed(seed)
     n_rows = n_train + n_val
     numbers = torch.randn(n_rows, n_numeric, generator=generator)
@@ -44,7 +44,7 @@ def numbers_and_categories(n_train: int, n_val: int, n_numeric: int, levels: tup
 
 
 def regression(n_train: int, n_val: int, n_inputs: int, seed: int = 0) -> Rows:
-    """Standard normal inputs and a linear target with noise."""
+    """Generate standard normal inputs, and a linear target with noise."""
     generator = torch.Generator().manual_seed(seed)
     n_rows = n_train + n_val
     x = torch.randn(n_rows, n_inputs, generator=generator)
@@ -53,5 +53,5 @@ def regression(n_train: int, n_val: int, n_inputs: int, seed: int = 0) -> Rows:
 
 
 def car_sized() -> Rows:
-    """As many rows, inputs and classes as Car Evaluation has in one fold of the paper's protocol."""
+    """Generate rows, inputs and classes in the numbers of Car Evaluation in one fold of the paper's protocol."""
     return classification(n_train=1400, n_val=156, n_inputs=21, n_classes=4)

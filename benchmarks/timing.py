@@ -1,4 +1,4 @@
-"""What every benchmark needs: medians, epochs without set-up, text tables, and a description of the machine."""
+"""Functions that all benchmarks share: medians, epochs without set-up, text tables, a description of the machine."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for; `quick` shrinks every benchmark to a check that it runs."""
+    """The options of the command line; `quick` reduces every benchmark to a check that it runs."""
 
     device: str
     quick: bool
     output: Path
     repeats: int = 5
-    seconds_per_sample: float = 0.5  # how long a timed stretch should last: the clock and the scheduler must not matter
+    seconds_per_sample: float = 0.5  # long enough that the clock and the scheduler do not matter
     before: Path | None = None  # another checkout of this repository, to compare with
 
 
 def synchronise(device: str) -> None:
-    """Wait until the device has done what it was told; a GPU works on after the call that started it returns."""
+    """Wait until the device has finished its work; GPU calls return before their work is done."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -47,9 +47,9 @@ def seconds(work: Callable[[], object], device: str) -> float:
 
 
 def median_seconds(works: Mapping[str, Callable[[], object]], options: Options) -> dict[str, float]:
-    """Median time per call of each piece of work.
+    """Return the median time per call of each piece of work.
 
-    The pieces take turns, so that a machine that slows down or speeds up does so for all of them.
+    The pieces are timed alternately, so that changes in the speed of the machine affect all of them.
     """
     calls = {}
     for name, work in works.items():
@@ -69,19 +69,19 @@ def _repeat(work: Callable[[], object], n_calls: int) -> None:
 
 
 class EpochTime(NamedTuple):
-    """Seconds of one epoch, and of what happens once before the first one (None: not measured)."""
+    """Seconds of one epoch, and of the set-up before the first one (None if not measured)."""
 
     epoch: float
     set_up: float | None = None
 
 
-_FIRST_EPOCHS = 2  # what happens once is over by then: on a GPU, our second epoch captures what later ones replay
+_FIRST_EPOCHS = 2  # one-time work is done by then: on a GPU, our second epoch captures the graph that later ones replay
 
 
 def epoch_sampler(train: Callable[[int], object], options: Options) -> Callable[[], EpochTime]:
-    """Prepare timing `train(n_epochs)` by difference: what does not grow with the epochs is not counted as one.
+    """Prepare timing `train(n_epochs)` by difference, so that set-up is not counted as part of an epoch.
 
-    Called here already, to warm up and to find how many epochs make a stretch long enough to time.
+    `train` is already called here, as warm-up, and to find out how many epochs are long enough to be timed.
     """
 
     def taken(epochs: int) -> float:
@@ -89,7 +89,7 @@ def epoch_sampler(train: Callable[[int], object], options: Options) -> Callable[
 
     train(_FIRST_EPOCHS)
     short, more = taken(_FIRST_EPOCHS), 1
-    # Step by step, as the difference of two short measurements may be far off, and even negative.
+    # In several steps, because the difference of two short measurements may be far off, and even negative.
     while taken(_FIRST_EPOCHS + more) - short < options.seconds_per_sample and more < 2000:
         more *= 3
 
@@ -102,7 +102,7 @@ def epoch_sampler(train: Callable[[int], object], options: Options) -> Callable[
 
 
 def median_epoch_times(samplers: Mapping[str, Callable[[], EpochTime]], repeats: int) -> dict[str, EpochTime]:
-    """Median over `repeats` rounds in which the samplers take turns."""
+    """Return medians over `repeats` rounds, in which the samplers are called alternately."""
     samples: dict[str, list[EpochTime]] = {name: [] for name in samplers}
     for _ in range(repeats):
         for name, sample in samplers.items():
@@ -116,7 +116,7 @@ def median_epoch_times(samplers: Mapping[str, Callable[[], EpochTime]], repeats:
 
 
 def duration(value: float | None) -> str:
-    """Write seconds with three digits and the unit that suits them."""
+    """Format seconds with three digits and a suitable unit."""
     if value is None:
         return "-"
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
@@ -126,14 +126,14 @@ def duration(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Write how many times as long something takes."""
+    """Format a ratio of two times."""
     if value is None:
         return "-"
     return f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table as plain text: the first column to the left, the others to the right."""
+    """Print a table as plain text; the first column is aligned to the left, the others to the right."""
     cells = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     print(f"\n{title}")
@@ -145,12 +145,12 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def n_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Describe where and on what a benchmark runs."""
+    """Return a description of the machine and the software of a benchmark."""
     description: dict[str, Any] = {
         "date": datetime.now(timezone.utc).isoformat(timespec="minutes"),
         "commit": commit_of(ROOT),
@@ -182,7 +182,7 @@ def _cpu_model() -> str:
 
 
 def commit_of(checkout: Path) -> str | None:
-    """The commit measured, with "+" if the files differ from it; None outside a checkout."""
+    """Return the measured commit, with "+" if the files differ from it; None outside a checkout."""
     try:
         commit = _git(checkout, "rev-parse", "--short", "HEAD")
         return commit + ("+" if _git(checkout, "status", "--porcelain", "--", "tabgnm", "benchmarks") else "")

@@ -1,4 +1,4 @@
-"""One epoch on a table as large as YearPredictionMSD, with the peak of memory; prints JSON. Run it by itself."""
+"""One epoch on a table as large as YearPredictionMSD, with peak memory, printed as JSON. Run it in its own process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def main() -> None:
     data = synthetic.regression(n_rows - n_rows // 10, n_rows // 10, N_INPUTS)
     shape = GNMShape(N_INPUTS, 1, n_nodes=100, n_layers=2)
     train = our_fleet.trainer(shape, data, 1, arguments.device, batch_size=256)
-    # Without a warm-up: the first epoch is the one that a user waits for.
+    # Without warm-up, because users wait for the first epoch too.
     taken = seconds(lambda: train(1), arguments.device)
     peak = _peak_host_bytes(), torch.cuda.max_memory_allocated() if arguments.device == "cuda" else None
-    # On a GPU the graphs are captured in the second epoch; from the third on epochs are alike.
+    # On a GPU, the graphs are captured in the second epoch; from the third epoch on, all take the same time.
     few, many = (3, 33) if arguments.device == "cuda" else (1, 4)
     times = [seconds(lambda n=n: train(n), arguments.device) for n in (few, many)]
     result = {
@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def _peak_host_bytes() -> int:
-    """Most memory this process ever held.
+    """Return the peak memory of this process.
 
-    Linux's own field comes first: ru_maxrss of a program that another one started includes the starter's peak.
+    VmHWM of Linux is preferred, because ru_maxrss of a process includes the peak of the process that started it.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from tabgnm import GNMClassifier, load
 
-# A table of customers. Replace it by your own, for instance pd.read_csv("customers.csv").
+# A table of customers. Replace it with your own, for instance pd.read_csv("customers.csv").
 rng = np.random.default_rng(0)
 n = 600
 customers = pd.DataFrame(

@@ -17,7 +17,7 @@ setting = Setting(max_epochs=5)
 work = plan([("noisy_moons", "paper")], setting, folds=[0])
 print(f"{work.n_models} trainings in {len(work.units)} fleets")
 
-# Results are stored one by one, so an interrupted run continues where it stopped.
+# Results are stored fleet by fleet, so an interrupted run continues where it stopped.
 with tempfile.TemporaryDirectory() as folder, ResultStore(Path(folder) / "results.sqlite") as store:
     run(work, store)
     cells = summarize(work.sources, store.results(work.result_keys()))

@@ -1,10 +1,10 @@
-"""Text from files and file names, made safe to show."""
+"""Making text from files and file names safe to show."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    r"""Escape what a terminal would act on or cannot show: control characters, direction marks, lone surrogates.
+    r"""Escape characters that a terminal interprets or cannot show: control characters, direction marks, surrogates.
 
     Examples
     --------
@@ -17,7 +17,7 @@ def printable(text: str) -> str:
 
 
 def brief(text: str, n_chars: int = 60) -> str:
-    """Return a text, or its beginning if it is long: a damaged file may have a megabyte where a name should be.
+    """Return a text, or its beginning if it is long: in a damaged file, a name may have a megabyte.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def brief(text: str, n_chars: int = 60) -> str:
 
 
 def shown(value: object, n_chars: int = 200) -> str:
-    """Return the `repr` of a value for messages: its beginning if it is long, its type if it has none.
+    """Return the `repr` of a value for messages: its beginning if it is long, its type if `repr` fails.
 
     Examples
     --------
@@ -37,6 +37,6 @@ def shown(value: object, n_chars: int = 200) -> str:
     """
     try:
         text = repr(value)
-    except Exception:  # of an object of the user, or an integer with more digits than Python writes
+    except Exception:  # the user's object may raise anything, and Python refuses to write huge integers
         text = f"<{type(value).__name__}>"
     return brief(text, n_chars)

@@ -1,6 +1,6 @@
-"""A model class for AutoGluon and TabArena: Graph Neural Machines beside AutoGluon's own models.
+"""A model class for AutoGluon and TabArena, which trains Graph Neural Machines like AutoGluon's own models.
 
-Nothing else in the package imports this module, so only those who use it need AutoGluon.
+No other module of the package imports this one, so AutoGluon is needed only by those who use it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ _AbstractModel: Any = import_extra("autogluon.core.models", "autogluon", "the Au
 __all__ = ["TabGNMModel"]
 
 _CLASSIFICATION = ("binary", "multiclass")
-# What Python, AutoGluon and torch take before a fit. AutoGluon expects it in estimates, as folds may be processes.
+# Memory of Python, AutoGluon and torch before a fit. AutoGluon expects estimates to include it, because each fold may
+# run in a process of its own.
 _PROCESS_BYTES = 400 * 2**20
 
 
 class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
-    """`GNMClassifier` and `GNMRegressor` as a model of AutoGluon.
+    """`GNMClassifier` and `GNMRegressor` as a model class of AutoGluon.
 
-    Hyperparameters are the parameters of these estimators. AutoGluon sets `time_limit`, `n_jobs`, `device`, `verbose`
-    and `random_state`. If hyperparameters name one of them too, they take precedence; of two time limits, the shorter
-    one applies.
+    The hyperparameters are the parameters of these estimators. AutoGluon sets `time_limit`, `n_jobs`, `device`,
+    `verbose` and `random_state`; hyperparameters with these names take precedence, except that the shorter of two time
+    limits applies.
 
-    The estimator makes its own folds of the training rows, in `refit_full` too. It does not use the validation rows of
-    AutoGluon, whose scores would be too good if networks and candidates were chosen on them.
+    The estimator splits the training rows into its own folds, also in `refit_full`. It does not use AutoGluon's
+    validation rows: their scores would be too optimistic if networks and candidates were selected on them.
     """
 
     ag_key = "TABGNM"
@@ -59,11 +60,11 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
             own = self.model.time_limit
             limit = float(left if own is None else min(left, own))
             self.model.set_params(time_limit=limit)
-            self.params_trained["time_limit"] = limit  # for `refit_full`, to which AutoGluon passes none
+            self.params_trained["time_limit"] = limit  # for `refit_full`, to which AutoGluon passes no time limit
         self.model.fit(X, y, sample_weight=sample_weight)
 
     def _estimate_memory_usage(self, X: Any, y: Any, num_cpus: int = 1, num_gpus: float = 0, **_: Any) -> int:
-        # X comes before `preprocess`. With tuning data, AutoGluon adds a column named None to it, for absent weights.
+        # X is not preprocessed yet. With tuning data but no weights, AutoGluon adds a column named None to it.
         X = X.loc[:, [name is not None for name in X.columns]]
         return _PROCESS_BYTES + self._estimator(num_cpus, num_gpus).estimate_memory(X, y).training.bytes
 
@@ -73,7 +74,7 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
             "n_jobs": num_cpus,
             # "cuda" is all GPUs that the process sees, which need not be this model's.
             "device": "cpu" if not num_gpus else "cuda:0" if num_gpus <= 1 else "cuda",
-            "verbose": int(verbosity > 2),  # AutoGluon logs training iterations from 3 on
+            "verbose": int(verbosity > 2),  # AutoGluon logs training iterations at verbosity 3 and above
             **self._get_model_params(),
         }
         if self.problem_type in _CLASSIFICATION:

@@ -1,6 +1,6 @@
-"""Files that are written completely or not at all, and read once and without trust in their content.
+"""Files that are written completely or not at all, and read once, without trusting their content.
 
-Model files and checkpoints are made of these parts.
+Model files and checkpoints use these modules.
 """
 
 from tabgnm._files.errors import FileError as FileError

@@ -14,6 +14,6 @@ def cause(error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of the operating system."""
+    """Return the message of the operating system, or that of the exception."""
     said = error.strerror if isinstance(error, OSError) else None
     return said or str(error) or type(error).__name__

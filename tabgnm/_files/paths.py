@@ -1,4 +1,4 @@
-"""Files on disk, opened only if they are regular files and replaced only by complete ones; or open binary files."""
+"""Reading and atomically replacing regular files; the same functions also accept open binary files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import BinaryIO
 from tabgnm._files.errors import FileError, reason
 from tabgnm._files.streams import Buffer, InputStream, check_binary, write_all
 
-_STALE_SECONDS = 3600.0  # without a byte being written
+_STALE_SECONDS = 3600.0  # since the last write
 
 PathOrFile = str | os.PathLike[str] | BinaryIO
 
@@ -48,21 +48,21 @@ def opened(file: PathOrFile) -> Iterator[InputStream]:
 
 
 def write(file: PathOrFile, content: Iterable[Buffer]) -> None:
-    """Write a file, see `replace`, or write to an open binary file."""
+    """Write to a path (see `replace`) or to an open binary file."""
     if isinstance(file, str | os.PathLike):
         replace(Path(file), content)
         return
     check_binary(file, "write")
     try:
         write_all(file, content)
-    except Exception as error:  # of a file object of the caller, which may raise anything
+    except Exception as error:  # the caller's file object may raise anything
         raise FileError(f"{name_of(file)} cannot be written: {reason(error)}") from error
 
 
 def replace(path: Path, content: Iterable[Buffer]) -> None:
-    """Write a file; an existing one is replaced once the new one is complete, and keeps its permissions.
+    """Write a file; an existing file is replaced once the new one is complete, and its permissions are kept.
 
-    Of a link its target is replaced. What is not a regular file (a folder, pipe, socket or device) is refused.
+    If `path` is a link, its target is replaced. A folder, pipe, socket or device is refused.
     """
     try:
         with replacing(path) as file:
@@ -75,10 +75,10 @@ def replace(path: Path, content: Iterable[Buffer]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file next to `path` that takes its place when the context ends, and is deleted if that is by an error.
+    """Open a file next to `path` that replaces it when the context ends, or is deleted if the context raises.
 
-    What cannot be replaced is refused at the beginning, see `replace`. Errors of the operating system are left as they
-    are.
+    A path that cannot be replaced is refused at the beginning, see `replace`. Errors of the operating system are raised
+    unchanged.
     """
     path = path.resolve()
     if not path.parent.is_dir():
@@ -107,7 +107,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, if it exists, and what processes that were killed while they replaced it left behind."""
+    """Delete a file, if it exists, and the incomplete files of processes that were killed while replacing it."""
     try:
         path = path.resolve()
         for found in (path, *path.parent.glob(f"{_part_prefix(path)}*")):
@@ -122,12 +122,12 @@ def _not_regular(path: Path, expected: str) -> FileError:
 
 
 def _part_prefix(path: Path) -> str:
-    """Return how the names of incomplete files begin; a digest, as the name itself may be as long as names can be."""
+    """Return the prefix of incomplete files. It is a digest, because the name may already have the maximum length."""
     return f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.tabgnm-part-"
 
 
 def _remove_stale_parts(path: Path) -> None:
-    """Delete what processes that were killed while they wrote this file left behind; others may be writing it now."""
+    """Delete incomplete files of killed processes; recent ones are kept, as another process may be writing them."""
     with suppress(OSError):
         for part in path.parent.glob(f"{_part_prefix(path)}*"):
             if time.time() - part.stat().st_mtime > _STALE_SECONDS:

@@ -20,7 +20,7 @@ _ALIGNMENT = 64  # as torch aligns its tensors; the rounding of some matrix prod
 
 
 class Checksum(Protocol):
-    """What `hashlib` calls a hash."""
+    """A hash object of `hashlib`, or an object with the same `update` method."""
 
     def update(self, data: Any, /) -> None:
         """Take further bytes into account."""
@@ -66,19 +66,19 @@ class InputStream:
         return b"".join(self._chunks(size))
 
     def read_exactly(self, size: int, what: str) -> bytes:
-        """Return the next `size` bytes; raise FileError if the file ends before."""
+        """Return the next `size` bytes; raise FileError if there are fewer."""
         content = self.read(size)
         if len(content) < size:
             raise truncated(self.position, what)
         return content
 
     def read_array(self, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> NDArray[Any]:
-        """Read an array into memory of its own; raise FileError if the file ends before."""
+        """Read an array into newly allocated memory; raise FileError if the file ends too early."""
         n_bytes = math.prod(shape) * dtype.itemsize
         try:
-            memory = np.empty(n_bytes + _ALIGNMENT, dtype=np.uint8)  # takes memory only as far as it is written to
+            memory = np.empty(n_bytes + _ALIGNMENT, dtype=np.uint8)  # uses memory only where it is written
         except MemoryError:
-            raise FileError(f"{what} of {n_bytes} bytes does not fit into memory") from None
+            raise FileError(f"{what} of {n_bytes} bytes do not fit into memory; use a machine with more") from None
         first = -memory.ctypes.data % _ALIGNMENT
         content, end = memory[first : first + n_bytes], 0
         for chunk in self._chunks(n_bytes):
@@ -89,7 +89,7 @@ class InputStream:
         return content.view(dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
     def skip(self, size: int) -> None:
-        """Read bytes for their checksums only."""
+        """Read bytes only to update the checksums."""
         for _ in self._chunks(size):
             pass
 
@@ -97,12 +97,14 @@ class InputStream:
         while size > 0:
             try:
                 chunk = self._file.read(min(size, _CHUNK))
-            except Exception as error:  # of a file object of the caller, which may raise anything
+            except Exception as error:  # the caller's file object may raise anything
                 raise FileError(f"it cannot be read: {reason(error)}") from error
-            if not isinstance(chunk, bytes):  # None: a file that does not wait for data
+            if not isinstance(chunk, bytes):  # a non-blocking file without data returns None
                 raise FileError(f"its read() returned {type(chunk).__name__}; expected bytes of a blocking binary file")
             if len(chunk) > size:
-                raise FileError(f"its read({min(size, _CHUNK)}) returned {len(chunk)} bytes; expected at most as many")
+                raise FileError(
+                    f"its read({min(size, _CHUNK)}) returned {len(chunk)} bytes, which is more than requested"
+                )
             if not chunk:
                 return
             size -= len(chunk)
@@ -113,7 +115,7 @@ class InputStream:
 
 
 def truncated(position: int, what: str) -> FileError:
-    """Return the error of a file that ends too early."""
+    """Return the error for a file that ends too early."""
     return FileError(f"it ends after {position} bytes, in {what}: it is truncated; copy it again")
 
 
@@ -122,7 +124,7 @@ def check_binary(file: Any, method: str) -> None:
     action = "reading" if method == "read" else "writing"
     if not callable(getattr(file, method, None)):
         raise TypeError(f"{file!r:.80} has type {type(file).__name__}; expected a path, or a binary file for {action}")
-    mode = getattr(file, "mode", "b")  # not of every file, and a number for some
+    mode = getattr(file, "mode", "b")  # some files have no mode, and that of others is a number
     if isinstance(file, io.TextIOBase) or (isinstance(mode, str) and hasattr(file, "encoding") and "b" not in mode):
         raise TypeError(
             f"{file!r:.80} is open in text mode; expected a binary file: use open(path, '{method[0]}b') or io.BytesIO"
@@ -130,7 +132,7 @@ def check_binary(file: Any, method: str) -> None:
 
 
 def write_all(file: BinaryIO, content: Iterable[Buffer]) -> None:
-    """Write everything, also to unbuffered files, which may take less at a time."""
+    """Write everything, also to unbuffered files, whose `write` may accept only a part at a time."""
     for part in content:
         rest: Any = part
         while len(rest):
@@ -138,7 +140,7 @@ def write_all(file: BinaryIO, content: Iterable[Buffer]) -> None:
             if n_written is None and not isinstance(file, io.RawIOBase):
                 break  # files of other libraries often return nothing
             if not n_written:
-                raise OSError("it takes no more bytes")
+                raise OSError("it accepts no more bytes")
             if not isinstance(n_written, int) or not 0 < n_written <= len(rest):
                 raise OSError(f"its write() returned {n_written!r:.40}; expected the number of bytes written")
             rest = memoryview(rest)[n_written:]

@@ -9,8 +9,8 @@ from typing import Any
 from tabgnm._files.errors import FileError
 from tabgnm._printable import shown
 
-# Upper bounds of the memory in bytes for values, by the character that introduces them: "[]," is three characters of
-# text, but a list of 56 bytes and an entry in another list.
+# Upper bounds, in bytes, of the memory that a value takes, by the character that introduces it: "[]," is three
+# characters of text, but takes a list of 56 bytes and an entry in another list.
 _COST = {b",": 80, b"[": 96, b"{": 96, b":": 120}
 _COST_OF_TEXT = 4  # a single character outside the basic plane makes the whole string that wide
 LARGEST_COST = 96 * 2**20
@@ -18,19 +18,19 @@ _LONGEST_NUMBER = 400  # the time to parse an integer is quadratic in its length
 
 
 def dumps(value: Any) -> bytes:
-    """Return a value as ASCII JSON, always the same bytes."""
+    """Return a value as ASCII JSON; equal values give the same bytes."""
     try:
         return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError) as error:
-        raise FileError(f"this cannot be written as JSON: {error}; use plain numbers and strings") from None
+        raise FileError(f"a value cannot be written as JSON: {error}; use plain numbers and strings") from None
 
 
 def check_cost(text: bytes) -> None:
-    """Raise if the values could take too much memory, before any of them is created."""
+    """Raise if the parsed values could take too much memory. Called before any of them is created."""
     cost = _COST_OF_TEXT * len(text) + sum(each * text.count(sign) for sign, each in _COST.items())
     if cost > LARGEST_COST:
         raise FileError(
-            f"its description could take {cost // 2**20} MiB of memory; expected at most {LARGEST_COST // 2**20}"
+            f"its description could take {cost // 2**20} MiB of memory; expected at most {LARGEST_COST // 2**20} MiB"
         )
 
 
@@ -69,9 +69,9 @@ def _integer(text: str) -> int:
 def _float(text: str) -> float:
     number = float(text) if len(text) <= _LONGEST_NUMBER else math.inf
     if not math.isfinite(number):
-        raise FileError(f"the number {shown(text)} is too large or too long")
+        raise FileError(f"the number {shown(text)} is too large or too long; expected a finite float64")
     return number
 
 
 def _constant(text: str) -> float:
-    raise FileError(f"{text} is not allowed")
+    raise FileError(f"its description contains {text}; expected finite numbers only")

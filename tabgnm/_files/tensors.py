@@ -1,4 +1,4 @@
-"""Arrays in the safetensors format, read in one pass with every size checked."""
+"""Arrays in the safetensors format; they are read in one pass, and every size is checked."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _Entry:
 
 
 def parts(arrays: Mapping[str, NDArray[Any]]) -> list[Buffer]:
-    """Return what to write for these arrays: their header, and the memory of each of them."""
+    """Return the buffers to write for these arrays: their header, then the content of each array."""
     header: dict[str, Any] = {}
     content: list[Buffer] = []
     end = 0
-    # Large numbers first, so that each array is aligned.
+    # Arrays with the largest item size come first, so that each array is aligned.
     for name, array in sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
         if array.dtype.newbyteorder("<") not in _NAMES:
             raise FileError(f"{shown(name)} has type {array.dtype}; expected one of {', '.join(map(str, _NAMES))}")
@@ -59,10 +59,10 @@ def parts(arrays: Mapping[str, NDArray[Any]]) -> list[Buffer]:
 def read(stream: InputStream, size: int) -> Arrays:
     """Read arrays that take the next `size` bytes."""
     if size < _LENGTH.size:
-        raise FileError(f"its arrays have {size} bytes; expected {_LENGTH.size} or more")
+        raise FileError(f"its arrays have {size} bytes; expected at least {_LENGTH.size}")
     (length,) = _LENGTH.unpack(stream.read_exactly(_LENGTH.size, "its arrays"))
     if length > min(LARGEST_HEADER, size - _LENGTH.size):
-        raise FileError(f"the header of its arrays claims {length} bytes; expected at most {LARGEST_HEADER}")
+        raise FileError(f"the header of its arrays has {length} bytes; expected at most {LARGEST_HEADER}")
     header = strict_json.loads(stream.read_exactly(length, "the header of its arrays"))
     if not isinstance(header, dict):
         raise FileError("the header of its arrays is not an object")
@@ -70,7 +70,7 @@ def read(stream: InputStream, size: int) -> Arrays:
     in_order = sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end))
     ends = [0, *(entry.end for _, entry in in_order)]
     if [entry.begin for _, entry in in_order] != ends[:-1] or ends[-1] != size - _LENGTH.size - length:
-        raise FileError("its arrays overlap, or leave unused bytes between them")
+        raise FileError("its arrays overlap, or there are unused bytes between them")
     arrays = {name: stream.read_array(entry.dtype, entry.shape, "its arrays") for name, entry in in_order}
     return {name: arrays[name] for name in entries}
 
@@ -81,16 +81,22 @@ def _is_count(value: object) -> bool:
 
 def _entry(name: str, described: Any) -> _Entry:
     if not isinstance(described, dict) or set(described) != {"dtype", "shape", "data_offsets"}:
-        raise FileError(f"{shown(name)} among its arrays is described by {shown(described)}")
+        raise FileError(
+            f"its array {shown(name)} is described by {shown(described)}; expected dtype, shape and data_offsets"
+        )
     place, dtype, shape = described["data_offsets"], described["dtype"], described["shape"]
     if not isinstance(place, list) or len(place) != 2 or not all(map(_is_count, place)) or place[0] > place[1]:
-        raise FileError(f"{shown(name)} among its arrays is at {shown(place)}; expected its start and end")
+        raise FileError(f"its array {shown(name)} has the offsets {shown(place)}; expected its start and end")
     if not isinstance(dtype, str) or dtype not in _TYPES:
-        raise FileError(f"{shown(name)} has type {shown(dtype)}; expected one of {', '.join(_TYPES)}")
+        raise FileError(f"its array {shown(name)} has type {shown(dtype)}; expected one of {', '.join(_TYPES)}")
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(map(_is_count, shape)):
-        raise FileError(f"{shown(name)} has shape {shown(shape)}; expected at most {_MOST_DIMENSIONS} sizes")
+        raise FileError(
+            f"its array {shown(name)} has shape {shown(shape)}; expected a list of at most {_MOST_DIMENSIONS} sizes"
+        )
     entry = _Entry(np.dtype(_TYPES[dtype]), tuple(shape), place[0], place[1])
     n_bytes = math.prod(shape) * entry.dtype.itemsize
     if n_bytes != entry.end - entry.begin:
-        raise FileError(f"{shown(name)} has {entry.end - entry.begin} bytes; expected {n_bytes} for its shape")
+        raise FileError(
+            f"its array {shown(name)} has {entry.end - entry.begin} bytes; expected {n_bytes} for its shape"
+        )
     return entry

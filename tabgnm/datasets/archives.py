@@ -1,8 +1,8 @@
-"""Reading a file out of an archive.
+"""Reading a file from an archive.
 
-Nothing is ever unpacked under a name of the archive: members are read as streams, so the names inside an archive,
-whatever they are (``../../x``, ``/etc/x``), decide nothing about the file system. What is decompressed is counted, in
-all layers together, and reading stops at the limit, whatever sizes the archive announces.
+Members are read as streams and never unpacked, so names inside an archive, such as ``../../x`` or ``/etc/x``, have no
+effect on the file system. The decompressed bytes of all layers are counted, and reading stops at a limit, whatever
+sizes the archive declares.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tabgnm.datasets import lzw
 from tabgnm.datasets.errors import GET_AGAIN, DatasetContentError, damage_told
 from tabgnm.datasets.limits import CHUNK_BYTES, BoundedReader, ByteBudget, SizeLimits, bounded_lines, too_large
 
-# What programs write by default. The others (bzip2, LZMA, encryption) are in no archive of the registry, and the
-# readers of the standard library for them return as much at once as a bomb wants.
+# The methods that programs use by default. No archive of the registry uses others (bzip2, LZMA, encryption), and the
+# readers of the standard library for these have no limit on how much they decompress at once.
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ENCRYPTED = 0x1
 MAX_DIRECTORY_BYTES = 2**20  # some 20,000 names
@@ -42,12 +42,12 @@ def open_member(archive: Path, member: str, where: str, limits: SizeLimits) -> I
     archive : pathlib.Path
         A zip file, or a tar file (compressed by gzip or not).
     member : str
-        The name of the member, without folders. It may be stored compressed, as ``member.gz`` or ``member.Z``, and
-        may be in a zip file inside the archive.
+        The name of the member, without folders. It may be compressed, as ``member.gz`` or ``member.Z``, and it may be
+        in a zip file inside the archive.
     where : str
-        What errors call the archive.
+        The name of the archive in errors.
     limits : SizeLimits
-        The most that the archive, and what is read from it, may hold.
+        The maximum size of the archive and of its decompressed content.
 
     Yields
     ------
@@ -57,8 +57,8 @@ def open_member(archive: Path, member: str, where: str, limits: SizeLimits) -> I
     Raises
     ------
     DatasetContentError
-        When the file is no such archive, is damaged, encrypted or too large, or has no such member; also while the
-        lines are read.
+        If the file is not such an archive, is damaged, encrypted or too large, or does not have the member. May also be
+        raised while the lines are read.
     """
     if archive.stat().st_size > limits.n_bytes:
         raise too_large(where, limits.n_bytes)
@@ -96,7 +96,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _choose(entries: Iterable[tuple[str, Entry]], member: str) -> Entry | None:
-    """Return the entry that is the member; of several, the one in the fewest folders."""
+    """Return the entry with the name of the member; if there are several, the one in the fewest folders."""
     by_name: dict[str, list[tuple[int, Entry]]] = {}
     for name, entry in entries:
         by_name.setdefault(PurePosixPath(name).name, []).append((name.count("/"), entry))
@@ -110,7 +110,7 @@ def _choose(entries: Iterable[tuple[str, Entry]], member: str) -> Entry | None:
 
 
 class _SmallReads:
-    """A zip file of which little can be read at once: zipfile reads the list of all names in one go."""
+    """A zip file that refuses large reads, because zipfile reads the list of all names at once."""
 
     def __init__(self, file: IO[bytes], where: str) -> None:
         self._file, self._where = file, where
@@ -119,7 +119,8 @@ class _SmallReads:
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY_BYTES:
             raise DatasetContentError(
-                f"{self._where} lists its files in {size:,} bytes, far more than the archive of a data set; {GET_AGAIN}"
+                f"the directory of {self._where} has {size:,} bytes; expected at most {MAX_DIRECTORY_BYTES:,} for the "
+                f"archive of a data set; {GET_AGAIN}"
             )
         return self._file.read(size)
 
@@ -133,8 +134,8 @@ def _open_zipped(folder: zipfile.ZipFile, entry: zipfile.ZipInfo, stack: ExitSta
         raise DatasetContentError(f"{entry.filename!r} is encrypted, so it is not the original archive; {GET_AGAIN}")
     if entry.compress_type not in ZIP_METHODS:
         raise DatasetContentError(
-            f"{entry.filename!r} is compressed by method {entry.compress_type}, but only stored and deflated files are "
-            f"read, as the original archive has them; {GET_AGAIN}"
+            f"{entry.filename!r} is compressed by method {entry.compress_type}; expected a stored or deflated file, as "
+            f"in the original archive; {GET_AGAIN}"
         )
     return stack.enter_context(folder.open(entry))
 
@@ -142,7 +143,7 @@ def _open_zipped(folder: zipfile.ZipFile, entry: zipfile.ZipInfo, stack: ExitSta
 def _nested(outer: zipfile.ZipFile, budget: ByteBudget, where: str, stack: ExitStack) -> Iterator[zipfile.ZipFile]:
     for entry in outer.infolist():
         if entry.filename.lower().endswith(".zip"):
-            # A zip file is read from its end, which a stream out of another one does slowly; so it is copied.
+            # A zip file is read from its end, which is slow in a compressed stream, so it is copied first.
             copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
             source = BoundedReader(_open_zipped(outer, entry, stack), budget, where)
             while chunk := source.read(CHUNK_BYTES):
@@ -154,9 +155,9 @@ def _nested(outer: zipfile.ZipFile, budget: ByteBudget, where: str, stack: ExitS
 
 
 class _BoundedSeeker:
-    """A decompressed tar file, as tarfile reads it: from place to place, but not beyond the limit.
+    """A decompressed tar file that tarfile can read and seek in, but not beyond the limit.
 
-    It is the furthest place that counts, and a jump counts before it is made.
+    The furthest position counts, and a seek is checked before it is made.
     """
 
     def __init__(self, source: IO[bytes], budget: ByteBudget) -> None:
@@ -181,7 +182,7 @@ class _BoundedSeeker:
 
 
 def _open_tar(archive: Path, budget: ByteBudget, where: str, stack: ExitStack) -> tarfile.TarFile | None:
-    """Open a tar file, compressed by gzip or not; None if it is none."""
+    """Open a tar file, compressed by gzip or not; return None if the file is not a tar file."""
     file: IO[bytes] = stack.enter_context(archive.open("rb"))
     magic = file.read(2)
     file.seek(0)
@@ -195,11 +196,11 @@ def _open_tar(archive: Path, budget: ByteBudget, where: str, stack: ExitStack) -
         return None
 
 
-# Members that are compressed once more
+# Members that are themselves compressed
 
 
 class _PieceReader(io.RawIOBase):
-    """A file of the pieces that an iterator gives."""
+    """A binary file with the content that an iterator yields."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest = pieces, b""

@@ -1,7 +1,7 @@
 """The folder of data sets: one ``NAME.csv.gz`` each, with a header, and optionally a manifest ``datasets.json``.
 
-The manifest, where there is one, maps a name to the file that holds it (``file``), its checksum (``sha256``) and its
-number of rows (``n_samples``).
+The manifest maps the name of a data set to its file (``file``), the checksum of the file (``sha256``) and the number of
+rows (``n_samples``).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tabgnm.datasets.spec import DatasetSpec
 DATA_VARIABLE = "TABGNM_DATA"
 MANIFEST = "datasets.json"
 ARCHIVES = "archives"
-COMPRESSION = 4  # of gzip; on Isolet five times as fast as its default of 9, for a tenth more bytes
+COMPRESSION = 4  # of gzip; on Isolet, five times as fast as the default of 9, with a tenth more bytes
 
 
 @dataclass(frozen=True)
 class CachedFile:
-    """A table in the cache, with what the manifest says about it."""
+    """A table in the cache, with its entries in the manifest."""
 
     path: Path
     sha256: str | None = None
@@ -48,8 +48,8 @@ def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
     Parameters
     ----------
     data_home : path-like, optional
-        The folder; by default the environment variable ``TABGNM_DATA``, and without it a folder ``tabgnm`` where the
-        operating system keeps caches.
+        The folder. By default, the environment variable ``TABGNM_DATA`` or, if it is not set, the folder ``tabgnm`` in
+        the user's cache folder.
     """
     chosen = data_home if data_home is not None else os.environ.get(DATA_VARIABLE) or None
     if chosen is None:
@@ -59,12 +59,12 @@ def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 
 def find_cached(folder: Path, key: str) -> CachedFile | None:
-    """Return the table that a folder has under a name, or None."""
+    """Return the table with this name in a folder, or None."""
     entry = _manifest(folder).get(key, {})
     name = entry.get("file", f"{key}.csv.gz")
     if not _is_file_name(name):
         raise DatasetContentError(
-            f"{folder / MANIFEST} gives {brief(repr(name))} as the file of {key}; "
+            f"{folder / MANIFEST} has {brief(repr(name))} as the file of {key}; "
             "expected the name of a file in the same folder"
         )
     path = folder / name
@@ -73,14 +73,14 @@ def find_cached(folder: Path, key: str) -> CachedFile | None:
         for field, value, kind in (("sha256", sha256, str), ("n_samples", n_samples, int)):
             if value is not None and not isinstance(value, kind):
                 raise DatasetContentError(
-                    f"{folder / MANIFEST} gives {brief(repr(value))} as {field} of {key}; expected {kind.__name__}"
+                    f"{folder / MANIFEST} has {brief(repr(value))} as {field} of {key}; expected {kind.__name__}"
                 )
         return CachedFile(path, sha256, n_samples)
     return None
 
 
 def _is_file_name(name: Any) -> bool:
-    """Whether a value is the name of a file, in no folder, that every system can have."""
+    """Whether a value is a file name without a folder that is valid on every system."""
     return isinstance(name, str) and Path(name).name == name and name.isprintable() and len(name.encode()) < 256
 
 
@@ -102,12 +102,12 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_cached(spec: DatasetSpec, cached: CachedFile, *, verify: bool) -> Columns:
-    """Read a table of the cache.
+    """Read a table from the cache.
 
     Raises
     ------
     DatasetContentError
-        When the file is damaged or too large, or (with `verify`) is not the one of the manifest.
+        If the file is damaged or too large, or (with `verify`) does not have the checksum in the manifest.
     """
     limits, where = spec.limits, str(cached.path)
     with cached.path.open("rb") as file:
@@ -130,7 +130,7 @@ def _cells(values: NDArray[Any]) -> list[Any]:
 
 
 def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
-    """Write a table into the cache: whole or not at all, whoever else writes it at the same time.
+    """Write a table to the cache, completely or not at all; several processes may do this at the same time.
 
     Returns
     -------
@@ -140,14 +140,14 @@ def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
     Raises
     ------
     DatasetUnavailableError
-        When the folder cannot be written.
+        If the folder is not writable.
     """
     path = folder / f"{spec.name}.csv.gz"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{spec.name}-", delete=False) as file:
             try:
-                # No time stamp in the file: the same table gives the same bytes.
+                # No time stamp in the file, so the same table always has the same bytes.
                 with gzip.GzipFile(fileobj=file, mode="wb", filename="", compresslevel=COMPRESSION, mtime=0) as packed:
                     text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
                     writer = csv.writer(text, lineterminator="\n")
@@ -158,7 +158,7 @@ def write_cached(spec: DatasetSpec, columns: Columns, folder: Path) -> Path:
                     text.flush()
                     text.detach()
                 file.close()
-                Path(file.name).chmod(0o644)  # temporary files are private; a cache may be shared
+                Path(file.name).chmod(0o644)  # temporary files are private, but a cache may be shared
                 Path(file.name).replace(path)
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)

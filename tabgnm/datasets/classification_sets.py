@@ -1,4 +1,4 @@
-"""The 15 data sets of the paper's table 1 (classification), and the XOR of its section 6.5."""
+"""The 15 data sets of table 1 of the paper (classification), and the XOR problem of section 6.5."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ WAVEFORM = (*(f"x{number}" for number in range(1, 41)), "class")
 
 
 def _target_first(columns: tuple[str, ...]) -> Delimited:
-    """Comma-separated, with the target in front; in the cache it is the last column."""
+    """Return a comma-separated format with the target in the first column; in the cache it is the last."""
     return Delimited((columns[-1], *columns[:-1]))
 
 
 def _without_full_stops(columns: Columns) -> Columns:
-    """The labels of adult.test end in a full stop, those of adult.data do not."""
+    """Remove the full stops at the end of the labels in adult.test; those in adult.data have none."""
     labels = [label.rstrip(".") if isinstance(label, str) else label for label in columns["income"]]
     return {**columns, "income": np.array(labels, dtype=object)}
 
@@ -81,7 +81,7 @@ CLASSIFICATION_SETS = (
         license="none needed: generated",
         citation="Pedregosa, F. et al. (2011). Scikit-learn: Machine Learning in Python. JMLR 12, 2825-2830.",
         source=Computed("generated", lambda variant: make_noisy_moons()),
-        notes="Drawn with seed 0. The noise is that of the authors' code; the paper does not give it.",
+        notes="Drawn with seed 0. The noise is that of the authors' code; the paper does not state it.",
     ),
     DatasetSpec(
         name="abalone",
@@ -93,12 +93,12 @@ CLASSIFICATION_SETS = (
         n_samples=4177,
         n_classes=28,
         integer_labels=True,
-        description="Measurements of shellfish; the number of rings, which tells the age, is taken as a class.",
+        description="Measurements of shellfish; the number of rings, which indicates the age, is the class.",
         license=CC_BY,
         citation=uci_citation("Nash, W., Sellers, T., Talbot, S., Cawthorn, A. & Ford, W.", 1994, "Abalone", "C55C7W"),
         uci_id=1,
         source=uci_archive(1, "abalone", ("abalone.data",), Delimited(ABALONE)),
-        notes="The classes are 1 to 29 without 28. Some have a single row, so no split can have all in every part.",
+        notes="The classes are 1 to 29 without 28. Some have a single row, so no split has all classes in every part.",
         content_sha256="fea2e055dd639996c3ecd44c9c21f65e05c6b7ce4396e803aa5fb021ef0a8096",
     ),
     DatasetSpec(
@@ -111,7 +111,7 @@ CLASSIFICATION_SETS = (
         n_samples=48842,
         n_classes=2,
         n_missing=6465,
-        description="People in the US census of 1994; does someone earn more than 50,000 dollars a year?",
+        description="People in the US census of 1994; does the person earn more than 50,000 dollars a year?",
         license=CC_BY,
         citation=uci_citation("Becker, B. & Kohavi, R.", 1996, "Adult", "C5XW20"),
         uci_id=2,
@@ -131,7 +131,7 @@ CLASSIFICATION_SETS = (
         categorical=CAR[:-1],
         n_samples=1728,
         n_classes=4,
-        description="All combinations of six properties of a car, and how acceptable a decision model finds it.",
+        description="All combinations of six properties of a car; how acceptable is it, according to a decision model?",
         license=CC_BY,
         citation=uci_citation("Bohanec, M.", 1988, "Car Evaluation", "C5JP48"),
         uci_id=19,
@@ -147,7 +147,10 @@ CLASSIFICATION_SETS = (
         categorical=CONNECT4_SQUARES,
         n_samples=67557,
         n_classes=3,
-        description="All positions of the game after eight moves without a forced next one; who wins with best play?",
+        description=(
+            "All positions of the game after eight moves that nobody has won and in which the next move is not forced; "
+            "what is the outcome for the first player with best play?"
+        ),
         license=CC_BY,
         citation=uci_citation("Tromp, J.", 1995, "Connect-4", "C59P43"),
         uci_id=26,
@@ -163,12 +166,14 @@ CLASSIFICATION_SETS = (
         n_samples=11055,
         n_classes=2,
         integer_labels=True,
-        description="Signs of fraud, each phishing (-1), suspicious (0) or legitimate (1); is one phishing?",
+        description=(
+            "Properties of websites, each rated phishing (-1), suspicious (0) or legitimate (1); is the site phishing?"
+        ),
         license=CC_BY,
         citation=uci_citation("Mohammad, R. & McCluskey, L.", 2012, "Phishing Websites", "C51W2X"),
         uci_id=327,
         source=uci_archive(327, "phishing+websites", ("Training Dataset.arff",), Arff()),
-        notes="The features are ordered codes and taken as numbers.",
+        notes="The features are ordered codes and are treated as numbers.",
         content_sha256="cb713e7be1298a36c46e9340428007f6a0d2597187401d8ad5165c76a10e7d7d",
     ),
     DatasetSpec(
@@ -180,7 +185,7 @@ CLASSIFICATION_SETS = (
         n_samples=2000,
         n_classes=4,
         integer_labels=True,
-        description="The strength of seven wireless signals as a telephone sees it; in which of four rooms is it?",
+        description="The strengths of seven wireless signals at a telephone; in which of four rooms is it?",
         license=CC_BY,
         citation=uci_citation("Bhatt, R.", 2017, "Wireless Indoor Localization", "C51880"),
         uci_id=422,
@@ -197,7 +202,7 @@ CLASSIFICATION_SETS = (
         columns=YEAST,
         n_samples=1484,
         n_classes=10,
-        description="Features of the sequence of a protein; where in the cell is it found?",
+        description="Features of the sequence of a protein; in which part of the cell is it found?",
         license=CC_BY,
         citation=uci_citation("Nakai, K.", 1991, "Yeast", "C5KG68"),
         uci_id=110,
@@ -214,14 +219,14 @@ CLASSIFICATION_SETS = (
         n_samples=5473,
         n_classes=5,
         integer_labels=True,
-        description="Blocks of the layout of a printed page; is one text, a line, a picture or a graphic?",
+        description="Blocks of the layout of a printed page; is the block text, a line, a picture or a graphic?",
         license=CC_BY,
         citation=uci_citation("Malerba, D.", 1994, "Page Blocks Classification", "C5J590"),
         uci_id=78,
         source=uci_archive(
             78, "page+blocks+classification", ("page-blocks.data",), Delimited(PAGE_BLOCKS, separator=None)
         ),
-        notes="'lenght' is the spelling of the original.",
+        notes="'lenght' is spelled as in the original.",
         content_sha256="4c4cc63d46fe6ac31de34bb38fdb0d4a7fb9c161ae71777b7a57fa245d3a3274",
     ),
     DatasetSpec(
@@ -232,12 +237,12 @@ CLASSIFICATION_SETS = (
         columns=DRY_BEAN,
         n_samples=13611,
         n_classes=7,
-        description="The shape of beans as a camera sees it; of which of seven varieties is one?",
+        description="The shapes of beans in images; which of seven varieties is it?",
         license=CC_BY,
         citation=uci_citation("Koklu, M. & Ozkan, I. A.", 2020, "Dry Bean", "C50S4B"),
         uci_id=602,
         source=uci_archive(602, "dry+bean+dataset", ("Dry_Bean_Dataset.arff",), Arff()),
-        notes="Has 68 duplicate rows, as the original. 'AspectRation' is the spelling of the original.",
+        notes="Has 68 duplicate rows, like the original. 'AspectRation' is spelled as in the original.",
         content_sha256="2c6c6f4cd4878fc05da4fa83d965effe80e186e8d8439c188a0b38b28b07d4de",
     ),
     DatasetSpec(
@@ -248,7 +253,7 @@ CLASSIFICATION_SETS = (
         columns=LETTER,
         n_samples=20000,
         n_classes=26,
-        description="Statistics of the pixels of distorted printed capitals; which letter is it?",
+        description="Statistics of the pixels of distorted printed capital letters; which letter is it?",
         license=CC_BY,
         citation=uci_citation("Slate, D.", 1991, "Letter Recognition", "C5ZP40"),
         uci_id=59,
@@ -265,12 +270,12 @@ CLASSIFICATION_SETS = (
         leaking=("stab",),
         n_samples=10000,
         n_classes=2,
-        description="Simulated grids of four nodes; is one stable?",
+        description="Simulated electrical grids with four nodes; is the grid stable?",
         license=CC_BY,
         citation=uci_citation("Arzamasov, V.", 2018, "Electrical Grid Stability Simulated Data", "C5PG66"),
         uci_id=471,
         source=uci_archive(471, "electrical+grid+stability+simulated+data", ("Data_for_UCI_named.csv",), Delimited()),
-        notes="The label is the sign of 'stab'. The paper's accuracy of 99.8 % is out of reach without that column.",
+        notes="The label is the sign of 'stab'. The paper's accuracy of 99.8 % is not reachable without that column.",
         content_sha256="9456f66a0dd8fe72d66ac6d01c0595da3c53cfe28865098abc46444d9e599cb0",
     ),
     DatasetSpec(
@@ -284,12 +289,12 @@ CLASSIFICATION_SETS = (
         may_be_sampled=True,
         n_classes=2,
         integer_labels=True,
-        description="Simulated collisions of particles; did one produce supersymmetric particles (1) or not (0)?",
+        description="Simulated collisions of particles; did it produce supersymmetric particles (1) or not (0)?",
         license=CC_BY,
         citation=uci_citation("Whiteson, D.", 2014, "SUSY", "C54606"),
         uci_id=279,
         source=uci_archive(279, "susy", ("SUSY.csv",), _target_first(SUSY)),
-        notes="The paper uses 25,000 rows and does not say which; here it is the first ones. The archive has 900 MB.",
+        notes="The paper does not state which 25,000 rows it uses; these are the first ones. The archive has 900 MB.",
     ),
     DatasetSpec(
         name="isolet",
@@ -300,7 +305,7 @@ CLASSIFICATION_SETS = (
         n_samples=7797,
         n_classes=26,
         integer_labels=True,
-        description="Features of the sound of spoken letters; which letter is it (1 = A, ..., 26 = Z)?",
+        description="Features of recordings of spoken letters; which letter is it (1 = A, ..., 26 = Z)?",
         license=CC_BY,
         citation=uci_citation("Cole, R. & Fanty, M.", 1991, "ISOLET", "C51G69"),
         uci_id=54,
@@ -317,7 +322,7 @@ CLASSIFICATION_SETS = (
         n_samples=5000,
         n_classes=3,
         integer_labels=True,
-        description="Noisy mixtures of two of three waves, and 19 features of pure noise; which two waves is it?",
+        description="Noisy mixtures of two of three waves, and 19 features of pure noise; which two waves are mixed?",
         license=CC_BY,
         citation=uci_citation("Breiman, L. & Stone, C.", 1984, "Waveform Database Generator (Version 2)", "C56014"),
         uci_id=108,

@@ -1,4 +1,4 @@
-"""Is this the data set? Counts, and a checksum of the values."""
+"""Verification of the content of a data set by counts and a checksum of the values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tabgnm.datasets.errors import DatasetContentError
 from tabgnm.datasets.formats import Columns
 from tabgnm.datasets.spec import DatasetSpec
 
-# How far the rows of a file were checked: by a checksum of the values, by counts alone, or not at all.
+# How the rows of a file were verified: by a checksum of the values, only by counts, or not at all.
 Checked = Literal["values", "counts", "nothing"]
-CELL_SEPARATOR = "\x1f"  # "unit separator": in no cell
+CELL_SEPARATOR = "\x1f"  # the ASCII unit separator, which no cell contains
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has missing values."""
+    """Return which values of a column are missing."""
     if values.dtype == object:
         return np.array([not isinstance(value, str) for value in values], dtype=bool)
     missing: NDArray[np.bool_] = np.isnan(values)
@@ -26,10 +26,10 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def content_checksum(columns: Columns) -> str:
-    """Return the SHA-256 of the values of a table, whatever file they were read from.
+    """Return the SHA-256 of the values of a table, which does not depend on the file format.
 
-    The checksum covers the names and the order of columns and rows. Numbers enter as 32-bit floats: the same
-    table is published with 15 digits in one file and with 17 in another, and both are the same data set.
+    The checksum covers the names and the order of columns and rows. Numbers are rounded to 32-bit floats, because the
+    same table may be published with 15 digits in one file and with 17 in another.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def content_checksum(columns: Columns) -> str:
         elif values.dtype.kind == "i":
             digest.update(values.astype("<i8").tobytes())
         else:
-            with np.errstate(over="ignore"):  # a number of a damaged file; it becomes infinite
+            with np.errstate(over="ignore"):  # huge numbers in a damaged file become infinite
                 rounded = values.astype("<f4") + np.float32(0)  # no negative zero
             rounded[np.isnan(rounded)] = np.nan  # one bit pattern for every NaN
             digest.update(rounded.astype("<f4").tobytes())
@@ -58,7 +58,7 @@ def content_checksum(columns: Columns) -> str:
 
 
 def check_content(spec: DatasetSpec, columns: Columns, where: str) -> Checked:
-    """Compare a table with what is known about its data set.
+    """Compare a table with the description of its data set.
 
     Parameters
     ----------
@@ -67,17 +67,17 @@ def check_content(spec: DatasetSpec, columns: Columns, where: str) -> Checked:
     columns : dict
         Its columns, as read.
     where : str
-        What errors call the file.
+        The name of the file in errors.
 
     Returns
     -------
     {"values", "counts"}
-        How far it could be checked.
+        How the table was verified.
 
     Raises
     ------
     DatasetContentError
-        When the table is not that data set.
+        If the table is not that data set.
     """
     target = columns[spec.target]
     found = {

@@ -1,4 +1,4 @@
-"""A data set in words: the ``DESCR`` of `load_dataset`, and what ``tabgnm datasets info`` prints."""
+"""Descriptions of data sets: the ``DESCR`` of `load_dataset`, and the output of ``tabgnm datasets info``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tabgnm.datasets.spec import Archive, DatasetSpec, Variant
 
 CHECKED = {
     "values": "number of rows, classes and missing values, and a checksum of the values",
-    "counts": "number of rows, columns and classes (no checksum of the values is known)",
+    "counts": "only counts, such as the number of rows (no checksum of the values is known)",
     "nothing": "nothing: loaded with verify=False",
 }
 
@@ -20,11 +20,11 @@ def describe(spec: DatasetSpec, variant: Variant, *, n_rows: int | None = None, 
     spec : DatasetSpec
         The data set.
     variant : {"clean", "paper", "sample"}
-        Which of its variants.
+        The variant.
     n_rows : int, optional
-        The number of rows that were loaded; by default those that the variant has.
+        The number of loaded rows. By default, the number of rows of the variant.
     checked : {"values", "counts", "nothing"}, optional
-        How far the rows were checked; None where none were loaded.
+        How the rows were verified; None if none were loaded.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def describe(spec: DatasetSpec, variant: Variant, *, n_rows: int | None = None, 
     if spec.leaking:
         leaking = " and ".join(spec.leaking)
         facts["Leak"] = (
-            f"LEAKY: the target is computed from {leaking}, which the paper has among the features"
+            f"LEAKY: the target is computed from {leaking}, which the paper uses as features"
             if variant == "paper"
-            else f'without {leaking}, from which the target is computed (they are in variant="paper")'
+            else f'without {leaking}, from which the target is computed (included in variant="paper")'
         )
     if spec.notes:
         facts["Notes"] = spec.notes

@@ -1,4 +1,4 @@
-"""Downloading an archive: whole or not at all, tried again when the network fails."""
+"""Downloading an archive completely or not at all, with retries if the network fails."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tabgnm.datasets.errors import DatasetContentError, DatasetUnavailableError
 from tabgnm.datasets.spec import Archive
 
 RETRIES = 3
-TIMEOUT_SECONDS = 30.0  # without a single byte, that is; a slow download may take as long as it takes
+TIMEOUT_SECONDS = 30.0  # without any data; the time of the whole download is not limited
 CHUNK_BYTES = 2**16
-TRY_AGAIN = (408, 429)  # "request timeout" and "too many requests": not the request's fault
+TRY_AGAIN = (408, 429)  # "request timeout" and "too many requests", after which a retry may succeed
 
-# Called with the number of bytes that have come, and with their number in all where the server tells it.
+# Called with the number of bytes received and the total number, or None if the server does not state it.
 OnBytes: TypeAlias = Callable[[int, int | None], None]
 
 
 class _Refused(Exception):
-    """The server will not give the file, or its name leads nowhere; asking again is of no use."""
+    """The server refuses to send the file, or its name cannot be resolved; a retry would not help."""
 
 
 class _TooLarge(Exception):
-    """The server sends more than the archive can have."""
+    """The server sends more than the maximum size of the archive."""
 
 
 def download(
@@ -45,26 +45,26 @@ def download(
     Parameters
     ----------
     archive : Archive
-        What to download, and its checksum where it is known.
+        The archive, with its checksum if it is known.
     path : pathlib.Path
-        Where to put it. Nothing is there until the download is complete and its checksum right.
+        The file to write. It exists only once the download is complete and its checksum is correct.
     place : pathlib.Path
-        Where the error tells the user to put the file.
+        Where errors tell the user to save the file.
     max_bytes : int
-        The most that the archive can have; the download stops there.
+        The maximum size of the archive. The download stops if it is exceeded.
     on_bytes : callable, optional
-        Called with the number of bytes that have come and their number in all (None if unknown), again and again.
+        Called repeatedly with the number of bytes received and the total number (None if unknown).
     retries : int, default=3
-        How often to try again after a connection that broke, a time-out or a wrong checksum.
+        How often to try again after a broken connection, a timeout or a wrong checksum.
     timeout : float, default=30.0
         Seconds to wait for the next bytes.
 
     Raises
     ------
     DatasetUnavailableError
-        When it did not succeed; the message says which file to put where instead.
+        If the download failed. The message names the file to save and its place.
     DatasetContentError
-        When the server sends more than `max_bytes`.
+        If the server sends more than `max_bytes`.
     """
     pooch = import_extra("pooch", "datasets", "downloading data sets")
     import requests
@@ -92,10 +92,10 @@ def download(
 
 
 def _receive(url: str, to: Path, timeout: float, max_bytes: int, on_bytes: OnBytes | None) -> None:
-    """Write what a URL gives to a file.
+    """Download a URL to a file.
 
-    pooch's own downloader leaves the connection open when it fails, and takes a body that ends early for whole with
-    older versions of urllib3.
+    pooch's own downloader leaves the connection open when it fails and, with older versions of urllib3, accepts a
+    truncated body as complete.
     """
     import requests
 
@@ -103,7 +103,7 @@ def _receive(url: str, to: Path, timeout: float, max_bytes: int, on_bytes: OnByt
     try:
         answer = requests.get(url, stream=True, timeout=timeout, headers=headers)
     except requests.ConnectionError as error:
-        if isinstance(_innermost(error), socket.gaierror):  # without a network, twenty data sets would take minutes
+        if isinstance(_innermost(error), socket.gaierror):  # retries for twenty data sets would take minutes
             raise _Refused(_reason(error)) from error
         raise
     with answer as response, to.open("wb") as file:
@@ -116,7 +116,7 @@ def _receive(url: str, to: Path, timeout: float, max_bytes: int, on_bytes: OnByt
             raise _TooLarge(f"{total:,} bytes")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity":  # a small body could become a large one
-            raise _Refused(f"the server sends it compressed by {encoding!r}, though asked not to")
+            raise _Refused(f"the server sends it compressed by {encoding!r}, although the request forbids it")
         received = 0
         for chunk in response.iter_content(CHUNK_BYTES):
             received += len(chunk)
@@ -130,7 +130,7 @@ def _receive(url: str, to: Path, timeout: float, max_bytes: int, on_bytes: OnByt
 
 
 def _reason(error: Exception) -> str:
-    """Say why, in the words of the innermost error where requests and urllib3 have put theirs around it."""
+    """Return the reason: the message of the innermost error if requests and urllib3 have wrapped it."""
     import requests
 
     if isinstance(error, requests.Timeout):
@@ -146,7 +146,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep pooch from announcing every file on the terminal."""
+    """Prevent pooch from logging every file."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:

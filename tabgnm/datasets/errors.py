@@ -15,29 +15,29 @@ class DatasetUnavailableError(OSError):
     """The data set is not in the cache and cannot be downloaded; the message names the file to save and its place."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # names of files may hold anything
+        super().__init__(printable(message))  # file names may contain any characters
 
 
 class DatasetContentError(ValueError):
     """A file is damaged, far too large, or does not contain the data set."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # so may files
+        super().__init__(printable(message))  # files may contain any characters
 
 
 @contextmanager
 def damage_told(where: str) -> Iterator[None]:
-    """Tell whatever a decompressor or parser raises on hostile bytes as `DatasetContentError`.
+    """Convert any error of a decompressor or parser to `DatasetContentError`.
 
-    Those of the standard library raise errors of a dozen kinds, from struct.error to NotImplementedError. Errors of the
-    disk and of the memory are passed on, as the file is not to blame.
+    Those of the standard library raise errors of a dozen types, from struct.error to NotImplementedError. Errors of the
+    disk and of memory are raised unchanged, because the file is not their cause.
     """
     try:
         yield
     except (DatasetContentError, MemoryError):
         raise
     except Exception as error:
-        # gzip's own errors are OSErrors without a number; EINVAL is a position that cannot be.
+        # gzip's own errors are OSErrors without a number; EINVAL means an invalid position.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise DatasetContentError(f"{where} is damaged ({str(error) or type(error).__name__}); {GET_AGAIN}") from error

@@ -1,6 +1,6 @@
-"""The text formats that tables are published in, read into columns.
+"""Readers of the text formats in which tables are published.
 
-Rows are converted block by block, so that a large file costs the memory of its numbers, not of its text.
+Rows are converted block by block, so a large file takes the memory of its numbers, not of its text.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tabgnm._printable import brief
 from tabgnm.datasets.errors import GET_AGAIN, DatasetContentError
 
 Kind = Literal["number", "integer", "category"]
-# Column name -> its values: float64 with NaN for missing numbers, int64, or text objects with NaN for missing ones.
+# Column name -> values: float64 with NaN for missing numbers, int64, or objects with text, and NaN if it is missing.
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
 MISSING = frozenset({"", "?"})
 BLOCK_ROWS = 20_000
-LARGEST_INTEGER = 2.0**53  # a float is exact up to there
+LARGEST_INTEGER = 2.0**53  # floats represent all integers up to this one exactly
 SHOWN_CHARS = 400  # of a list of columns
 QUOTED_OR_WORD = re.compile(r'"([^"]*)"|(\S+)')
 ARFF_ATTRIBUTE = re.compile(r"""@attribute\s+(?:'([^']*)'|"([^"]*)"|(\S+))""", re.IGNORECASE)
@@ -38,11 +38,11 @@ class Delimited:
     Parameters
     ----------
     columns : tuple of str, optional
-        The names of the columns; None where the first line of the file has them.
+        The names of the columns; None if they are in the first line of the file.
     separator : str, optional
-        The character between two cells; None for any run of blanks and tabs.
+        The character between two cells; None for any run of spaces and tabs.
     comment : str, optional
-        Lines that begin with this are no rows.
+        Lines that begin with this text are skipped.
     """
 
     columns: tuple[str, ...] | None = None
@@ -92,33 +92,33 @@ def read_columns(
     max_rows: int | None,
     row_limit: int | None = None,
 ) -> Columns:
-    """Read the wanted columns of a table.
+    """Read columns of a table.
 
     Parameters
     ----------
     text : iterable of str
         The lines of the file.
     file_format : Delimited or Arff
-        How the file is written.
+        The format of the file.
     kinds : mapping
-        The wanted columns with their kinds; other columns of the file are passed over.
+        The columns to read, with their kinds. Other columns of the file are skipped.
     where : str
-        What errors call the file.
+        The name of the file in errors.
     max_rows : int, optional
-        Stop after so many rows.
+        The number of rows after which reading stops.
     row_limit : int, optional
-        Refuse a table with more rows than this.
+        The maximum number of rows; a table with more rows is refused.
 
     Returns
     -------
     dict
-        The wanted columns, in the order of `kinds`.
+        The columns, in the order of `kinds`.
 
     Raises
     ------
     DatasetContentError
-        When a wanted column is missing, a row has too few or too many cells, a cell is not of its kind, or there are
-        more rows than `row_limit`.
+        If a column is missing, a row has too few or too many cells, a cell does not have the kind of its column, or
+        there are more rows than `row_limit`.
 
     Examples
     --------
@@ -142,23 +142,23 @@ def read_columns(
         )
         n_rows += len(block)
     if not blocks:
-        raise DatasetContentError(f"{where} has no rows; the file is damaged")
+        raise DatasetContentError(f"{where} has no rows, so the file is damaged; {GET_AGAIN}")
     return {name: np.concatenate(parts) for name, parts in zip(kinds, zip(*blocks, strict=True), strict=True)}
 
 
 def _checked(rows: Iterator[list[str]], n_cells: int, row_limit: int | None, where: str) -> Iterator[list[str]]:
-    """Yield rows that have the right number of cells; a wrong one is told before more are read."""
+    """Yield rows; raise at the first row with a wrong number of cells."""
     with _not_a_table_told(where):
         for number, row in enumerate(rows, 1):
             if len(row) != n_cells:
                 raise DatasetContentError(
-                    f"row {number} of {where} has {len(row)} cells instead of {n_cells}; "
-                    "the file is damaged or of another version"
+                    f"row {number} of {where} has {len(row)} cells instead of {n_cells}, "
+                    f"so the file is damaged or a different version; {GET_AGAIN}"
                 )
             if row_limit is not None and number > row_limit:
                 raise DatasetContentError(
-                    f"{where} has more than {row_limit:,} rows, far more than the data set, so it is damaged or "
-                    f"another file; {GET_AGAIN}"
+                    f"{where} has more than {row_limit:,} rows, far more than the data set, so it is damaged or a "
+                    f"different file; {GET_AGAIN}"
                 )
             yield row
 
@@ -168,7 +168,7 @@ def _not_a_table_told(where: str) -> Iterator[None]:
     try:
         yield
     except csv.Error as error:
-        raise DatasetContentError(f"{where} is not a table: {error}; the file is damaged") from error
+        raise DatasetContentError(f"{where} is not a table ({error}), so the file is damaged; {GET_AGAIN}") from error
 
 
 def _values(cells: Sequence[str], kind: Kind, where: str) -> NDArray[Any]:
@@ -187,7 +187,7 @@ def _values(cells: Sequence[str], kind: Kind, where: str) -> NDArray[Any]:
 
 def _numbers(cells: Sequence[str], where: str) -> NDArray[np.float64]:
     try:
-        return np.array(cells, dtype=np.float64)  # fast, where none is missing
+        return np.array(cells, dtype=np.float64)  # fast, but only if no number is missing
     except ValueError:
         numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells):

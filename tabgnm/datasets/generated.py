@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOONS_SAMPLES = 1000
-MOONS_NOISE = 0.1  # as in the authors' code; the paper does not say
+MOONS_NOISE = 0.1  # as in the authors' code; the paper does not state it
 XOR_SAMPLES = 200
 XOR_VARIANCE = 0.3
 XOR_CENTRES = np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
@@ -53,11 +53,11 @@ def make_noisy_moons(
 def make_xor(
     n_samples: int = XOR_SAMPLES, variance: float = XOR_VARIANCE, random_state: int | None = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Draw the variant of the XOR problem of the paper's section 6.5.
+    """Draw the XOR problem of section 6.5 of the paper.
 
-    Class 0 lies around (1, 1) and (-1, -1), class 1 around (-1, 1) and (1, -1), each a Gaussian with covariance
-    ``variance`` times the identity, with equally many points. The Gaussians overlap: no classifier can be right
-    more often than `xor_bayes_accuracy` says.
+    Class 0 consists of Gaussians around (1, 1) and (-1, -1), class 1 of Gaussians around (-1, 1) and (1, -1). Each has
+    a covariance of ``variance`` times the identity, and equally many points. The Gaussians overlap, so no classifier
+    can be more accurate than `xor_bayes_accuracy`.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def make_xor(
 def xor_bayes_accuracy(variance: float = XOR_VARIANCE) -> float:
     """Return the accuracy of the best possible classifier of `make_xor`: the sign of the product of the coordinates.
 
-    Each coordinate keeps the sign of its centre with probability p = Φ(1/σ); the product has the right sign when
-    both do or neither does: p² + (1 − p)².
+    Each coordinate has the sign of its centre with probability p = Φ(1/σ). The product has the right sign if both or
+    neither of them do: p² + (1 − p)².
 
     Parameters
     ----------

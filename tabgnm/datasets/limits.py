@@ -1,7 +1,6 @@
-"""How large the files of a data set may be: what is known of its rows, with a margin, bounds what is read.
+"""Limits on the size of the files of a data set, computed from its known rows and columns with a margin.
 
-A file that holds more is not the data set, whatever it says of itself. It is refused before it fills the memory, the
-disk or the night.
+A larger file is not the data set. It is refused before it fills the memory or the disk, or takes hours to read.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from typing import IO
 
 from tabgnm.datasets.errors import GET_AGAIN, DatasetContentError, damage_told
 
-CELL_BYTES = 64  # per cell, on average; the published files have at most 25 (SUSY), most have fewer than 10
+CELL_BYTES = 64  # the mean per cell; in the published files it is at most 25 (SUSY) and mostly below 10
 OTHER_BYTES = 2**20  # for headers, descriptions and other small files
-ROW_FACTOR = 2  # another version of a data set, read with verify=False, may have more rows
-LINE_CHARS = 4096  # of a line, beside 64 for each cell: names are longer than numbers
+ROW_FACTOR = 2  # a different version of a data set, read with verify=False, may have more rows
+LINE_CHARS = 4096  # of a line, in addition to 64 per cell: names are longer than numbers
 MANIFEST_BYTES = 2**20
 CHUNK_BYTES = 2**16
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The most that a file of a data set may hold.
+    """The maximum size of a file of a data set.
 
     Parameters
     ----------
     n_bytes : int
-        Of an archive, and of all that is decompressed from it.
+        The maximum size of an archive, and of everything that is decompressed from it.
     n_rows : int
     line_chars : int
     """
@@ -40,7 +39,7 @@ class SizeLimits:
 
     @classmethod
     def of_table(cls, n_rows: int, n_columns: int) -> SizeLimits:
-        """Return the limits of a table with so many rows and columns."""
+        """Return the limits of a table with these numbers of rows and columns."""
         return cls(
             n_bytes=n_rows * n_columns * CELL_BYTES + OTHER_BYTES,
             n_rows=ROW_FACTOR * n_rows,
@@ -49,21 +48,21 @@ class SizeLimits:
 
 
 class ByteBudget:
-    """Counts what is decompressed from a file, in all its layers, and refuses more than the limit."""
+    """Counts the decompressed bytes of all layers of a file, and raises if they exceed the limit."""
 
     def __init__(self, n_bytes: int, where: str) -> None:
         self._n_bytes, self._where = n_bytes, where
         self._n_left = n_bytes
 
     def spend(self, n_bytes: int) -> None:
-        """Count bytes that have come."""
+        """Count decompressed bytes."""
         self._n_left -= n_bytes
         if self._n_left < 0:
             raise too_large(self._where, self._n_bytes)
 
 
 def too_large(where: str, n_bytes: int) -> DatasetContentError:
-    """Return the error of a file that is larger than it may be."""
+    """Return the error for a file that is too large."""
     return DatasetContentError(
         f"{where} has more than {n_bytes:,} bytes, far more than the data set, so it is damaged or a different file; "
         f"{GET_AGAIN}"
@@ -71,7 +70,7 @@ def too_large(where: str, n_bytes: int) -> DatasetContentError:
 
 
 class BoundedReader(io.RawIOBase):
-    """Reads a decompressor, counts what comes, and tells damage as `DatasetContentError`."""
+    """Reads from a decompressor and counts bytes; errors of the decompressor become `DatasetContentError`."""
 
     def __init__(self, source: IO[bytes], budget: ByteBudget, where: str) -> None:
         self._source, self._budget, self._where = source, budget, where
@@ -90,7 +89,7 @@ class BoundedReader(io.RawIOBase):
 
 
 def bounded_lines(stream: IO[bytes], limits: SizeLimits, budget: ByteBudget, where: str, errors: str) -> Iterator[str]:
-    """Yield the lines of a stream of UTF-8; one that is too long is refused before it is read whole."""
+    """Yield the lines of a UTF-8 stream; a line that is too long is refused before all of it is read."""
     reader = io.BufferedReader(BoundedReader(stream, budget, where), CHUNK_BYTES)
     text = io.TextIOWrapper(reader, encoding="utf-8-sig", errors=errors, newline="")
     while True:
@@ -109,7 +108,7 @@ def bounded_lines(stream: IO[bytes], limits: SizeLimits, budget: ByteBudget, whe
 
 
 def sha256_of(file: IO[bytes]) -> str:
-    """Return the checksum of an open file, and go back to its beginning."""
+    """Return the checksum of an open file, and seek to its beginning."""
     digest = hashlib.sha256()
     while chunk := file.read(CHUNK_BYTES):
         digest.update(chunk)

@@ -81,8 +81,8 @@ def load_dataset(
         n_samples_original, n_samples_paper : int
             The number of rows of the original data set, and the number that the paper uses.
         checked : {"values", "counts", "nothing"} or None
-            What was verified: the values, or only the counts of rows, columns and classes. None for data sets without a
-            file.
+            What was verified: the values, or only counts of rows, classes and missing values (of samples, only rows).
+            None for data sets without a file.
         filename : pathlib.Path or None
             The path of the file in the cache.
         DESCR, license, citation : str
@@ -108,7 +108,7 @@ def load_dataset(
         allowed = ", ".join(map(repr, spec.variants))
         raise ValueError(f"variant={variant!r} is not a variant of {name}; use one of {allowed}")
     if as_frame:
-        _pandas()  # before a download, not after it
+        _pandas()  # raises before a download, not after it
     rows = _rows(spec, variant, data_home, verify)
     features = spec.feature_names(variant)
     categorical = [feature for feature in features if feature in spec.categorical]
@@ -159,7 +159,7 @@ def _rows(spec: DatasetSpec, variant: Variant, data_home: str | os.PathLike[str]
 
 
 def _target(values: NDArray[Any]) -> NDArray[Any]:
-    # Text labels as a text array: comparing and sorting them needs no objects.
+    # Text labels become a text array, which can be compared and sorted without objects.
     return values.astype(str) if values.dtype == object else values
 
 

@@ -1,8 +1,8 @@
-"""Decompression of ``.Z`` files, the format of the Unix program ``compress``, in which UCI keeps its older data sets.
+"""Decompression of ``.Z`` files, the format of the Unix program ``compress``, which UCI uses for older data sets.
 
-Python's standard library has no reader for it. The format: two magic bytes, a byte of flags, then codes of 9 bits
-growing to at most 16, the lowest bit first. Codes are written in groups of eight; when their width changes or the
-table is cleared, the rest of the group is padding.
+Python's standard library has no reader for it. A file consists of two magic bytes, a byte of flags, and codes of 9 to
+16 bits, the lowest bit first. Codes are written in groups of eight; when their width changes or the table is cleared,
+the rest of the group is padding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAGIC = b"\x1f\x9d"
 FIRST_WIDTH = 9
 CLEAR = 256
 PIECE_BYTES = 2**16
-# All entries of the table together. Those of text have some ten bytes each; made to be long, 65,536 have 2 GB.
+# The size of all entries of the table. An entry for text has about ten bytes, but 65,536 malicious ones take 2 GB.
 MAX_TABLE_BYTES = 2**26
 
 
@@ -24,12 +24,12 @@ def decompress(stream: IO[bytes]) -> Iterator[bytes]:
     Parameters
     ----------
     stream : binary file
-        The file; its `read` has to give as many bytes as are asked for, but at the end.
+        The file. Except at the end, its `read` must return as many bytes as requested.
 
     Raises
     ------
     ValueError
-        When the bytes are not such a file, or are damaged.
+        If the file is not a ``.Z`` file, or is damaged.
     """
     header = stream.read(3)
     if header[:2] != MAGIC or len(header) < 3:
@@ -37,7 +37,7 @@ def decompress(stream: IO[bytes]) -> Iterator[bytes]:
     flags = header[2]
     max_width, has_clear = flags & 0x1F, bool(flags & 0x80)
     if not FIRST_WIDTH <= max_width <= 16:
-        raise ValueError(f"a .Z file with codes of {max_width} bits; 9 to 16 are known")
+        raise ValueError(f"a .Z file with codes of up to {max_width} bits; expected 9 to 16")
     fresh = [bytes([value]) for value in range(256)] + ([b""] if has_clear else [])
     table, width, table_bytes = list(fresh), FIRST_WIDTH, 0
     previous: bytes | None = None
@@ -67,9 +67,9 @@ def decompress(stream: IO[bytes]) -> Iterator[bytes]:
                 table.append(entry)
                 table_bytes += len(entry)
             else:
-                raise ValueError(f"damaged .Z file: code {code} where {n_known} are known")
+                raise ValueError(f"damaged .Z file: code {code} in a table of {n_known} entries")
             if table_bytes > MAX_TABLE_BYTES:
-                raise ValueError(f"a .Z file whose table has more than {MAX_TABLE_BYTES:,} bytes; no text needs that")
+                raise ValueError(f"a .Z file whose table has more than {MAX_TABLE_BYTES:,} bytes, which is not text")
             pieces.append(entry)
             n_waiting += len(entry)
             previous = entry

@@ -1,4 +1,4 @@
-"""The data sets by name."""
+"""The registry of data sets, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The six data sets of the paper's table 2 (regression)."""
+"""The six data sets of table 2 of the paper (regression)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _diabetes(variant: Variant) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 
 def _california(raw: Columns) -> Columns:
-    """Averages per household and the value in units of 100,000 dollars, as scikit-learn has them."""
+    """Compute averages per household, and values in units of 100,000 dollars, as in scikit-learn."""
     households = np.where(raw["households"] > 0, raw["households"], np.nan)  # a damaged file may have none
     return {
         "MedInc": raw["medianIncome"],
@@ -66,7 +66,7 @@ REGRESSION_SETS = (
         target="quality",
         columns=WINE,
         n_samples=4898,
-        description="Chemical analyses of white vinho verde; the mark that tasters gave, from 0 to 10.",
+        description="Chemical analyses of white vinho verde; how did tasters rate its quality, from 0 to 10?",
         license=CC_BY,
         citation=uci_citation(
             "Cortez, P., Cerdeira, A., Almeida, F., Matos, T. & Reis, J.", 2009, "Wine Quality", "C56S3T"
@@ -84,14 +84,14 @@ REGRESSION_SETS = (
         categorical=("origin",),
         n_samples=398,
         n_missing=6,
-        description="Cars of 1970 to 1982; how many miles does one go on a gallon?",
+        description="Cars from 1970 to 1982; how many miles does the car travel per gallon?",
         license=CC_BY,
         citation=uci_citation("Quinlan, R.", 1993, "Auto MPG", "C5859H"),
         uci_id=9,
         source=uci_archive(
             9, "auto+mpg", ("auto-mpg.data",), Delimited((AUTO_MPG[-1], *AUTO_MPG[:-1], "car name"), separator=None)
         ),
-        notes="Six values of horsepower are missing. The car's name is left out. Origin: 1 USA, 2 Europe, 3 Japan.",
+        notes="Six values of horsepower are missing. Names of cars are left out. Origin: 1 USA, 2 Europe, 3 Japan.",
         content_sha256="0441d8e0d7240b1180e05d05de6b4c2afea7572d4cdb4123722db53f80d8fbdd",
     ),
     DatasetSpec(
@@ -104,14 +104,14 @@ REGRESSION_SETS = (
         identifiers=("instant",),
         leaking=("casual", "registered"),
         n_samples=17379,
-        description="Hours of two years in Washington, with the weather; how many bicycles were hired?",
+        description="The hours of two years in Washington, with the weather; how many bicycles were rented?",
         license=CC_BY,
         citation=uci_citation("Fanaee-T, H.", 2013, "Bike Sharing", "C5W894"),
         uci_id=275,
         source=uci_archive(275, "bike+sharing+dataset", ("hour.csv",), Delimited()),
         notes=(
-            "The target is the sum of 'casual' and 'registered'; the paper's R2 of 0.999 is out of reach without these "
-            "columns. The paper's 17,389 rows are 17,379 in the file. 'dteday' is a date: a category of 731 levels."
+            "The target is the sum of 'casual' and 'registered'; the paper's R2 of 0.999 is not reachable without "
+            "them. The paper states 17,389 rows; the file has 17,379. 'dteday' is a date: a category of 731 levels."
         ),
         content_sha256="a01b642a7ace51e9a41cf7f0f12b1798927c75b770bef4f5cfc133bd48a2b73e",
     ),
@@ -122,14 +122,14 @@ REGRESSION_SETS = (
         target="progression",
         columns=DIABETES,
         n_samples=442,
-        description="Ten measurements of patients, and how far their diabetes had progressed a year later.",
+        description="Ten measurements of patients; how far had their diabetes progressed a year later?",
         license="Not stated; comes with scikit-learn",
         citation="Efron, B., Hastie, T., Johnstone, I. & Tibshirani, R. (2004). Least Angle Regression. "
         "Annals of Statistics 32(2), 407-499.",
         source=Computed("scikit-learn", _diabetes),
         notes=(
-            "The clean variant has the values as they were measured, the paper's variant those that scikit-learn gives "
-            "by default: scaled over all rows, those for testing among them."
+            "The clean variant has the measured values. The paper's variant has those that scikit-learn returns by "
+            "default, which are scaled over all rows, including test rows."
         ),
     ),
     DatasetSpec(
@@ -139,7 +139,9 @@ REGRESSION_SETS = (
         target="MedHouseVal",
         columns=CALIFORNIA,
         n_samples=20640,
-        description="Districts of California in the census of 1990; the median value of a house, in 100,000 dollars.",
+        description=(
+            "Districts of California in the census of 1990; what is the median value of a house, in 100,000 dollars?"
+        ),
         license="Not stated (public StatLib data; 1990 US census)",
         citation="Pace, R. K. & Barry, R. (1997). Sparse Spatial Autoregressions. "
         "Statistics & Probability Letters 33(3), 291-297.",
@@ -148,7 +150,7 @@ REGRESSION_SETS = (
             file="cal_housing.tgz",
             members=("cal_housing.data",),
             format=Delimited(CALIFORNIA_RAW),
-            # The checksum that scikit-learn publishes for this file.
+            # The checksum that scikit-learn uses for this file.
             sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
             raw=tuple((name, "number") for name in CALIFORNIA_RAW),
             derive=_california,
@@ -164,11 +166,11 @@ REGRESSION_SETS = (
         columns=YEAR,
         n_samples=515_345,
         may_be_sampled=True,
-        description="Means and covariances of the timbre of songs; in which year did one come out?",
+        description="Means and covariances of the timbre of songs; in which year was the song released?",
         license=CC_BY,
         citation=uci_citation("Bertin-Mahieux, T.", 2011, "YearPredictionMSD", "C50K61"),
         uci_id=203,
         source=uci_archive(203, "yearpredictionmsd", ("YearPredictionMSD.txt",), Delimited((YEAR[-1], *YEAR[:-1]))),
-        notes="Of all rows, the first 463,715 are the customary training part: no artist is in both parts. 210 MB.",
+        notes="The first 463,715 rows are the customary training part; no artist is in both parts. The file is 210 MB.",
     ),
 )

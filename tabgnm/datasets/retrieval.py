@@ -33,7 +33,7 @@ from tabgnm.datasets.spec import Archive, DatasetSpec
 
 @dataclass(frozen=True)
 class DatasetRows:
-    """The columns of a data set, the file they come from, and how far they were checked; None without a file."""
+    """The columns of a data set and, if they were read from a file, its path and how they were verified."""
 
     columns: Columns
     path: Path | None = None
@@ -78,7 +78,7 @@ def fetch_dataset(
 
 
 def availability(spec: DatasetSpec, folder: Path) -> str:
-    """Say in a few words whether a data set is at hand, without reading its rows."""
+    """Return in a few words whether a data set is available, without reading its rows."""
     if not isinstance(spec.source, Archive):
         return spec.source.origin
     cached = find_cached(folder, spec.name)
@@ -95,15 +95,15 @@ def availability(spec: DatasetSpec, folder: Path) -> str:
 def complete_rows(
     spec: DatasetSpec, archive: Archive, folder: Path, *, verify: bool, on_bytes: OnBytes | None = None
 ) -> DatasetRows:
-    """Return all rows of a data set: cached ones, or else those of the original archive, which are cached then."""
+    """Return all rows of a data set, from the cache or from the original archive, whose rows are then cached."""
     cached = find_cached(folder, spec.name)
     if cached is not None:
         columns = read_cached(spec, cached, verify=verify)
         n_rows = len(columns[spec.target])
         if spec.may_be_sampled and n_rows < spec.n_samples:
             raise DatasetContentError(
-                f"{cached.path} holds {n_rows:,} rows, a sample of the {spec.n_samples:,} of {spec.title}; use it "
-                f'with variant="sample", or give another folder as data_home= to get all rows'
+                f"{cached.path} has {n_rows:,} rows, a sample of the {spec.n_samples:,} of {spec.title}; use it "
+                f'with variant="sample", or pass another folder as data_home= to get all rows'
             )
         return DatasetRows(
             columns, cached.path, check_content(spec, columns, str(cached.path)) if verify else "nothing"
@@ -121,7 +121,7 @@ def complete_rows(
 
 
 def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> DatasetRows:
-    """Return the sample of a data set that the cache holds."""
+    """Return the sample of a data set in the cache."""
     for key in (f"{spec.name}_sample", spec.name):
         cached = find_cached(folder, key)
         if cached is not None:
@@ -138,13 +138,14 @@ def sampled_rows(spec: DatasetSpec, folder: Path, *, verify: bool) -> DatasetRow
 def _check_sample(n_rows: int, cached: CachedFile) -> Checked:
     if cached.n_samples is not None and cached.n_samples != n_rows:
         raise DatasetContentError(
-            f"{cached.path} has {n_rows:,} rows, but {cached.path.parent / MANIFEST} says {cached.n_samples:,}"
+            f"{cached.path} has {n_rows:,} rows, but {cached.path.parent / MANIFEST} states {cached.n_samples:,}; "
+            "replace the file, or correct the manifest"
         )
     return "counts"
 
 
 def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *, verify: bool) -> Columns:
-    """Read the columns of a data set out of its original archive, which errors call `where`."""
+    """Read the columns of a data set from its original archive; `where` is the name of the archive in errors."""
     limits = spec.limits
     if verify and archive.sha256 is not None:
         with path.open("rb") as file:
@@ -152,10 +153,10 @@ def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *
         if actual != archive.sha256:
             raise DatasetContentError(
                 f"{where} is not the archive of {spec.title}: its SHA-256 is {actual}, expected {archive.sha256}; "
-                f"replace it by {archive.url}, or remove it to have it downloaded"
+                f"replace it with {archive.url}, or remove it to download it again"
             )
     kinds = dict(archive.raw) if archive.raw is not None else spec.kinds()
-    # A data set of which the paper uses a part is read no further than that.
+    # If the paper uses only a part of a data set, reading stops there.
     max_rows = spec.n_samples if spec.n_samples_original is not None else None
     parts = []
     for member in archive.members:
@@ -172,10 +173,10 @@ def parse_archive(spec: DatasetSpec, archive: Archive, path: Path, where: str, *
 def _original(
     spec: DatasetSpec, archive: Archive, folder: Path, on_bytes: OnBytes | None
 ) -> Iterator[tuple[Path, str]]:
-    """Give the archive and what errors call it: the one that the user has put there, or a download.
+    """Yield the path of the archive and its name in errors: a file that the user has saved, or a download.
 
-    A download goes into a folder of its own, so that two processes that want the same one do not meet, and is removed
-    once it is parsed.
+    Each download has its own folder, so that processes that download the same archive do not interfere. It is removed
+    once the archive is parsed.
     """
     place = folder / ARCHIVES / archive.file
     if place.is_file():
@@ -187,7 +188,7 @@ def _original(
             own = stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-"))
         except OSError as error:
             raise DatasetUnavailableError(
-                f"there is no folder to download {archive.url} to ({error}); pass a writable folder as data_home=, or "
+                f"there is no writable folder for the download of {archive.url} ({error}); pass one as data_home=, or "
                 f"set the environment variable {DATA_VARIABLE}"
             ) from error
         download(archive, Path(own) / archive.file, place=place, max_bytes=spec.limits.n_bytes, on_bytes=on_bytes)

@@ -1,4 +1,4 @@
-"""What is known about a data set before any of its rows is read."""
+"""The description of a data set, which is known before its rows are read."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Archive:
     Parameters
     ----------
     url : str
-        Where the archive is.
+        The URL of the archive.
     file : str
-        The name it has in the cache, with the suffix of its kind (``.zip`` or ``.tgz``).
+        The name of the archive in the cache, with its suffix (``.zip`` or ``.tgz``).
     members : tuple of str
-        The files in it that hold the rows, read one after another. A member may also be compressed
-        (``.Z`` or ``.gz``) and may be in an archive within the archive.
+        The files in the archive that contain the rows, in order. A member may be compressed (``.Z`` or ``.gz``) and
+        may be in an archive within the archive.
     format : Delimited or Arff
-        How the members are written.
+        The format of the members.
     sha256 : str, optional
-        The checksum of the archive, where one is published. UCI publishes none, so what is checked for its data
-        sets is the parsed content (`DatasetSpec.content_sha256`).
+        The checksum of the archive, if one is published. UCI publishes none, so the parsed content of its data sets is
+        verified (`DatasetSpec.content_sha256`).
     raw : tuple of (str, kind) pairs, optional
-        The columns to read, with their kinds, where they are not yet those of the data set; `derive` makes these.
+        The columns to read, with their kinds, if they differ from those of the data set, which `derive` computes.
     derive : callable, optional
-        Makes the columns of the data set from the columns that were read.
+        Computes the columns of the data set from the columns that were read.
     """
 
     url: str
@@ -58,7 +58,7 @@ class Computed:
     Parameters
     ----------
     origin : str
-        Where it comes from, for people: ``"generated"`` or ``"scikit-learn"``.
+        A readable origin: ``"generated"`` or ``"scikit-learn"``.
     make : callable
         Takes the variant and returns the features, shape (n_samples, n_features), and the target.
     """
@@ -69,14 +69,14 @@ class Computed:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A data set: what it is called, what it holds, where it comes from, and who is to be cited.
+    """A data set: its names, content, source, and the work to cite.
 
     Parameters
     ----------
     name : str
-        What `load_dataset` calls it.
+        The name in `load_dataset`.
     title : str
-        What people call it.
+        The usual name.
     task : {"classification", "regression"}
         How the paper uses it.
     target : str
@@ -84,15 +84,15 @@ class DatasetSpec:
     columns : tuple of str
         All columns of the cached table, in order: features, identifiers, leaking columns and the target.
     n_samples : int
-        Number of rows of the clean and of the paper's variant.
+        The number of rows of the clean and the paper's variant.
     description : str
-        One or two sentences on what a row is and what is predicted.
+        What a row is and what is predicted, in one or two sentences.
     license, citation : str
         The terms of use, and the work to cite.
     source : Archive or Computed
         Where the rows come from.
     n_classes : int, optional
-        Number of classes; None for regression.
+        The number of classes; None for regression.
     integer_labels : bool, default=False
         Whether the class labels are integers rather than text.
     categorical : tuple of str, default=()
@@ -100,20 +100,19 @@ class DatasetSpec:
     identifiers : tuple of str, default=()
         Columns that number the rows and are never features.
     leaking : tuple of str, default=()
-        Columns from which the target is computed: features of the paper's variant, left out of the clean one.
+        Columns from which the target is computed; features only in the paper's variant.
     n_missing : int, default=0
-        Number of missing cells.
+        The number of missing cells.
     uci_id : int, optional
         The number of the data set in the UCI repository.
     n_samples_original : int, optional
-        Number of rows of the original where the paper uses a part of it.
+        The number of rows of the original, if the paper uses only a part of it.
     may_be_sampled : bool, default=False
-        Whether a cache may hold a sample of the rows in place of all; such a sample is loaded by
-        ``variant="sample"`` only.
+        Whether a cache may have a sample instead of all rows. A sample is only loaded by ``variant="sample"``.
     content_sha256 : str, optional
-        Checksum of the parsed values (`tabgnm.datasets.content.content_checksum`); None where it is not known.
+        The checksum of the parsed values (`tabgnm.datasets.content.content_checksum`); None if it is not known.
     notes : str, default=""
-        What a careful reader of results should know.
+        Remarks for readers of results.
     in_tables : bool, default=True
         Whether the data set is one of the 21 of the paper's tables.
     """
@@ -143,17 +142,17 @@ class DatasetSpec:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The variants that `load_dataset` takes for this data set."""
+        """The variants that `load_dataset` accepts for this data set."""
         return ("clean", "paper", "sample") if self.may_be_sampled else ("clean", "paper")
 
     @property
     def n_rows_published(self) -> int:
-        """Number of rows of the original data set, of which the paper may use a part."""
+        """The number of rows of the original data set; the paper may use only a part of them."""
         return self.n_samples_original or self.n_samples
 
     @property
     def limits(self) -> SizeLimits:
-        """The most that a file of this data set may hold, be it cached or original."""
+        """The maximum size of a file of this data set, cached or original."""
         n_columns = len(self.columns)
         if isinstance(self.source, Archive) and isinstance(self.source.format, Delimited):
             n_columns = max(n_columns, len(self.source.format.columns or ()))
@@ -161,7 +160,7 @@ class DatasetSpec:
 
     @property
     def n_features(self) -> int:
-        """Number of features of the clean variant."""
+        """The number of features of the clean variant."""
         return len(self.feature_names("clean"))
 
     def feature_names(self, variant: Variant = DEFAULT_VARIANT) -> tuple[str, ...]:

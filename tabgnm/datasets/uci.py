@@ -1,4 +1,4 @@
-"""What the data sets of the UCI Machine Learning Repository have in common."""
+"""Archives and citations of the UCI Machine Learning Repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = "https://archive.ics.uci.edu/static/public"
 
 
 def uci_archive(uci_id: int, slug: str, members: tuple[str, ...], file_format: Delimited | Arff) -> Archive:
-    """Return the archive of a data set of the repository; in the cache it has the name it has there."""
+    """Return the archive of a data set in the repository; it has the same name in the cache."""
     return Archive(url=f"{ROOT}/{uci_id}/{slug}.zip", file=f"{slug}.zip", members=members, format=file_format)
 
 

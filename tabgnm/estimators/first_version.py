@@ -1,4 +1,4 @@
-"""Reading model files of version 1: one group of networks, and parameters of that time."""
+"""Reading model files of version 1, which have one group of networks and other parameters."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ _FITTED_WITH = "fitted_with"
 _REMOVED = ("n_members", "validation_fraction")
 _NEW_NAMES = {"optimiser": "optimizer"}
 _FOLDERS = {"networks": "groups/0/networks", "encoder": "encoders/0", "targets": "targets", "": ""}
-# What the parameters that have been added since then were in effect.
+# Parameters that were added later, with the values that version 1 implied.
 _ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0, "screen_columns": False}
 _ADDED_FOR: dict[str, dict[str, Any]] = {"Classifier": {"calibrated": False}, "Regressor": {"target_transform": "none"}}
-# Of version 1, where "auto" did not exist or meant one setting.
+# Values in version 1, where "auto" did not exist or meant a single setting.
 _DEFAULTS = {"activation": "relu", "learning_rate": 1e-3, "dropout": 0.1}
 
 
 def converted(container: Container) -> Container:
-    """Return a file of version 1 as version 2 would describe it."""
+    """Convert the content of a file of version 1 to version 2."""
     schema = container.schema
     found = sorted(set(schema) - {_FITTED_WITH})
     if found != sorted(_KEYS):
         raise ModelFileError(f"entries of its schema: {shown(found, 300)}; expected {shown(sorted(_KEYS), 300)}")
     parameters, seeds = schema["parameters"], schema["seeds"]
     if not isinstance(parameters, dict) or not isinstance(seeds, list) or not isinstance(schema["estimator"], str):
-        raise ModelFileError(f"its parameters are {shown(parameters)} and its seeds {shown(seeds)}; expected an object")
+        raise ModelFileError(
+            f"its parameters are {shown(parameters)} and its seeds {shown(seeds)}; expected an object and a list"
+        )
     strange = sorted(set(_NEW_NAMES.values()) & set(parameters))
     if strange:
-        raise ModelFileError(f"its parameters have the names {shown(strange)}, which version 1 did not have")
+        raise ModelFileError(f"it has the parameters {shown(strange)}, which did not exist in version 1")
     kept = {str(name): value for name, value in parameters.items() if name not in _REMOVED}
     new: dict[str, Any] = {_NEW_NAMES.get(name, name): value for name, value in kept.items()}
     new["n_folds"] = _n_folds(parameters)
@@ -78,7 +80,7 @@ def _n_folds(parameters: dict[str, Any]) -> Any:
 
 
 def _fitted_with(values: Any, parameters: dict[str, Any]) -> Any:
-    """Return the values at the time of the fit, of parameters that had changed when the file was written."""
+    """Return the values that parameters had in the fit, if they had changed when the file was written."""
     if not isinstance(values, dict):
         return values  # refused by the reader of version 2
     before = {name: value for name, value in values.items() if name not in _REMOVED}
@@ -91,6 +93,6 @@ def _renamed(arrays: Arrays) -> Arrays:
     for name, array in arrays.items():
         folder, slash, own = name.rpartition("/")
         if folder not in _FOLDERS:
-            raise ModelFileError(f"its array {shown(name)} is of unknown use")
+            raise ModelFileError(f"its array {shown(name)} is not used in version 1")
         renamed[_FOLDERS[folder] + slash + own] = array
     return renamed

@@ -17,13 +17,13 @@ from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.nn import EmbeddedShape
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 
-# Values at the time of the fit, of parameters that have changed since. Left out if there are none.
+# Parameters that have changed since the fit, with their values at that time. Left out if there are none.
 FITTED_WITH = "fitted_with"
 # Name of the target. Left out if the targets had none.
 TARGET_NAME = "target_name"
 # The sizes that a small machine was chosen from. Left out if there are none.
 PATH = "path"
-# How many threads to use is a matter of the machine, not of the model, and folds are rows of the training data.
+# The number of threads depends on the machine, not on the model, and folds refer to rows of the training data.
 NOT_STORED = {"n_jobs", "cv"}
 
 
@@ -39,7 +39,7 @@ def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"encoders/{place}/{name}": value for name, value in own_arrays.items()}
     try:
         targets, target_arrays = fitted.targets.state()
-    except ValueError as error:  # labels of a type that JSON does not have
+    except ValueError as error:  # labels of a type that JSON cannot represent
         raise ModelFileError(str(error)) from None
     arrays |= {f"targets/{name}": value for name, value in target_arrays.items()}
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
@@ -94,9 +94,9 @@ def _described_group(group: NetworkGroup, encoder: int, base: Targets) -> tuple[
 
 
 def _described_path(estimator: TabularEstimator) -> tuple[list[dict[str, Any]], Arrays]:
-    """Return sizes and scores of a path as JSON values, and the arrays of all machines but the chosen one.
+    """Return sizes and scores of a path as JSON values, and the arrays of all machines except the chosen one.
 
-    Most weights of these machines are 0, so only the others are stored, with their places.
+    Most weights of these machines are 0, so only the others are stored, with their positions.
     """
     arrays: Arrays = {}
     for place, (record, fitted) in enumerate(zip(estimator._path, estimator._path_fitted, strict=True)):

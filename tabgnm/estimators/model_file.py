@@ -79,7 +79,7 @@ def to_bytes(estimator: TabularEstimator) -> bytes:
         content = pack(*described(estimator))
     except FileError as error:
         raise ModelFileError(f"this model cannot be saved: {error}") from error.__cause__
-    # Make sure that the file can be loaded before an existing file is replaced.
+    # Check that the new file can be loaded before it replaces an existing one.
     _guarded("this model cannot be saved", lambda: from_bytes(content))
     return content
 
@@ -94,5 +94,5 @@ def _guarded(subject: str, read: Callable[[], TabularEstimator]) -> TabularEstim
         return read()
     except FileError as error:
         raise ModelFileError(f"{subject}: {error}") from error.__cause__
-    except Exception as error:  # the content is not trusted: any failure is a fault of the file
+    except Exception as error:  # the content is not trusted, so any failure means that the file is invalid
         raise ModelFileError(f"{subject} does not describe a model: {type(error).__name__}: {cause(error)}") from error

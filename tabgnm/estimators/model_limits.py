@@ -1,7 +1,7 @@
-"""How much memory and time a model file may ask for.
+"""Limits of the memory and time that a model file may require.
 
-Weights need as much memory as they take in the file, and each is used once for a row. What a file can ask for beyond
-that is bounded here: much that is described in few bytes, and weights that are used again and again.
+Weights take as much memory as space in the file, and usually each is used once per row. This module limits what goes
+beyond that: large structures that are described in few bytes, and weights that are used many times.
 """
 
 from __future__ import annotations
@@ -19,44 +19,47 @@ MOST_GROUPS = 1000
 MOST_NETWORKS = 100_000  # of a group
 MOST_LAYERS = 4096  # of all groups together
 MOST_SIZES = 64  # of the path of a small machine
-_LONGEST_NAMES = 2**23  # characters of the names of all encoded columns, each of which repeats that of a raw one
+_LONGEST_NAMES = 2**23  # characters in the names of all encoded columns; each repeats the name of a raw column
 
-# Levels and encoded columns take some hundred bytes each, and encoded columns memory for each row as well; as many as
-# there are weights for, or these.
+# Levels and encoded columns take some hundred bytes each, and encoded columns take memory for each row as well. Their
+# number may be at least _MOST_ENTRIES; more are accepted in files with many weights.
 _MOST_ENTRIES = 2**19
 _ENTRIES_OF_COLUMN = 3
 _WEIGHTS_PER_ENTRY = 64
-# Machines of a path are stored without their weights of 0, which memory has.
+# The machines of a path are stored without weights that are 0, but take memory for them once they are loaded.
 _MOST_PATH_WEIGHTS = 2**22
 _PATH_WEIGHTS_PER_STORED = 8
 # Predictions take 8 bytes for each row and output.
 _MOST_OUTPUTS = 2**15
 _WEIGHTS_PER_OUTPUT = 128
 
-# Work is measured in multiplications, of which a processor core does some 10^9 to 10^10 in a second.
+# Work is measured in multiplications; a processor core does some 10^9 to 10^10 of them per second.
 _ROWS = 100
-_MOST_WORK = 2**32  # for that many rows
-_MOST_USES = 64  # of a weight for a row, beyond this work
-_WORK_OF_LAYER = 2**18  # besides its products
+_MOST_WORK = 2**32  # for _ROWS rows
+_MOST_USES = 64  # of each weight per row, in files that exceed _MOST_WORK
+_WORK_OF_LAYER = 2**18  # in addition to its products
 _WORK_OF_ACTIVATION = 2**6
 
 
 def check_names(n_characters: int) -> None:
     """Raise if the names of encoded columns would take much memory."""
     if n_characters > _LONGEST_NAMES:
-        raise ModelFileError(f"the names of its encoded columns have more than {_LONGEST_NAMES} characters")
+        raise ModelFileError(
+            f"the names of its encoded columns have {n_characters} characters; expected at most {_LONGEST_NAMES}: use "
+            "shorter column names or fewer columns"
+        )
 
 
 def check_encoders(encoders: Sequence[TableEncoder], n_weights: int) -> None:
-    """Raise if the levels and encoded columns would take much memory that is not in the file."""
+    """Raise if the levels and encoded columns would take much more memory than space in the file."""
     levels = [plan.levels for encoder in encoders for plan in encoder.plans if plan.levels is not None]
     n_encoded = sum(encoder.n_encoded for encoder in encoders)
     n_entries = sum(len(own.names) for own in levels) + _ENTRIES_OF_COLUMN * n_encoded
     most = max(_MOST_ENTRIES, n_weights // _WEIGHTS_PER_ENTRY)
     if n_entries > most:
         raise ModelFileError(
-            f"its levels and encoded columns count as {n_entries} with {n_weights} weights; expected at most {most}: "
-            "use a larger min_level_count or a smaller max_one_hot"
+            f"its levels and encoded columns count as {n_entries} entries; expected at most {most} with {n_weights} "
+            "weights: use a larger min_level_count or a smaller max_one_hot"
         )
 
 
@@ -68,7 +71,7 @@ def check_outputs(n_outputs: int, n_weights: int) -> None:
 
 
 def check_path(n_sizes: int, n_weights: int, n_stored: int) -> None:
-    """Raise if the machines of a path, of so many weights each, would take much memory that is not in the file."""
+    """Raise if the machines of a path, with `n_weights` each, would take much more memory than space in the file."""
     most = max(_MOST_PATH_WEIGHTS, _PATH_WEIGHTS_PER_STORED * (n_weights + n_stored))
     if n_sizes * n_weights > most:
         raise ModelFileError(
@@ -78,15 +81,15 @@ def check_path(n_sizes: int, n_weights: int, n_stored: int) -> None:
 
 
 def check_work(fitted: FittedPack, n_weights: int) -> None:
-    """Raise if predictions would take much longer than using each weight once for each row."""
+    """Raise if predictions would take much longer than using each weight once per row."""
     n_layers = sum(body(group.shape).n_layers for group in fitted.groups)
     n_pieces = math.ceil(_ROWS / prediction.piece_rows(prediction.elements_per_row(fitted)))
     work = _ROWS * sum(map(_work_per_row, fitted.groups)) + n_pieces * n_layers * _WORK_OF_LAYER
     most = max(_MOST_WORK, _MOST_USES * _ROWS * n_weights)
     if work > most:
         raise ModelFileError(
-            f"predicting {_ROWS} rows takes {work} operations; expected at most {most} with {n_weights} weights: use "
-            "fewer layers of a tied network"
+            f"predicting {_ROWS} rows takes {work} operations; expected at most {most} with {n_weights} weights: use a "
+            "tied network with fewer layers"
         )
 
 

@@ -1,7 +1,7 @@
-"""The path of sizes of a small machine, as its model file describes it.
+"""The path of sizes of a small machine, read from a model file.
 
-The machines of a path differ from the chosen one, which is the only group of the file, in their weights and in the
-importances of columns. Most of their weights are 0, so only the others are stored, with their places.
+The chosen machine of a path is the only group of the file. The others differ from it in their weights and in the
+importances of columns. Most of their weights are 0, so only the others are stored, with their positions.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MEASURES = {"loss", "loss_se", "score", "score_std"}
 def read_path(
     schema: Any, arrays: Callable[[str], Arrays], fitted: FittedPack
 ) -> tuple[list[dict[str, Any]], list[FittedPack]]:
-    """Return the path and its machines of a file; `arrays` returns those of a folder."""
+    """Return the records and the machines of a path; `arrays` returns the arrays of a folder of the file."""
     records = [_record(own) for own in check_list("sizes of its path", schema, MOST_SIZES)]
     check_same("chosen sizes of its path", sum(record["chosen"] for record in records), 1)
     if len(fitted.groups) != 1 or fitted.n_networks != 1 or not isinstance(fitted.groups[0].shape, GNMShape):
-        raise ModelFileError("it has a path of sizes; expected this of a single small machine only")
+        raise ModelFileError("it has a path of sizes, but is not a single small machine")
     group = fitted.groups[0]
     found = {place: arrays(f"{PATH}/{place}") for place, record in enumerate(records) if not record["chosen"]}
     n_stored = sum(array.size for own in found.values() for array in own.values())
@@ -57,7 +57,10 @@ def _record(values: Any) -> dict[str, Any]:
     check_same("entries of its path", sorted(record), sorted(_COUNTS | _MEASURES | {"chosen"}))
     whole = all(type(record[name]) is int and 0 <= record[name] < 2**31 for name in _COUNTS)
     if not whole or not all(type(record[name]) is float for name in _MEASURES) or type(record["chosen"]) is not bool:
-        raise ModelFileError(f"a size of its path is {shown(values)}; expected counts, measures and chosen")
+        raise ModelFileError(
+            f"a size of its path is {shown(values)}; expected integers for {', '.join(sorted(_COUNTS))}, numbers for "
+            f"{', '.join(sorted(_MEASURES))} and a boolean for chosen"
+        )
     return record
 
 
@@ -66,13 +69,17 @@ def _n_weights(group: NetworkGroup) -> int:
 
 
 def _parameters(group: NetworkGroup, arrays: Arrays) -> dict[str, torch.Tensor]:
-    """Return the weights of a network of the shape of the group: 0 but at the places in the file."""
+    """Return the weights of a network with the shape of the group: those in the file, and 0 everywhere else."""
     places, weights, n_weights = arrays["places"], arrays["weights"], _n_weights(group)
     fits = places.dtype == np.int64 and places.ndim == 1 and weights.shape == places.shape
     if not fits or weights.dtype != group.dtype or not np.isfinite(weights).all() or not weights.all():
-        raise ModelFileError("the weights of its path are not finite numbers other than 0, each with a place")
+        raise ModelFileError(
+            "the weights of its path are invalid; expected finite numbers other than 0, with a place each"
+        )
     if len(places) and (places[0] < 0 or places[-1] >= n_weights or (np.diff(places) <= 0).any()):
-        raise ModelFileError(f"the places of the weights of its path are not ascending numbers below {n_weights}")
+        raise ModelFileError(
+            f"the places of the weights of its path are invalid; expected ascending integers from 0 to {n_weights - 1}"
+        )
     values = np.zeros(n_weights, dtype=group.dtype)
     values[places] = weights
     shapes = group.shape.parameter_shapes()
@@ -83,7 +90,10 @@ def _parameters(group: NetworkGroup, arrays: Arrays) -> dict[str, torch.Tensor]:
 def checked_importances(importances: Any, n_columns: int) -> Any:
     """Return importances, one for each column of the table."""
     if importances.dtype != np.float64 or importances.shape != (n_columns,):
-        raise ModelFileError(f"the importances of its columns are not {n_columns} numbers of type float64")
+        raise ModelFileError(
+            f"the importances of its columns have type {importances.dtype} and shape {importances.shape}; expected "
+            f"float64 and {(n_columns,)}"
+        )
     if not np.isfinite(importances).all():
         raise ModelFileError("the importances of its columns are not finite numbers")
     return importances

@@ -1,4 +1,4 @@
-"""The estimator that a model file describes, with every value checked."""
+"""Restoring an estimator from the content of a model file; every value is checked."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _KEYS = {
     "fold_seed",
 }
 _GROUP_KEYS = {"settings", "weight", "encoder", "targets", "shape", "seeds", "folds", "histories"}
-# Settings of a group that its networks cannot be trained further without.
+# Settings of a group that are required to continue training its networks.
 _TRAINED_WITH = {"learning_rate", "weight_decay", "dropout"}
 
 
 def estimator_of(container: Container) -> TabularEstimator:
-    """Return the estimator that a model file describes; any exception is a fault of the file."""
+    """Return the estimator that a model file describes; any exception means that the file is invalid."""
     if container.version == 1:
         container = first_version.converted(container)
     schema = container.schema
@@ -73,7 +73,7 @@ def estimator_of(container: Container) -> TabularEstimator:
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
     if not isinstance(schema["tabgnm"], str) or len(schema["tabgnm"]) > 100:
-        raise ModelFileError(f"it was written by tabgnm {shown(schema['tabgnm'])}; expected a version")
+        raise ModelFileError(f"it was written by tabgnm {shown(schema['tabgnm'])}; expected a version number")
     estimator = _unfitted(ESTIMATORS[name], schema["parameters"])
     reader = _Reader(container.arrays)
     n_weights = sum(array.size for array_name, array in container.arrays.items() if "/networks/" in array_name)
@@ -95,7 +95,7 @@ def estimator_of(container: Container) -> TabularEstimator:
         check_count("the seed of its folds", schema["fold_seed"], 0),
     )
     if fitted.residuals and not fitted.n_left_out:
-        raise ModelFileError("it has sizes of errors of no rows; expected a number of left-out rows")
+        raise ModelFileError("it has absolute errors on left-out rows, but its number of left-out rows is 0")
     path = read_path(schema[PATH], reader.arrays, fitted) if PATH in schema else None
     reader.check_all_used()
     check_work(fitted, n_weights)
@@ -114,12 +114,12 @@ def estimator_of(container: Container) -> TabularEstimator:
 
 def _target_name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise ModelFileError(f"the name of its target is {shown(name)}; expected a text")
+        raise ModelFileError(f"the name of its target is {shown(name)}; expected a non-empty string")
     return name
 
 
 class _Reader:
-    """Hands out arrays by the folder in their name, and knows which folders were not asked for."""
+    """Returns arrays by the folder in their names, and keeps track of folders that were not requested."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._folders: dict[str, Arrays] = {}
@@ -136,7 +136,7 @@ class _Reader:
     def check_all_used(self) -> None:
         """Raise if the file has arrays that nothing needs."""
         unused = [f"{folder}/{name}" for folder, arrays in self._folders.items() for name in arrays]
-        check_same("arrays of unknown use", sorted(unused), [])
+        check_same("unused arrays", sorted(unused), [])
 
 
 def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder]:
@@ -150,9 +150,9 @@ def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder
         names = [plan.name for plan in encoder.plans]
         check_same("columns of its encoders", names, [plan.name for plan in encoders[0].plans])
         ways = [[(plan.kind, plan.reading) for plan in own.plans] for own in (encoder, encoders[0])]
-        if ways[0] != ways[1]:  # each way to read a column takes its time
+        if ways[0] != ways[1]:  # a column that is read in many ways would make predictions slow
             raise ModelFileError(
-                "its encoders read a column in different ways; expected the same kind and format in all"
+                "its encoders read a column in different ways; expected the same kind and text format in all of them"
             )
     check_encoders(encoders, n_weights)
     return encoders
@@ -227,17 +227,17 @@ def _group_targets(estimator: TabularEstimator, schema: Any, arrays: Arrays, bas
 
 
 def _settings(values: Any) -> dict[str, Any]:
-    """Return the settings of a candidate; continued training looks at them, predictions do not."""
+    """Return the settings of a candidate. They are used to continue training, not to predict."""
     if not isinstance(values, dict) or not _TRAINED_WITH <= set(values) <= set(BASE):
         raise ModelFileError(f"the settings of a group are {shown(values)}; expected some of {', '.join(BASE)}")
     settings = {name: plain_values.parameter(name, value) for name, value in values.items()}
-    dropout_rate(settings["dropout"])  # the only one that `members_` uses
+    dropout_rate(settings["dropout"])  # the only setting that `members_` uses
     return settings
 
 
 def _candidates(values: Any) -> list[dict[str, Any]]:
     records = [plain_values.record(own) for own in check_list("candidates", values, 10 * MOST_GROUPS, smallest=0)]
-    for record in records:  # otherwise a few records could make a huge table of `pack_`
+    for record in records:  # records with different keys could make the table `pack_` huge
         check_same("entries of its candidates", list(record), list(records[0]))
     return records
 
@@ -250,45 +250,45 @@ def _scores(values: Any, targets: Targets) -> dict[str, float]:
 
 
 def _residuals(reader: _Reader, groups: list[NetworkGroup], targets: Targets) -> list[Any]:
-    """Return the sizes of errors on left-out rows, by fold."""
+    """Return the absolute errors on left-out rows, by fold."""
     arrays = reader.arrays("residuals")
     if not arrays:
         return []
     if not isinstance(targets, NumberTargets):
-        raise ModelFileError("it has sizes of errors; expected these of a regressor only")
-    check_same("folds with sizes of errors", sorted(arrays), sorted(str(fold) for fold in range(len(arrays))))
+        raise ModelFileError("it has absolute errors, but is not a regressor")
+    check_same("folds with absolute errors", sorted(arrays), sorted(str(fold) for fold in range(len(arrays))))
     kept = {fold for group in groups for fold in group.folds}
     kept = {0} if len(arrays) == 1 else kept  # all folds left out the same rows
     if max(kept) >= len(arrays) or not any(len(arrays[str(fold)]) for fold in kept):
-        raise ModelFileError(f"it has sizes of errors of {len(arrays)} folds; expected those of its networks")
+        raise ModelFileError(f"it has absolute errors of {len(arrays)} folds; expected those of its networks")
     found = [arrays[str(fold)] for fold in range(len(arrays))]
     for own in found:
         fits = own.dtype == np.float64 and own.ndim == 2 and own.shape[1] == targets.n_outputs
         if not fits or not np.isfinite(own).all() or (own < 0).any() or (np.diff(own, axis=0) < 0).any():
-            raise ModelFileError("its sizes of errors are not sorted finite numbers >= 0 of type float64")
+            raise ModelFileError("its absolute errors are invalid; expected sorted finite float64 numbers >= 0")
     return found
 
 
 def _fitted_with(estimator: TabularEstimator, values: Any) -> dict[str, Any]:
-    """Return the values at the time of the fit, of parameters that have changed since."""
+    """Return the values that parameters had in the fit, if they have changed since."""
     if not isinstance(values, dict) or not set(values) <= set(estimator._fixed):
-        raise ModelFileError(f"it was fitted with {shown(values)}; expected parameters that a fit fixes")
+        raise ModelFileError(f"it was fitted with {shown(values)}; expected parameters that cannot change after fit")
     return {name: plain_values.parameter(name, value) for name, value in values.items()}
 
 
 def _unfitted(cls: type[TabularEstimator], values: Any) -> TabularEstimator:
-    """Return an estimator with these parameters, and defaults for those that the file does not have."""
+    """Return an unfitted estimator with these parameters, and defaults for those that are not in the file."""
     known = set(cls._get_param_names()) - NOT_STORED
     if not isinstance(values, dict) or not set(values) <= known:
         unknown = sorted(set(values) - known) if isinstance(values, dict) else values
-        raise ModelFileError(f"{cls.__name__} has no such parameters: {shown(unknown)}; try a newer tabgnm")
+        raise ModelFileError(f"{cls.__name__} does not have the parameters {shown(unknown)}; install a newer tabgnm")
     parameters = {name: plain_values.parameter(name, value) for name, value in values.items()}
     estimator = cls(**parameters)
     device = estimator.device
     try:
         if not isinstance(device, str) or (device != "auto" and torch.device(device) is None):
             raise RuntimeError
-    except RuntimeError:  # the only stored parameter that predictions use
+    except RuntimeError:  # checked here, as it is the only stored parameter that predictions use
         raise ModelFileError(f"device={shown(device)} is not known; use 'auto', 'cpu' or 'cuda'") from None
     return estimator
 

@@ -1,4 +1,4 @@
-"""Fitted estimators as code that runs without this package: ONNX, C, SQL, Python."""
+"""Export of fitted estimators to code that runs without this package: ONNX, C, SQL, Python."""
 
 from tabgnm.export.c import to_c
 from tabgnm.export.equations import equations

@@ -20,7 +20,7 @@ _MEANING = {
     "duration": "seconds",
     "time": "seconds since midnight",
 }
-_TERMS = 100  # of a statement; compilers recurse over the terms of a sum
+_TERMS = 100  # per statement; compilers recurse over the terms of a sum
 _PER_LINE = 8  # constants of an array
 
 
@@ -49,16 +49,16 @@ def to_c(program: Program, *, prefix: str = "model") -> str:
 
 
 class _File:
-    """The parts of a file, and what they need of each other.
+    """Collects the parts of a file.
 
     Attributes
     ----------
     p : str
-        Prefix of all names that are visible outside of functions.
+        The prefix of all names that are visible outside functions.
     needed : set of str
-        Functions of `c_functions` that are called.
+        The functions of `c_functions` that are called.
     tables, lines : list of str
-        Arrays of constants; statements that compute the outputs.
+        Arrays of constants, and statements that compute the outputs.
     """
 
     def __init__(self, program: Program, prefix: str) -> None:
@@ -104,7 +104,7 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
  *
  * Fill in a {self.p}_row, and pass it to one of the functions below. Missing numbers are NaN, missing texts NULL.
  * Compile with any C99 compiler, without -ffast-math, and link with -lm. Nothing is allocated and there is no state, so
- * that all functions may be called from several threads. What stands above "Implementation" can be copied to a header.
+ * all functions may be called from several threads. The part above "Implementation" can be copied to a header.
  */
 #include <float.h>
 #include <math.h>
@@ -140,7 +140,7 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
         n_numbers = self.n_targets if program.multilabel else sum(map(len, program.classes))
         several = f"void {self.p}_predict(const {self.p}_row *row, int prediction[{self.n_targets}])"
         return {
-            # An int is a place in the labels.
+            # An int is a position in the labels.
             "predict": f"int {self.p}_predict(const {self.p}_row *row)" if program.one_dimensional else several,
             "probabilities": f"void {self.p}_probabilities(const {self.p}_row *row, double probability[{n_numbers}])",
         }
@@ -163,7 +163,7 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
                 self.lines.append(f"const int c{column.position} = {self._code(column, source)};")
 
     def _levels(self, position: int) -> list[str]:
-        """Return all levels that inputs of a column tell apart, in the order of strcmp."""
+        """Return all levels that the inputs of a column distinguish, in the order of strcmp."""
         own = {level for recipe in self.program.recipes if recipe.column == position for level in recipe.levels}
         return sorted(own, key=lambda level: level.encode("utf-8", "surrogatepass"))
 
@@ -268,7 +268,7 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
             yield f"probability[1] = {self._call('sigmoid', 'y[0]')};"
 
     def _groups(self) -> Iterator[tuple[int, int, int]]:
-        """Yield number, first output and number of outputs of each target."""
+        """Yield the position, the first output and the number of outputs of each target."""
         start = 0
         for target, size in enumerate(self.program.sizes):
             yield target, start, size
@@ -289,7 +289,7 @@ def _array(declared: str, literals: Iterable[str]) -> str:
 
 
 def _labels(values: Sequence[bool | int | float | str]) -> tuple[str, list[str]]:
-    """Return the type of labels in C, and their literals."""
+    """Return the C type of labels, and their literals."""
     if all(isinstance(value, int) and -(2**63) < value < 2**63 for value in values):
         return "const long long", [f"{int(value)}LL" for value in values]
     if all(isinstance(value, float) for value in values):

@@ -1,4 +1,4 @@
-"""Functions of C that exported programs call; only those that a program needs are written into it."""
+"""C functions that exported programs call; a program contains only those that it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ static double @_clamp(double x, double most)
 """,
         (),
     ),
-    # Predictions in Python read encoded numbers of this precision; beyond the largest float a cast is undefined.
+    # Predictions in Python use encoded numbers of this precision; casting larger numbers than FLT_MAX is undefined.
     "single": (
         """\
 static double @_single(double x)
@@ -46,7 +46,7 @@ static double @_smooth(double x, double centre, double scale)
     ),
     "joined": (
         """\
-/* Points that are joined by straight lines, constant outside of them. */
+/* Linear interpolation between points, constant outside of them. */
 static double @_joined(double x, const double *knots, const double *targets, int n)
 {
     int low = 0, high = n - 1;
@@ -97,7 +97,7 @@ static int @_find(const char *text, const char *const *levels, int n)
     ),
     "date": (
         """\
-/* Days since 1970, year, month, day, weekday from Monday = 0 on, hour of the day; of the calendar in UTC. */
+/* Days since 1970, year, month, day, weekday (Monday is 0) and hour of the day, in UTC. */
 static void @_date(double seconds, double parts[6])
 {
     double day = floor(seconds / 86400.0);
@@ -109,14 +109,14 @@ static void @_date(double seconds, double parts[6])
         }
         return;
     }
-    day = @_clamp(day, 1e8); /* some 270,000 years */
+    day = @_clamp(day, 1e8); /* about 270,000 years */
     if (day * 86400.0 > seconds) {
         day -= 1.0;
     }
     parts[0] = seconds / 86400.0;
     parts[4] = day + 3.0 - 7.0 * floor((day + 3.0) / 7.0); /* 1970-01-01 was a Thursday */
     parts[5] = (seconds - day * 86400.0) / 3600.0;
-    /* Years that begin in March, in eras of 400 of them. */
+    /* Years begin in March here, and an era has 400 years. */
     rest = (long)day + 719468;
     era = (rest >= 0 ? rest : rest - 146096) / 146097;
     rest -= era * 146097;
@@ -194,7 +194,7 @@ static int @_largest(const double *y, int n)
         """\
 static double @_sigmoid(double z)
 {
-    const double e = exp(-fabs(z)); /* which cannot overflow */
+    const double e = exp(-fabs(z)); /* cannot overflow */
     return z < 0.0 ? e / (1.0 + e) : 1.0 / (1.0 + e);
 }
 """,

@@ -1,4 +1,4 @@
-"""Names, strings, comments and numbers as text of a C program, whatever characters they have."""
+"""Conversion of names, strings, comments and numbers with any characters to C source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tabgnm._printable import brief, printable
 from tabgnm.export.program import ExportError
 
-# Words of C up to C23 and of C++ (so that a C++ program may include the file), and macros in lower case that compilers
+# Keywords of C up to C23 and of C++ (so that a C++ program can include the file), and lower-case macros that compilers
 # or standard headers define.
 _WORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await
@@ -21,14 +21,14 @@ wchar_t while xor xor_eq assert complex errno i386 imaginary linux noreturn offs
 """
 _RESERVED = frozenset(_WORDS.split())
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*", re.ASCII | re.IGNORECASE)
-_LONGEST_IDENTIFIER = 63  # that C99 tells apart
-_LONGEST_STRING = 4095  # that every C99 compiler takes
+_LONGEST_IDENTIFIER = 63  # significant characters in C99
+_LONGEST_STRING = 4095  # characters that every C99 compiler accepts
 
 
 def identifiers(names: Iterable[str]) -> list[str]:
-    """Return a C identifier in lower case for each name, all different.
+    """Return a unique C identifier for each name.
 
-    Lower case, because names in upper case may be macros.
+    Identifiers are in lower case, because names in upper case may be macros.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def identifiers(names: Iterable[str]) -> list[str]:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise if names of C cannot begin with this."""
+    """Raise if C names cannot begin with this prefix."""
     if not isinstance(prefix, str) or not _IDENTIFIER.fullmatch(prefix) or len(prefix) > _LONGEST_IDENTIFIER // 2:
         raise ExportError(
             f"prefix={prefix!r:.80} is not a valid prefix of C names; expected at most {_LONGEST_IDENTIFIER // 2} "
@@ -63,7 +63,8 @@ def check_prefix(prefix: str) -> None:
 def string(text: str) -> str:
     r"""Return a string literal of the text in UTF-8.
 
-    Octal escapes have three digits at most, so that a digit may follow; question marks could be part of a trigraph.
+    Octal escapes have at most three digits, so a digit may follow. Question marks are escaped, because they could be
+    part of a trigraph.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def _escaped(byte: int) -> str:
 
 
 def comment(text: str) -> str:
-    """Return a text that can stand in a comment, without beginning or ending one."""
+    """Return a text for use in a comment, which neither begins nor ends a comment."""
     return re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)", " ", brief(printable(text), 200))
 
 

@@ -16,8 +16,8 @@ FORMATS = ("text", "latex", "sympy")
 DIGITS = 6
 _LINE = 100  # characters of a line of text
 _TERMS = 5  # of a line of LaTeX
-_KEPT_SPACE = "\0"  # within a name, where no line is broken
-_MOST_SORTED = 8  # outputs whose order SymPy can write down
+_KEPT_SPACE = "\0"  # a space within a name, at which lines are not broken
+_MOST_SORTED = 8  # outputs that SymPy can express in sorted order
 
 
 def equations(program: Program, format: str = "text", digits: int | None = DIGITS) -> Any:  # noqa: A002 - the usual name
@@ -50,7 +50,7 @@ def equations(program: Program, format: str = "text", digits: int | None = DIGIT
 
 
 def line_text(line: Line) -> str:
-    """Return one line of the text; what does not fit into its width is indented below."""
+    """Return an equation as text; long ones are wrapped, and further lines are indented."""
     return _wrapped(f"{line.name.text} = {_text(line.expression)}", "    ").replace(_KEPT_SPACE, " ")
 
 
@@ -114,7 +114,7 @@ def _latex(own: Expression) -> str:
     if isinstance(own, Call):
         name = rf"\operatorname{{{own.function.replace('_', ' ')}}}"
         known = {"exp": r"\exp", "tanh": r"\tanh", "sigmoid": r"\sigma"}
-        # No \left( and \right): a long sum has to be broken into lines.
+        # Without \left( and \right), so that a long sum can be broken into lines.
         return f"{known.get(own.function, name)}({', '.join(map(_latex, own.arguments))})"
     if isinstance(own, Ratio):
         return rf"\frac{{{_latex(own.numerator)}}}{{{_latex(own.denominator)}}}"
@@ -168,7 +168,7 @@ def _called(own: Call, arguments: list[Any]) -> Any:
         return sympy.Max(z, 0)
     if own.function == "leaky_relu":
         return sympy.Piecewise((z, z > 0), (sympy.Float(0.01) * z, True))
-    # SymPy writes exp(z + 1000) as exp(1000)*exp(z), which overflows; it leaves the following forms as they are.
+    # SymPy rewrites exp(z + 1000) as exp(1000)*exp(z), which overflows; it does not rewrite the following forms.
     if own.function == "elu":
         return sympy.Max(z, 0) + sympy.exp(sympy.Min(z, 0)) - 1
     if own.function == "gelu":
@@ -194,7 +194,7 @@ def _called(own: Call, arguments: list[Any]) -> Any:
         raise ValueError(
             f"{len(numbers)} quantiles are too many for SymPy; expected at most {_MOST_SORTED}: use format='text'"
         )
-    # The k-th smallest is the smallest of all maxima of k numbers. SymPy would take long to compare them all.
+    # The k-th smallest number is the smallest maximum of k numbers. Not evaluated, as comparing them all takes long.
     maxima = [sympy.Max(*own, evaluate=False) for own in itertools.combinations(numbers, place)]
     return sympy.Min(*maxima, evaluate=False)
 

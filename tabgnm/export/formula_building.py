@@ -1,4 +1,4 @@
-"""From a program to formulas, with rounded numbers and a bound of what rounding changes."""
+"""Conversion of a program to formulas with rounded numbers, and a bound on the effect of rounding."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tabgnm.export.formulas import (
 from tabgnm.export.program import Program
 from tabgnm.sparsity.functions import FUNCTIONS
 
-# The largest slope of functions, where that is not 1, and the smallest value of those that are not monotone.
+# The largest slope of functions, if it is not 1, and the smallest value of those that are not monotone.
 _SLOPES = {"gelu": 1.13, "silu": 1.1, "mish": 1.1, "sigmoid": 0.25}
 _LOWEST = {"gelu": -0.17, "silu": -0.279, "mish": -0.309}
 _FLOAT32_PREDICTIONS = 1e-6  # see docs/architecture.md
 
 
 def formulas_of(program: Program, digits: int | None) -> Formulas:
-    """Return the formulas of a program, with numbers of so many significant digits; None for exact ones."""
+    """Return the formulas of a program, with numbers rounded to `digits` significant digits; if None, exact."""
     return _Building(program, Rounding(digits)).formulas()
 
 
@@ -118,7 +118,7 @@ class _Building:
     # From outputs to predictions
 
     def _link(self, outputs: Sequence[Quantity]) -> tuple[list[str], str]:
-        """Add the lines of predictions; return what their names mean, and how exact they are."""
+        """Add the lines of predictions; return the meanings of their names, and a sentence on their accuracy."""
         program = self.program
         error = max(own.error for own in outputs)
         if program.link in ("identity", "sorted"):
@@ -185,7 +185,7 @@ class _Building:
 
 
 def _said(method: str, bound: float, of: str = "") -> str:
-    """Say how exact formulas are, with a bound that is rounded up."""
+    """Return a sentence on the accuracy of formulas, with a bound that is rounded up."""
     shown = bound
     if 0 < bound < math.inf:
         unit = 10.0 ** (math.floor(math.log10(bound)) - 1)

@@ -1,4 +1,4 @@
-"""The inputs of a program as linear combinations of quantities that a reader knows: columns, levels, parts of dates."""
+"""The inputs of a program as linear combinations of quantities of the table: columns, levels, parts of dates."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _PART_RANGES = {"month": (1.0, 12.0), "day": (1.0, 31.0), "weekday": (0.0, 6.0),
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that a line may use, the range of its values, and by how much they may be off.
+    """A quantity in a formula, the range of its values, and their maximum error.
 
     Attributes
     ----------
     name : Name
     low, high : float
-        Smallest and largest value over the range of the training data.
+        The smallest and the largest value over the range of the training data.
     error : float
-        Largest difference between the value that a reader computes and the exact one.
+        The largest difference between the value that a reader computes and the exact one.
     """
 
     name: Name
@@ -53,7 +53,7 @@ class Quantity:
 
     @property
     def half_width(self) -> float:
-        """Largest distance from the middle."""
+        """The largest distance from the middle."""
         return self.high / 2 - self.low / 2
 
 
@@ -67,16 +67,16 @@ class Combination:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How many significant digits numbers have; None for all."""
+    """The number of significant digits; None for exact numbers."""
 
     digits: int | None
 
     def significant(self, number: float) -> float:
-        """Return a number with that many significant digits."""
+        """Round a number to `digits` significant digits."""
         return number if self.digits is None else float(f"{number:.{self.digits - 1}e}")
 
     def relative_to(self, number: float, size: float) -> float:
-        """Return a number rounded to as many digits as `size` has, and one more."""
+        """Round a number to the decimal place of the last of `digits` + 1 significant digits of `size`."""
         if self.digits is None or size == 0 or not math.isfinite(size):
             return number
         n_decimals = self.digits - math.floor(math.log10(size))
@@ -85,14 +85,14 @@ class Rounding:
 
 @dataclass
 class FormulaInputs:
-    """Makes the quantities of a program, and collects lines and notes about them.
+    """Creates the quantities of a program, and collects lines and notes about them.
 
     Attributes
     ----------
     lines : list of Line
         Scaled columns that are not linear functions of the column.
     fills : list of (Name, float)
-        What is used where a value is missing.
+        The values to use for missing ones.
     notes : list of str
     """
 
@@ -118,7 +118,7 @@ class FormulaInputs:
                 self.notes.append(f"{own}: in seconds")
         found = [self._combination(recipe) for recipe in program.recipes]
         if any(recipe.what not in ("number", "nothing") for recipe in program.recipes):
-            self.notes.append("[...] is 1 where the condition holds, and 0 otherwise")
+            self.notes.append("[...] is 1 if the condition holds, and 0 otherwise")
         if self.fills:
             uses = ", ".join(f"{name.text} = {number_text(fill)}" for name, fill in self.fills)
             self.notes.append(f"Where a value is missing, use {uses}")
@@ -163,7 +163,7 @@ class FormulaInputs:
         fill = self.rounding.relative_to(raw_fill(own), high / 2 - low / 2)
         self.fills.append((name, fill))
         scale, centre = (1.0, 0.0) if own.method in ("identity", "knots") else (own.scale, own.centre)
-        # The training rows are rounded to float32 after scaling; a missing value may be rounded here.
+        # Rows are rounded to float32 after scaling; the value for missing cells may be rounded here.
         largest = max(abs(low - centre), abs(high - centre)) if own.method in ("identity", "linear") else 0.0
         raw = Quantity(name, low, high, max(largest * FLOAT32_ROUNDING, abs(fill - raw_fill(own))))
         linear = Combination(((1 / scale, raw),), -centre / scale)
@@ -190,17 +190,17 @@ class FormulaInputs:
         name = Name(self.identifiers.new(f"{column}_{recipe.part}"), rf"\operatorname{{{recipe.part}}}({latex})")
         if recipe.part == "rank":
             ranks = ", ".join(f"{rank} for {_quoted(level)}" for rank, level in enumerate(recipe.levels))
-            self.notes.append(f"{name.text}: place of {column} in the order of its levels: {ranks}")
+            self.notes.append(f"{name.text}: rank of {column} in the order of its levels: {ranks}")
         else:
             self.notes.append(f"{name.text}: of {column}, {_PARTS[recipe.part]}")
         return name
 
 
 def rounded_sum(exact: Combination, rounding: Rounding) -> tuple[Sum, float]:
-    """Return a sum with rounded numbers, and by how much its value may be off.
+    """Return a sum with rounded numbers, and the maximum error of its value.
 
-    What rounding a factor changes in the middle of the range is added to the constant, so that a column such as a year,
-    whose values differ little in comparison with their size, needs no more digits than any other.
+    The effect of rounding a factor, at the middle of the range, is added to the constant. So a column such as a year,
+    whose range is small compared to its values, does not need more digits than others.
     """
     terms, constant, error, largest = [], exact.constant, 0.0, 0.0
     for factor, quantity in exact.terms:
@@ -214,7 +214,7 @@ def rounded_sum(exact: Combination, rounding: Rounding) -> tuple[Sum, float]:
 
 
 def collected(parts: Iterable[tuple[float, Combination]], constant: float) -> Combination:
-    """Return a constant plus multiples of combinations, each quantity once."""
+    """Return a constant plus multiples of combinations, with each quantity only once."""
     total: dict[Name, tuple[float, Quantity]] = {}
     for weight, own in parts:
         constant += weight * own.constant
@@ -225,7 +225,7 @@ def collected(parts: Iterable[tuple[float, Combination]], constant: float) -> Co
 
 
 def latex_text(text: str) -> str:
-    r"""Return any text for LaTeX's mathematical mode.
+    r"""Return any text for the math mode of LaTeX.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def latex_text(text: str) -> str:
 
 
 def _quoted(level: str) -> str:
-    """Return a level as it is if it is a single word, else as a string of JSON."""
+    """Return a level unchanged if it is a single word, otherwise as a JSON string."""
     return level if re.fullmatch(r"[\w.+-]+", level) else _in_quotes(level)
 
 
@@ -247,7 +247,7 @@ def _in_quotes(text: str) -> str:
 
 
 def raw_fill(own: NumberMap) -> float:
-    """Return the number that is encoded as a missing one is."""
+    """Return the number that has the same encoding as a missing one."""
     if own.method == "identity":
         return own.fill
     if own.method == "knots":

@@ -1,4 +1,4 @@
-"""Formulas as trees, without a notation: what `equations` writes as text, LaTeX or SymPy."""
+"""Formulas as trees, independent of notation; `equations` converts them to text, LaTeX or SymPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FUNCTION_NAMES = {
     "exp": "",
     "clip": "clip(z, a, b) = min(max(z, a), b)",
     "smooth": "smooth(z) = z/sqrt(1 + (z/3)**2)",
-    "interpolate": "interpolate(x, knots, values): straight lines between the knots, constant outside of them",
+    "interpolate": "interpolate(x, knots, values): linear between the knots, constant outside of them",
     "kth_smallest": "kth_smallest(k, ...): the k-th smallest of the numbers that follow",
 }
 _RESERVED = {*FUNCTION_NAMES, *keyword.kwlist, *keyword.softkwlist, "erf", "log", "max", "min", "sqrt"}
@@ -28,12 +28,12 @@ _RESERVED = {*FUNCTION_NAMES, *keyword.kwlist, *keyword.softkwlist, "erf", "log"
 
 @dataclass(frozen=True)
 class Name:
-    """A symbol: a quantity of the table, or what another line computes.
+    """A symbol: a quantity of the table, or the result of another line.
 
     Attributes
     ----------
     text : str
-        In text and in SymPy.
+        The name in text and in SymPy.
     latex : str
     """
 
@@ -51,7 +51,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Call:
-    """One of `FUNCTION_NAMES` of expressions."""
+    """One of `FUNCTION_NAMES`, applied to expressions."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -67,7 +67,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Straight lines between points, constant outside of them."""
+    """Linear interpolation between points, constant outside of them."""
 
     argument: Expression
     knots: tuple[float, ...]
@@ -79,14 +79,14 @@ Expression = Name | Sum | Call | Ratio | Interpolation
 
 @dataclass(frozen=True)
 class Line:
-    """name = expression.
+    """An equation: name = expression.
 
     Attributes
     ----------
     name : Name
     expression : Expression
     unit : int or None, default=None
-        Place of the unit of the machine that the line computes; None for other lines.
+        The position of the unit of the machine that the line computes; None for other lines.
     """
 
     name: Name
@@ -96,13 +96,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Formulas:
-    """Lines in an order in which each uses only earlier ones, and what a reader has to know.
+    """Lines, each of which only uses earlier ones, and notes for readers.
 
     Attributes
     ----------
     lines : tuple of Line
     predictions : tuple of Name
-        Which lines are predictions.
+        The names of the lines that are predictions.
     notes : tuple of str
     """
 
@@ -113,12 +113,12 @@ class Formulas:
 
 @dataclass
 class Identifiers:
-    """Gives out names that differ from each other, from functions and from Python's keywords."""
+    """Creates unique names that differ from functions and from Python's keywords."""
 
     taken: set[str] = field(default_factory=lambda: set(_RESERVED))
 
     def new(self, wanted: str, otherwise: str = "x") -> str:
-        """Return an identifier of ASCII letters, digits and underscores that is as similar as possible.
+        """Return an identifier of ASCII letters, digits and underscores that is similar to the wanted name.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Labels in types that other languages have."""
+"""Labels in types that are available in other languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 def plain_labels(labels: Array) -> tuple[str, list[Any]]:
     """Return the type of labels ("bool", "int64", "float64" or "string") and the labels as Python values.
 
-    What is neither a boolean nor a number is text; dates and durations as NumPy writes them.
+    Labels that are neither booleans nor numbers become text; dates and durations have NumPy's format.
 
     Examples
     --------

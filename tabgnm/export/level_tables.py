@@ -1,4 +1,4 @@
-"""Encoded columns of categories as tables: a number for each text of a cell."""
+"""Encoded columns of categories as tables that map the text of a cell to a number."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tabgnm.table.recipes import Recipe
 
 
 def level_table(recipe: Recipe) -> tuple[dict[str | None, float], float]:
-    """Return what a recipe for a category gives: a number by text (None: a missing cell), and that of any other text.
+    """Return the recipe of a category as a table from texts to numbers, and the number of any other text.
 
-    A missing cell is in the table only where its number differs from that of an unknown text.
+    The key None stands for missing cells. It is in the table only if their number differs from that of unknown texts.
 
     Examples
     --------
@@ -32,4 +32,4 @@ def level_table(recipe: Recipe) -> tuple[dict[str | None, float], float]:
         ranks = np.arange(len(levels), dtype=np.float64)[None]
         NumberMaps([recipe.map]).apply(ranks, None)
         return dict(zip(levels, ranks[0].tolist(), strict=True)), float(recipe.map.fill)
-    raise ValueError(f"recipe {recipe.what!r} of column {recipe.column_name!r} is not one for a category")
+    raise ValueError(f"recipe {recipe.what!r} of column {recipe.column_name!r} is not for a category")

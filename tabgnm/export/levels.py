@@ -1,4 +1,4 @@
-"""Categories and labels in terms that every target language has: texts, and a number for each."""
+"""Categories and labels in terms of every target language: texts, and a number for each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class LevelValues:
     Attributes
     ----------
     missing : float
-        Where the cell is missing.
+        The number of missing cells.
     levels : dict of str to float
-        By the text of the level.
+        The number of each level, by its text.
     other : float
-        Of any other level.
+        The number of any other level.
     """
 
     missing: float
@@ -34,7 +34,7 @@ class LevelValues:
 
 
 def level_values(recipe: Recipe, *, single: bool = False) -> LevelValues:
-    """Return what the recipe of a category computes, `single` in the precision of float32.
+    """Return the numbers that the recipe of a category computes; with `single`, in the precision of float32.
 
     Examples
     --------
@@ -54,21 +54,21 @@ def level_values(recipe: Recipe, *, single: bool = False) -> LevelValues:
     if recipe.what == "code":
         other = len(levels) + 1.0 if recipe.rare else 0.0
         return LevelValues(0.0, {level: place + 1.0 for place, level in enumerate(levels)}, other)
-    if recipe.what == "number" and recipe.map is not None:  # of the rank
+    if recipe.what == "number" and recipe.map is not None:  # the rank of an ordered category
         fill, *values = _mapped(recipe.map, len(levels), single=single)
         return LevelValues(fill, dict(zip(levels, values, strict=True)), fill)
     raise ValueError(f"a category has no recipe {recipe.what!r}")
 
 
 def _mapped(own: NumberMap, n_ranks: int, *, single: bool) -> list[float]:
-    """Return what a missing rank becomes, then all ranks."""
+    """Return the number of a missing rank, then those of all ranks."""
     ranks = np.arange(-1, n_ranks, dtype=np.float64)[None]
     NumberMaps([own]).apply(ranks, ranks < 0)
     return [float(value) for value in ranks[0].astype(np.float32 if single else np.float64)]
 
 
 def plain_labels(labels: NDArray[Any]) -> list[bool] | list[int] | list[float] | list[str]:
-    """Return the labels of a target as values of one plain type; all but booleans and numbers become text.
+    """Return the labels of a target as values of one plain type; labels other than booleans and numbers become text.
 
     Examples
     --------

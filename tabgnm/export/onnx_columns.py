@@ -1,4 +1,4 @@
-"""Raw columns in ONNX: the inputs of the graph, and what recipes make of them."""
+"""Raw columns in ONNX: the inputs of the graph, and their encoding by recipes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MATRIX = "X"
 
 @dataclass(frozen=True)
 class ColumnInput:
-    """Which input of a graph a raw column is.
+    """The input of a graph that a raw column is read from.
 
     Attributes
     ----------
     column : RawColumn
     input : str
-        Name of the input; columns of a matrix share one.
+        The name of the input, which is the same for all columns of a matrix.
     type : str
         "double", "float", "bool", "int64" or "string".
     """
@@ -45,10 +45,10 @@ class ColumnReader:
     Parameters
     ----------
     graph : GraphBuilder
-        With the inputs already added.
+        The graph, to which the inputs have already been added.
     inputs : sequence of ColumnInput
     known_levels : dict of int to list of str
-        For each category its texts that some recipe knows.
+        For each category, the texts that occur in recipes.
     is_matrix : bool
         Whether all columns are in one input.
     """
@@ -92,7 +92,7 @@ class ColumnReader:
         return self._graph.op("Gather", joined, self._graph.constant(np.argsort(order), np.int64), axis=1)
 
     def zeros(self) -> str:
-        """Return zeros, (rows, 1) in double; the number of rows is that of any input."""
+        """Return zeros, (rows, 1) in double, with the number of rows of the inputs."""
         graph = self._graph
         rows = graph.op(
             "Slice", graph.op("Shape", graph.inputs[0].name), *(graph.constant([i], np.int64) for i in (0, 1))
@@ -103,7 +103,7 @@ class ColumnReader:
     # Numbers
 
     def _feature(self, column: int, part: str) -> str:
-        """Return a number of a column, (rows, 1) in double, NaN where it is missing."""
+        """Return the numbers of a column, (rows, 1) in double; NaN if missing."""
         key = (column, part)
         if key not in self._features:
             own = self._inputs[column]
@@ -149,11 +149,11 @@ class ColumnReader:
     # Categories
 
     def _looked_up(self, column: int, recipes: Sequence[Recipe]) -> str:
-        """Return what recipes make of the texts of a category: a row of a table for each text."""
+        """Apply recipes to the texts of a category, by looking up a row of a table for each text."""
         graph, known = self._graph, self._known_levels[column]
         if column not in self._codes:
             texts, codes = list(known), list(range(2, len(known) + 2))
-            if "" not in known:  # otherwise it is a level, as in the table that was fitted
+            if "" not in known:  # otherwise the empty text is a level, as in the training table
                 texts, codes = ["", *texts], [0, *codes]
             encoded = graph.op(
                 "LabelEncoder",
@@ -164,7 +164,7 @@ class ColumnReader:
                 default_int64=1,
             )
             self._codes[column] = graph.op("Squeeze", encoded, graph.constant([1], np.int64))
-        table = np.empty((len(known) + 2, len(recipes)))  # missing, unknown, then the known ones
+        table = np.empty((len(known) + 2, len(recipes)))  # missing, unknown, then the known levels
         for place, recipe in enumerate(recipes):
             by_text, other = level_table(recipe)
             table[:, place] = [by_text.get(None, other), other, *(by_text.get(text, other) for text in known)]
@@ -172,7 +172,7 @@ class ColumnReader:
 
 
 def known_levels(recipes: Sequence[Recipe]) -> dict[int, list[str]]:
-    """Return for each category the texts that some recipe knows, in order of their first use."""
+    """Return for each category the texts that occur in recipes, in order of their first use."""
     found: dict[int, dict[str, None]] = {}
     for own in recipes:
         if own.kind == "category" and own.what != "nothing":
@@ -190,7 +190,7 @@ def _first_part(recipe: Recipe) -> str:
 
 
 def _interpolated(graph: GraphBuilder, x: str, maps: Sequence[NumberMap]) -> str:
-    """Join knots by straight lines, for all features at once: a binary search among padded rows of knots."""
+    """Interpolate linearly between knots, for all features at once, by a binary search in padded rows of knots."""
     units = [unit_of_knots(own) for own in maps]
     size = 1 << (max(len(own.knots) for own in maps) - 1).bit_length()
     knots = np.full((len(maps), size), np.inf)

@@ -9,20 +9,20 @@ import numpy as np
 from tabgnm.export.onnx_graph import GraphBuilder
 
 _DAY = 86_400_000_000  # microseconds
-MISSING = int(np.iinfo(np.int64).min)  # what NumPy stores for NaT
+MISSING = int(np.iinfo(np.int64).min)  # the integer that NumPy stores for NaT
 
 
 class Moments(NamedTuple):
     """Tensors (rows, 1) of moments."""
 
     is_missing: str
-    micros: str  # 0 where it is missing
+    micros: str  # 0 if missing
     of_day: str  # microseconds since midnight
     days: str  # since 1970
 
 
 def split_moments(graph: GraphBuilder, micros: str) -> Moments:
-    """Return days and the rest of microseconds since 1970."""
+    """Split microseconds since 1970 into days and the time of day."""
     missing = graph.op("Equal", micros, graph.constant(MISSING, np.int64))
     present = graph.op("Where", missing, graph.constant(0, np.int64), micros)
     of_day, days = _divided(graph, present, _DAY)
@@ -30,7 +30,7 @@ def split_moments(graph: GraphBuilder, micros: str) -> Moments:
 
 
 def date_part(graph: GraphBuilder, moments: Moments, part: str) -> str:
-    """Return one of `DATE_PARTS` in double, NaN where the date is missing."""
+    """Return one of `DATE_PARTS` in double; NaN if the date is missing."""
     if part == "days":
         value = graph.op("Div", graph.cast(moments.micros, "float64"), graph.constant(float(_DAY)))
     elif part == "hour":
@@ -44,7 +44,7 @@ def date_part(graph: GraphBuilder, moments: Moments, part: str) -> str:
 
 
 def _divided(graph: GraphBuilder, tensor: str, by: int) -> tuple[str, str]:
-    """Return remainder and quotient, rounded down also for negative numbers."""
+    """Return the remainder and the quotient, which is rounded down also for negative numbers."""
     divisor = graph.constant(by, np.int64)
     rest = graph.op("Mod", tensor, divisor)
     return rest, graph.op("Div", graph.op("Sub", tensor, rest), divisor)
@@ -53,7 +53,7 @@ def _divided(graph: GraphBuilder, tensor: str, by: int) -> tuple[str, str]:
 def _civil(graph: GraphBuilder, days: str) -> dict[str, str]:
     """Return year, month and day of days since 1970 in the Gregorian calendar.
 
-    Years begin in March here, so that leap days are the last of a year; 400 years have 146,097 days.
+    Years begin in March here, so that leap days are at the end of a year; 400 years have 146,097 days.
     """
 
     def op(kind: str, a: str, b: str | int) -> str:

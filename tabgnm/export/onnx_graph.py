@@ -1,4 +1,4 @@
-"""Building ONNX graphs: nodes and constants with names of their own."""
+"""Building ONNX graphs from nodes and constants with unique names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tabgnm._extras import import_extra
 
 Array = NDArray[Any]
 
-# The lowest in which all operators that are used here have their present meaning.
+# The lowest versions in which all operators used here have their current meaning.
 OPSET = 13
 ML_OPSET = 2
 IR_VERSION = 7
 
 
 def onnx_module(name: str = "onnx") -> Any:
-    """Return the module onnx, or one of its own."""
+    """Return the module onnx, or one of its submodules."""
     return import_extra(name, "onnx", "exporting to ONNX")
 
 
@@ -29,7 +29,7 @@ class GraphBuilder:
     Parameters
     ----------
     reserved : iterable of str
-        Names of inputs and outputs, which no other tensor may have.
+        The names of inputs and outputs, which are not given to other tensors.
     """
 
     def __init__(self, reserved: Iterable[str]) -> None:
@@ -52,12 +52,12 @@ class GraphBuilder:
                 return name
 
     def input(self, name: str, dtype: str, width: int) -> str:
-        """Add an input of shape (rows, width); `dtype` is the name of a type of NumPy, or "string"."""
+        """Add an input of shape (rows, width); `dtype` is the name of a NumPy type, or "string"."""
         self.inputs.append(self._helper.make_tensor_value_info(name, self._type(dtype), ["rows", width]))
         return name
 
     def output(self, name: str, tensor: str, dtype: str, widths: Sequence[int]) -> None:
-        """Add an output of shape (rows, *widths) that is a tensor of the graph."""
+        """Add a tensor of the graph as an output of shape (rows, *widths)."""
         self.op("Identity", tensor, output=name)
         self.outputs.append(self._helper.make_tensor_value_info(name, self._type(dtype), ["rows", *widths]))
 
@@ -66,7 +66,7 @@ class GraphBuilder:
         return int(self._helper.np_dtype_to_tensor_dtype(kind))
 
     def constant(self, values: Any, dtype: Any = None) -> str:
-        """Return the name of a constant; equal ones are stored once."""
+        """Return the name of a constant; equal constants are stored only once."""
         array = np.asarray(values, dtype=dtype)
         if array.dtype.kind in "UO":
             array = array.astype(object)
@@ -83,7 +83,7 @@ class GraphBuilder:
     def op_with_outputs(
         self, kind: str, *inputs: str, outputs: Sequence[str | None], domain: str = "", **attributes: Any
     ) -> list[str]:
-        """Add a node, and return the names of its outputs; None: a new name."""
+        """Add a node, and return the names of its outputs; None in `outputs` stands for a new name."""
         names = [self._new_name(kind) if own is None else own for own in outputs]
         self.nodes.append(self._helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
         return names
@@ -93,12 +93,12 @@ class GraphBuilder:
         return self.op("Cast", tensor, to=self._type(dtype))
 
     def columns(self, tensor: str, first: int, end: int) -> str:
-        """Return some of the last axis."""
+        """Return a slice of the last axis."""
         ends = [self.constant([own], np.int64) for own in (first, end, -1)]
         return self.op("Slice", tensor, *ends)
 
     def joined(self, tensors: Sequence[str], axis: int = -1) -> str:
-        """Concatenate tensors; a single one is returned as it is."""
+        """Concatenate tensors; a single tensor is returned unchanged."""
         return tensors[0] if len(tensors) == 1 else self.op("Concat", *tensors, axis=axis)
 
     def model(self, name: str) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NumberType = Literal["double", "float"]
 _NUMPY_TYPES = {"double": "float64", "float": "float32", "bool": "bool", "int64": "int64", "string": "string"}
-_MOST_BYTES = 2_000_000_000  # of a file in the format of ONNX
+_MOST_BYTES = 2_000_000_000  # of an ONNX file
 
 
 def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, number_type: NumberType = "double") -> bytes:
@@ -89,7 +89,7 @@ def _compute(program: Program | PackProgram, graph: GraphBuilder, reader: Column
     dtype = "float64" if program.exact else program.dtype
     arithmetic = Arithmetic(graph, dtype)
     rows = [reader.encoded(recipes, program.dtype) for recipes in program.recipes]
-    if program.dtype == "float32":  # encoded rows of the estimator are rounded too
+    if program.dtype == "float32":  # the estimator rounds encoded rows too
         rows = [graph.cast(own, "float32") for own in rows]
         rows = [graph.cast(own, "float64") for own in rows] if program.exact else rows
     outputs = [arithmetic.outputs(group, rows[group.encoder]) for group in program.groups]
@@ -113,7 +113,7 @@ def _inputs(
     number_type: str,
     is_matrix: bool,
 ) -> list[ColumnInput]:
-    """Return an input for each column: its name, unless that is empty or the name of an output."""
+    """Return an input for each column, with the name of the column unless it is empty or the name of an output."""
     if is_matrix:
         return [ColumnInput(own, MATRIX, number_type) for own in columns]
     names, found = {own.name for own in columns} | set(taken), []
@@ -141,7 +141,7 @@ def _type_of(column: RawColumn, estimator: TabularEstimator, number_type: str) -
 def _describe(
     model: Any, estimator: TabularEstimator, program: Program | PackProgram, inputs: Sequence[ColumnInput]
 ) -> None:
-    """Write what the model is into its metadata."""
+    """Add a description of the model to its metadata."""
     classes = [plain_labels(own)[1] for own in program.classes]
     model.producer_name, model.producer_version = "tabgnm", __version__
     facts = {

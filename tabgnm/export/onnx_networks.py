@@ -17,10 +17,10 @@ Array = NDArray[Any]
 
 
 class Arithmetic:
-    """Functions of tensors of one type.
+    """Operations on tensors of one type.
 
-    Activations are made of operators that onnxruntime has for float and double, except for erf, which it has for float
-    only.
+    Activations consist of operators that onnxruntime supports for float and double, except for erf, which it supports
+    only for float.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Arithmetic:
             level = level_of[value] = 1 + max((level_of[source] for source in unit.sources), default=0)
             levels += [[] for _ in range(level - len(levels))]
             levels[level - 1].append(value)
-        place = {value: value for value in range(machine.n_inputs)}  # where a value stands among all so far
+        place = {value: value for value in range(machine.n_inputs)}  # position of each value among all values so far
         values, n_values = inputs, max(machine.n_inputs, 1)
         for own in levels:
             own.sort(key=lambda value: machine.unit(value).function)
@@ -110,7 +110,7 @@ class Arithmetic:
         return held["outputs" if group.layers[-1].n_persistent else "state"]
 
     def _layer(self, group: PackGroup, layer: PackLayer, held: dict[str, str]) -> None:
-        """Replace the state and the persistent outputs by those after a layer."""
+        """Replace the state and the persistent outputs with those after a layer."""
         message = ""
         for source, weight in zip(layer.sources, layer.weights, strict=True):
             product = self.op("MatMul", held[source], self.constant(weight))
@@ -145,7 +145,7 @@ class Arithmetic:
         return self.op("Add", previous, self.op("Mul", gate, self.op("Sub", candidate, previous)))
 
     def _embedded(self, group: PackGroup, rows: str) -> str:
-        """Return what the body reads, (networks, rows, inputs), or (1, rows, inputs) where it is the same for all."""
+        """Return the inputs of the body, (networks, rows, inputs), or (1, rows, inputs) if all networks share them."""
         embedding, learned, graph, n_networks = (
             group.embedding,
             group.embedding_parameters,
@@ -172,7 +172,7 @@ class Arithmetic:
         return graph.joined(parts)
 
     def _embedded_numbers(self, group: PackGroup, numbers: str) -> str:
-        """Return embedded numbers, (networks, rows, columns x width), of numbers (rows, columns)."""
+        """Embed numbers (rows, columns); return an array (networks, rows, columns x width)."""
         embedding, learned, graph = group.embedding, group.embedding_parameters, self.graph
         assert embedding is not None
         x = self.op("Unsqueeze", self.op("Transpose", numbers, perm=[1, 0]), graph.constant([2], np.int64))

@@ -1,4 +1,4 @@
-"""From outputs of networks to the outputs of an ONNX graph: probabilities and labels, or numbers."""
+"""Computing the outputs of an ONNX graph from those of networks: probabilities and labels, or numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OutputWriter:
     ----------
     graph : GraphBuilder
     number_type : {"float32", "float64"}
-        Of probabilities and predicted numbers.
+        The type of probabilities and predicted numbers.
     """
 
     def __init__(self, graph: GraphBuilder, number_type: str) -> None:
@@ -32,7 +32,7 @@ class OutputWriter:
     # Whole packs
 
     def of_pack(self, program: PackProgram, outputs: Sequence[str]) -> None:
-        """Add the outputs for those of the networks of each group, (networks, rows, outputs) in double."""
+        """Add the outputs of a pack, given those of the networks of each group, (networks, rows, outputs) in double."""
         pairs = list(zip(program.groups, outputs, strict=True))
         if program.kind == "number":
             means = [self._mean(group, self._numbers(program, group, own), 3) for group, own in pairs]
@@ -54,7 +54,7 @@ class OutputWriter:
                 self.classes(name, self._tempered(self._sum(means), program.temperature), labels)
 
     def _mean(self, group: PackGroup, values: str, rank: int) -> str:
-        """Return the sum of the shares of the networks of a group, without their axis, of a tensor with `rank` axes."""
+        """Return the weighted sum over the networks of a group, the first axis of a tensor with `rank` axes."""
         axis = self.graph.constant([0], np.int64)
         if len(group.shares) == 1 and group.shares[0] == 1:
             return self.op("Squeeze", values, axis)
@@ -71,7 +71,7 @@ class OutputWriter:
         return tensors[0] if len(tensors) == 1 else self.op("Sum", *tensors)
 
     def _of_log_odds(self, z: str) -> str:
-        """Return the probabilities of 0 and 1 on a last axis of their own."""
+        """Return the probabilities of 0 and 1 on a new last axis."""
         both = [self.op("Unsqueeze", own, self.graph.constant([-1], np.int64)) for own in (self.op("Neg", z), z)]
         return self.op("Sigmoid", self.graph.joined(both))
 
@@ -100,7 +100,7 @@ class OutputWriter:
     # Small machines
 
     def of_machine(self, program: Program, outputs: str) -> None:
-        """Add the outputs for those of a machine, (rows, outputs) in double."""
+        """Add the outputs of a program, given those of its machine, (rows, outputs) in double."""
         if program.link in ("identity", "sorted", "exp"):
             if program.link == "exp":
                 limits = self.graph.constant(-program.most), self.graph.constant(program.most)
@@ -124,7 +124,7 @@ class OutputWriter:
     # Outputs
 
     def only_class(self, label: Array, zeros: str) -> None:
-        """Add the outputs of a model that knows a single class; `zeros` are (rows, 1) in double."""
+        """Add the outputs of a model with a single class; `zeros` are (rows, 1) in double."""
         self.classes("", self.op("Add", zeros, self.graph.constant(1.0)), label)
 
     def numbers(self, tensor: str, n_numbers: int) -> None:
@@ -140,7 +140,7 @@ class OutputWriter:
         self.graph.output(f"probabilities{name}", self._typed(probabilities), self._number_type, [len(labels)])
 
     def _multilabel(self, probabilities: str, n_targets: int) -> None:
-        """Add 0 or 1 of each target, and the probability of 1, for probabilities (rows, targets, 2)."""
+        """Add the label (0 or 1) and the probability of 1 of each target, given probabilities (rows, targets, 2)."""
         self.graph.output("label", self.op("ArgMax", probabilities, axis=2, keepdims=0), "int64", [n_targets])
         of_ones = self.op("Gather", probabilities, self.graph.constant(1, np.int64), axis=2)
         self.graph.output("probabilities", self._typed(of_ones), self._number_type, [n_targets])
@@ -150,13 +150,13 @@ class OutputWriter:
 
 
 def output_names(n_joint: int) -> list[str]:
-    """Return all names that outputs may have; `n_joint`: class targets, if several."""
+    """Return all possible names of outputs; `n_joint` is the number of class targets if there are several, else 0."""
     suffixes = ["", *(f"_{target}" for target in range(n_joint))]
     return ["variable", *(f"{what}{suffix}" for what in ("label", "probabilities") for suffix in suffixes)]
 
 
 def _targets(classes: Sequence[Array], *, joint: bool) -> list[tuple[str, int]]:
-    """Return for each target the suffix of its outputs, and the first output of networks that is of it."""
+    """Return for each target the suffix of its output names, and the position of its first network output."""
     starts = np.cumsum([0, *map(len, classes)]).tolist()
     return [(f"_{target}" if joint else "", starts[target]) for target in range(len(classes))]
 

@@ -1,4 +1,4 @@
-"""A whole pack in terms that other languages have: recipes, stacked layers, and how outputs become predictions."""
+"""A whole pack in terms of other languages: recipes, stacked layers, and the conversion of outputs to predictions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Source = Literal["inputs", "state", "outputs"]
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """How the new states of a layer are made of the previous states h and the candidates a.
+    """How the new states of a layer are computed from the previous states h and the candidates a.
 
-    h + a, or with gates h + g (a - h) where g = sigmoid(s h + t z + r) and z are the messages.
+    They are h + a or, with gates, h + g (a - h), where g = sigmoid(s h + t z + r) and z are the messages.
 
     Attributes
     ----------
     source : {"inputs", "state"}
-        Where h comes from: the columns of it from `first` on, with `n_zeros` zeros behind them.
+        The source of h: its columns from `first` on, followed by `n_zeros` zeros.
     first, n_zeros : int
     initial : array (networks, 1, nodes) or None
-        Is added to h.
+        Added to h.
     gates : three arrays (networks, 1, nodes), s, t and r, or None
     """
 
@@ -55,12 +55,12 @@ class PackLayer:
     Attributes
     ----------
     sources : tuple of str
-        What the layer reads: "inputs" of the network, its "state", its persistent "outputs".
+        What the layer reads: the "inputs" of the network, its "state" or its persistent "outputs".
     weights : tuple of arrays (networks, sources, nodes)
         One per source.
     bias : array (networks, 1, nodes)
     n_persistent : int
-        The last so many messages are added to the persistent outputs; no activation applies to them.
+        The number of messages, at the end, that are added to the persistent outputs without an activation.
     is_last : bool
         The last layer has no activation.
     combination : Combination or None
@@ -76,13 +76,13 @@ class PackLayer:
 
 @dataclass(frozen=True, eq=False)
 class NumberLink:
-    """How outputs become numbers: scale x output + offset; with `most`, the exponential of that, the output clipped.
+    """How outputs become numbers: scale x output + offset or, with `most`, the exponential of that.
 
     Attributes
     ----------
     scale, offset : arrays, one number per output
     most : float or None
-        Outputs are clipped to [-most, most].
+        If not None, outputs are first clipped to [-most, most].
     """
 
     scale: Array
@@ -97,15 +97,15 @@ class PackGroup:
     Attributes
     ----------
     encoder : int
-        Which list of recipes its inputs come from.
+        The position of its list of recipes.
     embedding : InputEmbedding or None
     embedding_parameters : dict of arrays (networks, ...)
     layers : tuple of PackLayer
     activation : str
     shares : array (networks,)
-        Of each network in the mean.
+        The weight of each network in the mean.
     link : NumberLink or None
-        For numbers.
+        None for classes.
     """
 
     encoder: int
@@ -119,27 +119,27 @@ class PackGroup:
 
 @dataclass(frozen=True, eq=False)
 class PackProgram:
-    """What a pack computes.
+    """The computation of a pack.
 
     Attributes
     ----------
     columns : tuple of RawColumn
-        That are read, in the order of the table.
+        The columns that are read, in the order of the table.
     recipes : tuple of lists of Recipe
         One list per encoder, one recipe per encoded column.
     groups : tuple of PackGroup
     dtype : str
-        "float32" or "float64": of weights and encoded columns.
+        The type of weights and encoded columns: "float32" or "float64".
     exact : bool
         Whether float32 arithmetic would lose digits of columns that are not scaled.
     kind : str
         "number", or the kind of `ClassTargets`.
     classes : tuple of arrays
-        Labels of each target.
+        The labels of each target.
     temperature : float
-        Divides the logarithms of probabilities.
+        The divisor of the logarithms of probabilities.
     is_sorted : bool
-        Whether the numbers of a row are put in ascending order (quantiles).
+        Whether the numbers of a row are sorted in ascending order (quantiles).
     one_dimensional : bool
         Whether a prediction is one number or label.
     largest : float
@@ -160,7 +160,7 @@ class PackProgram:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all weights."""
+        """The size of all weights in bytes."""
         return sum(array.nbytes for group in self.groups for array in arrays_of(group))
 
 
@@ -242,7 +242,7 @@ def _number_link(targets: NumberTargets) -> NumberLink:
 def _layer(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int) -> PackLayer:
     weights, bias = shape.layer_weights(parameters, layer)
     is_last = layer == shape.n_layers
-    if layer == 1 and shape.learn_initial:  # what hidden and output nodes hold at first is a part of the bias
+    if layer == 1 and shape.learn_initial:  # the initial values of hidden and output nodes become part of the bias
         assert isinstance(shape, GNMShape)
         initial = parameters["initial"].double()
         bias = bias.double() + (initial.unsqueeze(-2) @ shape.initial_weights(parameters).double()).squeeze(-2)

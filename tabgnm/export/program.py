@@ -33,7 +33,7 @@ class RawColumn:
     Attributes
     ----------
     position : int
-        In the table of `fit`.
+        The position in the table of `fit`.
     name : str
     kind : str
         "number", "boolean", "category", "datetime", "duration" or "time".
@@ -46,41 +46,41 @@ class RawColumn:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a small machine computes, in terms that every target language has.
+    """The computation of a small machine, in terms of every target language.
 
-    Inputs are computed from raw columns by `recipes`, the outputs by `machine`, and predictions from them by the link:
+    `recipes` compute the inputs from raw columns, `machine` computes the outputs, and the link the predictions:
 
-    - "identity": the outputs, in units of the target; "sorted": these in ascending order (quantiles);
-    - "exp": center x exp(output), the output being clipped to [-most, most];
+    - "identity": the outputs, in units of the target; "sorted": the outputs in ascending order (quantiles);
+    - "exp": center x exp(output), where the output is clipped to [-most, most];
     - "sigmoid": the probability of the second class of each target is sigmoid(output);
-    - "softmax": for each target the softmax of its outputs, `sizes` of them one group after the other;
+    - "softmax": for each target, the softmax of its outputs; `sizes` has the number of outputs of each target;
     - "constant": there is a single class.
 
-    A class is predicted where its probability is largest; the first of equal ones.
+    The predicted class is the one with the largest probability, or the first of several.
 
     Attributes
     ----------
     columns : tuple of RawColumn
-        That are read, in the order of the table.
+        The columns that are read, in the order of the table.
     recipes : tuple of Recipe
         One per input of the machine.
     machine : Machine
         Simplified, in float64.
     link : str
     classes : tuple of arrays
-        Labels of each target; empty for numbers.
+        The labels of each target; empty for numbers.
     sizes : tuple of int
-        Outputs of each target, for "softmax".
+        The number of outputs of each target, for "softmax".
     center : tuple of float
-        For "exp", one per output.
+        One per output, for "exp".
     most : float
-        For "exp".
+        The largest absolute output, for "exp".
     multilabel : bool
-        Whether the targets are columns of 0 and 1, of which the probabilities of 1 are predicted.
+        Whether the targets are columns of 0 and 1, for which probabilities of 1 are predicted.
     one_dimensional : bool
         Whether a prediction is one number or label, not several.
     single : bool
-        Whether `predict` reads the inputs in float32; the last digits of a prediction depend on it.
+        Whether `predict` rounds the inputs to float32, which affects the last digits of predictions.
     """
 
     columns: tuple[RawColumn, ...]
@@ -150,7 +150,7 @@ def program_of(estimator: TabularEstimator) -> Program:
 
 
 def columns_read(program: Program) -> list[RawColumn]:
-    """Return the columns that predictions depend on: none where they are constant."""
+    """Return the columns that predictions depend on; none if predictions are constant."""
     if program.link == "constant":
         return []
     read = {recipe.column for recipe in program.recipes if recipe.what != "nothing"}
@@ -158,7 +158,7 @@ def columns_read(program: Program) -> list[RawColumn]:
 
 
 def only_used(machine: Machine) -> Machine:
-    """Return the machine without inputs that nothing reads."""
+    """Return the machine without unused inputs."""
     used = machine.used_inputs
     place = {old: new for new, old in enumerate(used)}
     place |= {machine.n_inputs + i: len(used) + i for i in range(len(machine.units))}
@@ -168,7 +168,7 @@ def only_used(machine: Machine) -> Machine:
 
 
 def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
-    """Return the machine whose outputs are multiplied by `scale`, with `center` added."""
+    """Return a machine whose outputs are multiplied by `scale` and shifted by `center`."""
     units = list(machine.units)
     outputs = []
     read = {source for unit in units for source in unit.sources}
@@ -186,7 +186,7 @@ def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
 
 
 def _tempered(machine: Machine, temperature: float) -> Machine:
-    """Divide log-odds by a temperature, as calibrated probabilities need."""
+    """Divide log-odds by the temperature of the calibration."""
     if temperature == 1.0:
         return machine
     n = len(machine.outputs)

@@ -1,6 +1,6 @@
-"""Columns of tables and functions of them with NumPy; exported Python files contain this code.
+"""Reading and encoding columns of tables with NumPy; exported Python files contain this code.
 
-What follows the line of dashes is copied into files as it is, behind `python_cells_runtime`.
+The code below the line of dashes is copied into files unchanged, after `python_cells_runtime`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERF: list[Array] = []
 
 
 def _columns_of(rows: Any, names: Any) -> tuple[dict[str, Any], int]:
-    """Return columns by name, and the number of rows, of a list of dicts, a dict of columns or a frame."""
+    """Return the columns by name and the number of rows of a list of dicts, a dict of columns or a frame."""
     if np is None:
         raise ImportError("predictions for several rows require NumPy; install it, or use predict_row")
     if isinstance(rows, (list, tuple)):
@@ -34,7 +34,7 @@ def _columns_of(rows: Any, names: Any) -> tuple[dict[str, Any], int]:
 
 
 def _known(values: Any) -> Any:
-    """Return a column as an array of numbers, dates or durations, or else as a list of its cells."""
+    """Return a column as an array of numbers, dates or durations, or otherwise as a list of its cells."""
     array = values if isinstance(values, np.ndarray) else getattr(values, "to_numpy", lambda: None)()
     if array is not None and array.dtype.kind in "biufMm":
         return array
@@ -42,11 +42,11 @@ def _known(values: Any) -> Any:
 
 
 class Rows:
-    """Functions for many rows: those of `Row` with arrays in place of numbers."""
+    """Functions for many rows: those of `Row` for arrays instead of numbers."""
 
     @staticmethod
     def _each(rows: Any, name: str, read: Any, kinds: str) -> Array:
-        """Return the cells of a column as floats, by `read` unless they are an array of one of these kinds."""
+        """Return the cells of a column as floats; `read` converts cells unless they are an array of these kinds."""
         values = _known(rows[name])
         if isinstance(values, list) or values.dtype.kind not in kinds:
             return np.array([read({name: value}, name) for value in values], dtype=np.float64)
@@ -173,7 +173,7 @@ class Rows:
 
 
 def _erf(z: Array) -> Array:
-    """Return the error function, which NumPy does not have: cubics through values and slopes, to 1e-13."""
+    """Return the error function, which NumPy lacks, by cubic interpolation with an error below 1e-13."""
     if not _ERF:
         grid = np.arange(6 * 1024 + 2) / 1024
         _ERF.extend([np.array([math.erf(x) for x in grid]), 2 / math.sqrt(math.pi) * np.exp(-(grid**2)) / 1024])

@@ -1,6 +1,6 @@
-"""Cells of tables and functions of them, without any other package; exported Python files contain this code.
+"""Reading and encoding cells of tables without other packages; exported Python files contain this code.
 
-What follows the line of dashes is copied into files as it is, so it may use the standard library and NumPy only.
+The code below the line of dashes is copied into files unchanged, so it may only use the standard library.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def _is_missing(value: Any) -> bool:
 
 
 def _refused(value: Any, name: str, expected: str) -> ValueError:
-    return ValueError(f"column {name!r} has {value!r:.60}; expected {expected}, or None where it is missing")
+    return ValueError(f"column {name!r} has {value!r:.60}; expected {expected}, or None if it is missing")
 
 
 def _shortest(number: float) -> float:
-    """Return the shortest decimal that float32 has for a number that it holds; 0.1 may have gone through float32."""
+    """Return a number that float32 can hold as the shortest decimal of float32, so that a float32 of 0.1 is 0.1."""
     try:
         narrow = struct.pack("f", number)
         if struct.unpack("f", narrow)[0] == number:
@@ -46,7 +46,7 @@ def _shortest(number: float) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """Return a scalar of NumPy as Python has it."""
+    """Convert a NumPy scalar to a Python object."""
     if type(value).__module__ != "numpy":
         return value
     is_time = type(value).__name__ in ("datetime64", "timedelta64")
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 class Row:
     """Functions for one row, in pure Python."""
 
-    # Cells: a float, NaN where it is missing; a text, or a moment, None where it is missing.
+    # Cells: a float, or NaN if missing; a text or a moment, or None if missing.
 
     @staticmethod
     def number(row: Any, name: str) -> float:
@@ -223,7 +223,7 @@ class Row:
 
 
 def _in_utc(moment: datetime.datetime) -> datetime.datetime:
-    """Return a moment without time zone and nanoseconds, which pandas has."""
+    """Return a moment in UTC without its time zone, and without the nanoseconds of pandas."""
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.timezone.utc)
     return datetime.datetime(

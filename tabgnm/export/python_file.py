@@ -21,7 +21,7 @@ _DOCSTRING = '''\
 """A {estimator}, exported by tabgnm {version}.
 
 predict(rows){of_classes} take{s} a list of dicts, a dict of columns, or a frame, and need{s} NumPy{row_needs}.
-COLUMNS has the columns that are read, with what their cells are. Missing cells are None or NaN.
+COLUMNS maps the columns that are read to their kinds. Missing cells are None or NaN.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         source = machine_source(program_of(estimator))
     else:
         program = pack_program_of(estimator)
-        _check_size(program.n_bytes * 1.25, most)  # before anything of that size is made
+        _check_size(program.n_bytes * 1.25, most)  # before anything of that size is created
         source = pack_source(program)
     has_classes = hasattr(estimator, "predict_proba")
     docstring = _DOCSTRING.format(

@@ -9,11 +9,11 @@ from tabgnm.export.python_names import Identifiers, copied_source, literal
 from tabgnm.export.python_recipes import READERS, call_of, part_of
 from tabgnm.sparsity import Unit
 
-_MOST_INLINE = 2  # entries of a table that is written where it is used
+_MOST_INLINE = 2  # entries of a table that is written inline
 
 
 def machine_source(program: Program) -> str:
-    """Return the source behind the docstring."""
+    """Return the source after the docstring."""
     machine, names = program.machine, Identifiers()
     constants: list[str] = []
     cells, inputs = {}, []
@@ -32,7 +32,7 @@ def machine_source(program: Program) -> str:
         function, arguments = call_of(recipe, "float64")
         written = []
         for value in arguments:
-            if isinstance(value, list | dict) and len(value) > _MOST_INLINE:  # made once, not in every call
+            if isinstance(value, list | dict) and len(value) > _MOST_INLINE:  # created once, not in every call
                 constants.append(f"_TABLE_{len(constants) + 1} = {literal(value)}")
                 written.append(f"_TABLE_{len(constants)}")
             else:

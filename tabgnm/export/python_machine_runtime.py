@@ -1,6 +1,6 @@
 """Predictions of a small machine from its outputs; exported Python files contain this code.
 
-What follows the line of dashes is copied into files as it is, behind `python_arrays_runtime` and the machine itself.
+The code below the line of dashes is copied into files unchanged, after `python_arrays_runtime` and the machine itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _row_numbers(row: Any) -> list[float]:
 
 
 def predict_proba_row(row: Any) -> Any:
-    """Return the probabilities of one row, a dict from column to cell, in the order of CLASSES."""
+    """Return the probabilities for one row, a dict from column to cell, in the order of CLASSES."""
     if not CLASSES:
         raise TypeError("this model predicts numbers; use predict_row")
     probabilities = _checked(_row_probabilities, row)
@@ -63,7 +63,7 @@ def predict_proba_row(row: Any) -> Any:
 
 
 def predict_row(row: Any) -> Any:
-    """Return the label or number that is predicted for one row, a dict from column to cell; a list if several are."""
+    """Return the label or number for one row, a dict from column to cell; a list if there are several targets."""
     if not CLASSES:
         found = _checked(_row_numbers, row)
     else:
@@ -73,10 +73,10 @@ def predict_row(row: Any) -> Any:
 
 
 def predict_proba(rows: Any) -> Any:
-    """Return the probabilities of many rows as an array (rows, classes).
+    """Return the probabilities for many rows as an array (rows, classes).
 
-    `rows` is a list of dicts, a dict of columns, or a frame. For several targets a list of arrays is returned; for
-    multilabel targets the probabilities of 1, (rows, targets).
+    `rows` is a list of dicts, a dict of columns, or a frame. For several targets, a list of arrays is returned; for
+    multilabel targets, the probabilities of 1, (rows, targets).
     """
     if not CLASSES:
         raise TypeError("this model predicts numbers; use predict")

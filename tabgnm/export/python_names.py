@@ -1,4 +1,4 @@
-"""Names and values in Python source: identifiers made of any text, literals."""
+"""Names and values in Python source: identifiers from any text, and literals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUT = "# " + "-" * 118 + "\n"
 
 
 class Identifiers:
-    """Gives out identifiers that are valid, readable and different from each other.
+    """Creates valid, readable and unique identifiers.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class Identifiers:
         self._used: set[str] = set()
 
     def new(self, prefix: str, text: str) -> str:
-        """Return `prefix` and what of a text can be part of an identifier, with a number if that is taken."""
+        """Return `prefix` and the valid characters of a text, with a number if this identifier is taken."""
         readable = re.sub(r"[^A-Za-z0-9]+", "_", text[: 4 * _LONGEST]).strip("_")[:_LONGEST]
         base = f"{prefix}_{readable}" if readable else prefix
         name, number = base, 1

@@ -1,4 +1,4 @@
-"""Packs as Python source: their weights as text, and the code that computes with them."""
+"""Packs as Python source: weights encoded as text, and the code that uses them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = NDArray[Any]
 
 
 class _Buffers:
-    """Arrays one after the other, as text."""
+    """Concatenates arrays and encodes them as text."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, list[Array]] = {"<f4": [], "<f8": []}
         self._sizes = dict.fromkeys(self._arrays, 0)
 
     def add(self, array: Array | None) -> tuple[str, int, tuple[int, ...]] | None:
-        """Return the place of an array: type, first number, shape."""
+        """Add an array and return its place: type, position of its first number, shape."""
         if array is None:
             return None
         kind = "<f4" if array.dtype == np.float32 else "<f8"
@@ -36,15 +36,15 @@ class _Buffers:
         return place
 
     def source(self, name: str, kind: str) -> str:
-        """Return the definition of a constant with all arrays of a type."""
+        """Return the definition of a constant that contains all arrays of a type."""
         every = np.concatenate([np.zeros(0, kind), *self._arrays[kind]])
-        text = base64.b85encode(every.tobytes()).decode("ascii")  # has neither quotes nor backslashes
+        text = base64.b85encode(every.tobytes()).decode("ascii")  # contains neither quotes nor backslashes
         lines = [text[start : start + 118] for start in range(0, len(text), 118)]
         return f'{name} = """\n' + "\n".join(lines) + '\n"""\n'
 
 
 def pack_source(program: PackProgram) -> str:
-    """Return the source behind the docstring."""
+    """Return the source after the docstring."""
     buffers = _Buffers()
     model = {
         "kind": program.kind,
@@ -74,7 +74,7 @@ def pack_source(program: PackProgram) -> str:
 
 
 def _step(recipe: Recipe, dtype: str) -> list[Any]:
-    """Return function, column, part of a date, and arguments for one encoded column."""
+    """Return the function, column, part of a date and arguments that compute one encoded column."""
     if recipe.what == "nothing":
         return ["nothing", "", "", []]
     function, arguments = call_of(recipe, dtype)

@@ -1,6 +1,6 @@
 """Predictions of a pack with NumPy; exported Python files contain this code.
 
-What follows the line of dashes is copied into files as it is, behind `python_arrays_runtime` and the constants.
+The code below the line of dashes is copied into files unchanged, after `python_arrays_runtime` and the constants.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FLOAT64 = ""
 # ----------------------------------------------------------------------------------------------------------------------
 import base64  # noqa: E402
 
-_BLOCK_ROWS = 256  # that are computed at a time
+_BLOCK_ROWS = 256  # computed at a time
 _BUFFERS: dict[str, Any] = {}
 
 
 def _array(place: Any) -> Any:
-    """Return the array that is stored at a place: type, first number, shape."""
+    """Return the array at a place: type, position of its first number, shape."""
     kind, start, shape = place
     if kind not in _BUFFERS:
         text = _FLOAT32 if kind == "<f4" else _FLOAT64
@@ -37,7 +37,7 @@ def _array(place: Any) -> Any:
 
 
 def _loaded(value: Any) -> Any:
-    """Return a value of _MODEL with the arrays in it."""
+    """Return a value of _MODEL with places replaced by their arrays."""
     if isinstance(value, dict):
         return {name: _loaded(own) for name, own in value.items()}
     if isinstance(value, list):
@@ -52,7 +52,7 @@ def _model() -> Any:
 
 
 def _encoded(cells: dict[str, Any], n_rows: int, steps: Any) -> Any:
-    """Return encoded rows, in the precision that the networks were trained on."""
+    """Return encoded rows, in the precision that the networks were trained with."""
     encoded = np.zeros((n_rows, len(steps)), dtype=_MODEL["dtype"])
     for place, (function, name, part, arguments) in enumerate(steps):
         if function != "nothing":
@@ -62,7 +62,7 @@ def _encoded(cells: dict[str, Any], n_rows: int, steps: Any) -> Any:
 
 
 def _embedded(group: Any, x: Any) -> Any:
-    """Return what the networks read, (networks, rows, inputs), or (1, rows, inputs) where it is the same for all."""
+    """Return the inputs of the networks, (networks, rows, inputs), or (1, rows, inputs) if all of them share them."""
     how = group["embedding"]
     if how is None:
         return x[None]
@@ -170,10 +170,10 @@ def _means(rows: Any) -> list[Any]:
 
 
 def predict_proba(rows: Any) -> Any:
-    """Return the probabilities of rows as an array (rows, classes).
+    """Return the probabilities for rows as an array (rows, classes).
 
-    `rows` is a list of dicts, a dict of columns, or a frame. For several targets a list of arrays is returned; for
-    multilabel targets the probabilities of 1, (rows, targets).
+    `rows` is a list of dicts, a dict of columns, or a frame. For several targets, a list of arrays is returned; for
+    multilabel targets, the probabilities of 1, (rows, targets).
     """
     if not CLASSES:
         raise TypeError("this model predicts numbers; use predict")

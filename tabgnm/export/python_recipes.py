@@ -1,4 +1,4 @@
-"""Recipes as calls of the functions that exported Python files contain."""
+"""Recipes as calls of functions in exported Python files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tabgnm.export.level_tables import level_table
 from tabgnm.table.numbers import unit_of_knots
 from tabgnm.table.recipes import Recipe
 
-# How cells of each kind are read.
+# The functions that read cells of each kind.
 READERS = {
     "number": "number",
     "boolean": "boolean",
@@ -22,15 +22,15 @@ READERS = {
 
 
 def part_of(recipe: Recipe) -> str:
-    """Return which part of a date a recipe reads; "" for other columns."""
+    """Return the part of a date that a recipe reads; "" for other columns."""
     return recipe.part or "days" if recipe.kind == "datetime" else ""
 
 
 def call_of(recipe: Recipe, dtype: str) -> tuple[str, list[Any]]:
     """Return the function that computes an encoded column from a cell, and its further arguments.
 
-    Numbers are clipped to the range of `dtype`, that of the encoded rows of the estimator. Lists of knots and tables of
-    levels are arguments like others.
+    Numbers are clipped to the range of `dtype`, the type of the estimator's encoded rows. Arguments may be lists of
+    knots and tables of levels.
     """
     if recipe.what == "missing":
         return "missing", []

@@ -1,4 +1,4 @@
-"""Which estimators are exported unit by unit."""
+"""The decision which estimators are exported unit by unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MOST_EDGES = 5_000
 
 
 def is_small(estimator: TabularEstimator) -> bool:
-    """Whether a fitted estimator is one network of few edges that reads plain columns, as `distill` returns.
+    """Whether a fitted estimator is one network with few edges and no embedding, such as the result of `distill`.
 
-    Such a network is exported unit by unit, with what is 0 left out; anything else as matrices.
+    Such a network is exported unit by unit, without edges of weight 0; all others are exported as matrices.
     """
     fitted = estimator.fitted_
     group = fitted.groups[0]

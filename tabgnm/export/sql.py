@@ -14,12 +14,12 @@ from tabgnm.table.numbers import NumberMap
 from tabgnm.table.recipes import Recipe
 
 _DAY = 86400  # seconds
-_TERMS = 100  # of a sum in parentheses; SQLite allows expressions that are 1,000 deep
-# Predictions in Python clip encoded numbers to what float32 holds; here it also keeps PostgreSQL from overflowing.
+_TERMS = 100  # of a sum in parentheses; SQLite allows expressions up to 1,000 levels deep
+# Predictions in Python clip encoded numbers to the range of float32; here this also prevents overflows in PostgreSQL.
 _LARGEST_INPUT = 3.4028234663852886e38
-# x * c - (x * c - x) is x in the precision of float32 (Dekker, 1971), which `predict` reads encoded numbers in.
+# x * c - (x * c - x) is x rounded to the precision of float32 (Dekker, 1971), which `predict` uses for encoded numbers.
 _SPLIT = literal(2.0**29 + 1)
-_SMALL = 1e-7  # numbers whose square is less than the precision of 1
+_SMALL = 1e-7  # the square of smaller numbers is less than the precision of 1
 
 
 def to_sql(program: Program, table: str | Sequence[str], dialect: str, *, keep: Sequence[str] = ()) -> str:
@@ -65,7 +65,7 @@ class _Query:
         dialect.check_names([column.name for column in self.columns])
         self.stages = Stages(f"{'.'.join(map(dialect.quoted, table))} AS t", table[-1])
         self.keep = keep
-        self.results: list[tuple[str, str, tuple[str, ...]]] = []  # name in the result, expression, what it reads
+        self.results: list[tuple[str, str, tuple[str, ...]]] = []  # name in the result, expression, columns read
 
     def text(self) -> str:
         """Return the query."""
@@ -110,7 +110,7 @@ class _Query:
             self.stages.add(0, f"r{column.position}", value)
 
     def _add_inputs(self) -> list[str]:
-        """Add the encoded columns, from parts of dates or from columns as they are; return their names."""
+        """Add the encoded columns, computed from raw columns or parts of dates; return their names."""
         for recipe in self.program.recipes:
             if recipe.part and recipe.kind == "datetime":
                 raw = f"r{recipe.column}"
@@ -153,7 +153,7 @@ class _Query:
         return f"CASE WHEN {x} IS NULL THEN {literal(recipe.map.fill)} {self._mapped(recipe.map, x)} END"
 
     def _mapped(self, own: NumberMap, x: str) -> str:
-        """Return the rest of a CASE for numbers that are not missing."""
+        """Return the branches of a CASE for numbers that are not missing."""
         if own.method == "identity":
             return f"ELSE {self.dialect.clamped(x, -_LARGEST_INPUT, _LARGEST_INPUT)}"
         z = f"({x} - {literal(own.centre)}) / {literal(own.scale)}"
@@ -172,7 +172,7 @@ class _Query:
     # From inputs to outputs
 
     def _add_units(self, inputs: list[str]) -> list[str]:
-        """Add the units, those that depend on each other in different stages; return the names of the outputs."""
+        """Add the units, in different stages if they depend on each other; return the names of the outputs."""
         machine = self.program.machine
         names = list(inputs)
         depth = [0] * len(inputs)
@@ -180,7 +180,7 @@ class _Query:
             own = 1 + max((depth[source] for source in unit.sources), default=0)
             depth.append(own)
             names.append(f"v{value}")
-            stage = 1 + 3 * own  # after the inputs: sums, what functions need first, and functions
+            stage = 1 + 3 * own  # after the inputs: sums, intermediate results of functions, and functions
             total = _sum(unit.bias, [(weight, names[s]) for s, weight in zip(unit.sources, unit.weights, strict=True)])
             read = [names[source] for source in unit.sources]
             if unit.function not in SIMPLE:
@@ -221,14 +221,14 @@ class _Query:
                     self._add_result(name, expression, *reads)
 
     def _add_sigmoids(self, outputs: list[str]) -> Iterator[list[tuple[str, ...]]]:
-        """Add the labels of targets with two classes; yield the probabilities of each and what they read."""
+        """Add the labels of targets with two classes; yield the probabilities of each target and what they read."""
         for target, output in enumerate(outputs):
             self._add_label(target, [f"{output} <= 0"], output)
         for output in outputs:
             yield [(sigmoid(sign + output, self.dialect), output) for sign in ("-", "")]
 
     def _add_softmax(self, outputs: list[str]) -> Iterator[list[tuple[str, ...]]]:
-        """Add the labels of targets with any number of classes; yield the probabilities of each and what they read."""
+        """Add the labels of targets with any number of classes; yield the probabilities of each target, as above."""
         groups, start = [], 0
         for size in self.program.sizes:
             groups.append(outputs[start : start + size])
@@ -250,7 +250,7 @@ class _Query:
             yield [(f"{power} / s{target}", power, f"s{target}") for power in own]
 
     def _add_label(self, target: int, conditions: list[str], *reads: str) -> None:
-        """Add a label: that of the first condition that holds, or else the last one."""
+        """Add a label: that of the first condition that holds, or otherwise the last one."""
         labels = [self._label(label) for label in plain_labels(self.program.classes[target])]
         whens = "".join(f"WHEN {when} THEN {own} " for when, own in zip(conditions, labels, strict=False))
         name = "prediction" if self.program.one_dimensional else f"prediction_{target}"
@@ -278,7 +278,7 @@ class _Query:
 
 
 def sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield steps of pairs of places; putting the lesser number of each pair first sorts n numbers.
+    """Yield steps of pairs of positions; swapping each pair that is out of order, step by step, sorts n numbers.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def _added(terms: Sequence[str]) -> str:
-    """Return a sum that is not too deep."""
+    """Return a sum whose expression is not nested too deeply."""
     while len(terms) > _TERMS:
         terms = [f"({' + '.join(terms[i : i + _TERMS])})" for i in range(0, len(terms), _TERMS)]
     return " + ".join(terms)

@@ -1,4 +1,4 @@
-"""What differs between SQLite, DuckDB and PostgreSQL; names and values as text of SQL that nothing can break out of."""
+"""Differences between SQLite, DuckDB and PostgreSQL, and safe quoting of names and values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tabgnm._printable import brief
 from tabgnm.export.program import ExportError
 
 _MOST_ARGUMENTS = 100  # of a function; SQLite allows 127
-_LONGEST_NAME = 63  # bytes of a name that PostgreSQL tells apart
+_LONGEST_NAME = 63  # significant bytes of a name in PostgreSQL
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def literal(value: float) -> str:
-    """Return a double; the exponent tells DuckDB that it is no decimal, and a sign never follows another one.
+    """Return a literal of type double.
+
+    It has an exponent, because DuckDB would otherwise read a decimal, and negative numbers are in parentheses.
 
     Examples
     --------
@@ -27,7 +29,7 @@ def literal(value: float) -> str:
 
 
 def double(expression: str) -> str:
-    """Return an expression as double: PostgreSQL would take literals for decimals."""
+    """Return an expression cast to double, because literals are decimals in PostgreSQL."""
     return f"CAST({expression} AS DOUBLE PRECISION)"
 
 
@@ -44,7 +46,7 @@ class Dialect:
     # Names and values
 
     def quoted(self, name: str) -> str:
-        """Return a name as identifier."""
+        """Return a name as a quoted identifier."""
         _check_text(name, "name")
         if not name:
             raise ExportError(
@@ -53,16 +55,16 @@ class Dialect:
         return '"' + name.replace('"', '""') + '"'
 
     def string(self, text: str) -> str:
-        """Return a text as literal."""
+        """Return a text as a literal."""
         _check_text(text, "text")
         return "'" + text.replace("'", "''") + "'"
 
     def same(self, name: str) -> str:
-        """Return a text that is equal for names that the database takes for one."""
+        """Return a text that is equal for names that the database does not distinguish."""
         return name.translate(_LOWER)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Raise if the database takes two names for one."""
+        """Raise if the database does not distinguish two names."""
         known: dict[str, str] = {}
         for name in names:
             other = known.setdefault(self.same(name), name)
@@ -73,7 +75,7 @@ class Dialect:
                 )
 
     def distinct(self, names: Sequence[str]) -> list[str]:
-        """Return names for new columns, shortened and numbered where the database would take two for one."""
+        """Return names for new columns, shortened, and numbered if the database would not distinguish them."""
         found: dict[str, str] = {}
         for name in names:
             short = own = name.encode()[: _LONGEST_NAME - 8].decode(errors="ignore")
@@ -88,7 +90,7 @@ class Dialect:
 
     def largest(self, numbers: Sequence[str]) -> str:
         """Return the largest of any number of numbers."""
-        while len(numbers) > 1:  # of one argument SQLite's function is an aggregate
+        while len(numbers) > 1:  # with one argument, SQLite's function is an aggregate
             parts = [numbers[i : i + _MOST_ARGUMENTS] for i in range(0, len(numbers), _MOST_ARGUMENTS)]
             numbers = [f"{self.greatest}({', '.join(own)})" if len(own) > 1 else own[0] for own in parts]
         return numbers[0]
@@ -102,22 +104,22 @@ class Dialect:
     # Columns
 
     def number(self, x: str) -> str:
-        """Return a number as double, NULL for NaN."""
+        """Return a number as double; NULL for NaN."""
         return f"NULLIF({double(x)}, {double(self.string('NaN'))})"
 
     def boolean(self, x: str) -> str:
-        """Return 1, 0 or NULL; booleans, numbers and texts are written differently by each database."""
+        """Return 1, 0 or NULL for booleans, numbers and texts, which each database converts to text differently."""
         text = f"LOWER(CAST({x} AS TEXT))"
         return double(
             f"CASE WHEN {text} IN ('true', '1', '1.0') THEN 1 WHEN {text} IN ('false', '0', '0.0') THEN 0 END"
         )
 
     def level(self, x: str, levels: Collection[str]) -> str:
-        """Return the text that a level is known by, as `tabgnm.table.cells.canonical`; `levels` are those known."""
+        """Return the text of a level, as `tabgnm.table.cells.canonical` does; `levels` are the known ones."""
         raise NotImplementedError
 
     def seconds(self, x: str, kind: str) -> str:
-        """Return seconds since 1970 in UTC of a "datetime", since midnight of a "time", or of a "duration"."""
+        """Return the seconds of a "datetime" since 1970 in UTC, of a "time" since midnight, or of a "duration"."""
         del kind  # all are the same
         return double(f"EXTRACT(EPOCH FROM {x})")
 
@@ -145,17 +147,17 @@ class DuckDB(Dialect):
 
 
 class PostgreSQL(Dialect):
-    """PostgreSQL from version 13 on."""
+    """PostgreSQL, version 13 or later."""
 
     name = "postgresql"
 
     def string(self, text: str) -> str:
-        """Return a text as literal, whose backslashes mean the same for every standard_conforming_strings."""
+        """Return a text as a literal that does not depend on the setting standard_conforming_strings."""
         plain = super().string(text)
         return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
     def same(self, name: str) -> str:
-        """Return what PostgreSQL keeps of a name."""
+        """Return the significant part of a name."""
         return name.encode(errors="surrogatepass")[:_LONGEST_NAME].decode(errors="ignore")
 
     def level(self, x: str, levels: Collection[str]) -> str:
@@ -172,10 +174,10 @@ class PostgreSQL(Dialect):
 
 
 class SQLite(Dialect):
-    """SQLite from version 3.35 on, with its mathematical functions.
+    """SQLite, version 3.35 or later, with its mathematical functions.
 
-    Every cell has a type of its own there. Text that is no number or date is taken for missing, as SQLite has no error
-    for it.
+    In SQLite, every cell has its own type. Text that is not a number or date is treated as missing, because SQLite does
+    not raise an error for it.
     """
 
     name = "sqlite"
@@ -198,7 +200,7 @@ class SQLite(Dialect):
         )
 
     def seconds(self, x: str, kind: str) -> str:
-        """Return seconds, to the millisecond; of a duration, which is a number of them, exactly."""
+        """Return seconds with a precision of milliseconds; durations, which are numbers of seconds, are exact."""
         if kind == "duration":
             return self.number(x)
         of = {letter: double(f"strftime('%{letter}', {x})") for letter in "sSfHM"}

@@ -1,6 +1,6 @@
-"""Activation functions in SQL, as formulas of what all three databases have: exp, ln, tanh and abs.
+"""Activation functions in SQL, as formulas of functions that all three databases have: exp, ln, tanh and abs.
 
-Arguments of exp are limited: PostgreSQL raises an error where the result is too large, or rounds to 0.
+Arguments of exp are clipped, because PostgreSQL raises an error if the result overflows or underflows.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from scipy.special import erfcx
 from tabgnm.export.sql_dialects import Dialect, literal
 from tabgnm.table.values import Floats
 
-_MOST_LOG = 300.0  # exp(-300) is 5e-131, and products with it are not yet 0
-_TAIL_DEGREE = 20  # a higher one would lose more to rounding than it gains
-_MOST_DEVIATIONS = 25.0  # beyond which the normal distribution has nothing left: 3e-138
+_MOST_LOG = 300.0  # exp(-300) is 5e-131, so products with it do not underflow
+_TAIL_DEGREE = 20  # a higher degree would lose more by rounding than it gains
+_MOST_DEVIATIONS = 25.0  # the tail of the normal distribution beyond this is 3e-138
 
-# Functions whose formula needs their argument only once.
+# Functions whose formula contains the argument only once.
 SIMPLE = ("identity", "relu", "tanh", "sigmoid")
 
 
 def prepared(function: str, z: str, dialect: Dialect) -> str | None:
-    """Return what has to be computed from the argument of a function before its value; None for most."""
+    """Return an intermediate result that has to be computed first from the argument; None for most functions."""
     return f"2 / (2 + {_size(z, dialect)})" if function == "gelu" else None
 
 
@@ -33,10 +33,10 @@ def activated(function: str, z: str, dialect: Dialect, helper: str = "") -> str:
     ----------
     function : str
     z : str
-        Its argument; the name of a column unless the function is in SIMPLE, as formulas have it several times.
+        The argument. Unless the function is in SIMPLE, the name of a column, because formulas contain it repeatedly.
     dialect : Dialect
     helper : str
-        Name of the column with what `prepared` returns.
+        The name of the column with the result of `prepared`.
     """
     if function == "identity":
         return z
@@ -81,9 +81,10 @@ def _size(z: str, dialect: Dialect) -> str:
 
 
 def _tail(t: str, x: str) -> str:
-    """Return the probability that a normally distributed number is larger than x, which is at least 0.
+    """Return the probability that a normally distributed number is larger than x >= 0.
 
-    No database but PostgreSQL 16 has erf. With t = 2 / (2 + x) it is t exp(-x² / 2 + p(t)), with a polynomial p.
+    Of the three databases, only PostgreSQL 16 and later has erf. The probability is t exp(-x² / 2 + p(t)) with
+    t = 2 / (2 + x) and a polynomial p.
     """
     lowest_first = tail_polynomial()
     polynomial = literal(lowest_first[-1])
@@ -94,13 +95,13 @@ def _tail(t: str, x: str) -> str:
 
 @functools.cache
 def tail_polynomial() -> tuple[float, ...]:
-    """Return the coefficients of p, the constant one first; the tail is exact to 1e-12 of its value."""
+    """Return the coefficients of p, the constant first; the relative error of the tail is below 1e-12."""
 
     def log_ratio(t: Floats) -> Floats:
         x = 2 / t - 2
         return np.asarray(np.log(0.5 * erfcx(x / np.sqrt(2)) / t))
 
-    # t of the largest x is the least; nothing beyond it is asked for.
+    # The largest x has the smallest t; smaller ones do not occur.
     domain = [2 / (2 + _MOST_DEVIATIONS), 1.0]
     fitted = np.polynomial.Chebyshev.interpolate(log_ratio, _TAIL_DEGREE, domain=domain)
     return tuple(fitted.convert(kind=np.polynomial.Polynomial).coef.tolist())

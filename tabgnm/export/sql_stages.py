@@ -1,4 +1,4 @@
-"""A query in stages: each is a common table expression that computes columns from those of earlier ones."""
+"""A query in stages: each is a common table expression that computes columns from those of earlier stages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _MOST_COLUMNS = 1500  # PostgreSQL allows 1,664, SQLite 2,000
 
 
 class Stages:
-    """Columns by stage, and what each of them reads.
+    """Columns by stage, and the columns that each of them reads.
 
-    A stage has the columns that later ones read, and no others. Stages are MATERIALIZED: otherwise databases would put
-    each expression wherever its name stands, and a query would grow exponentially with the number of stages.
+    A stage has only the columns that later stages read. Stages are MATERIALIZED: otherwise databases would substitute
+    expressions for their names, and a query would grow exponentially with the number of stages.
 
     Parameters
     ----------
     source : str
-        What the first stage selects from.
+        The FROM clause of the first stage.
     table : str
-        Name of the table, which the stages must not hide.
+        The name of the table, which the stages must not hide.
     """
 
     def __init__(self, source: str, table: str) -> None:
@@ -31,7 +31,7 @@ class Stages:
         self._columns: dict[int, dict[str, tuple[str, frozenset[str]]]] = {0: {}}
 
     def add(self, stage: int, name: str, expression: str, reads: Iterable[str] = ()) -> str:
-        """Add a column to a stage; `reads` are columns of earlier ones. Return its name."""
+        """Add a column to a stage and return its name; `reads` are columns of earlier stages."""
         self._columns.setdefault(stage, {})[name] = (expression, frozenset(reads))
         return name
 
@@ -41,7 +41,7 @@ class Stages:
         return [self.add(stage, *column) for column in columns]
 
     def text(self, selected: Sequence[str], reads: Iterable[str]) -> str:
-        """Return the query that selects expressions of columns of any stage."""
+        """Return the query that selects these expressions, which read columns of any stages."""
         needed = set(reads)
         stages: list[list[str]] = []
         for number in sorted(self._columns, reverse=True):
@@ -57,7 +57,7 @@ class Stages:
             )
         tables, previous = [], self._source
         for number, columns in enumerate(stages):
-            # A stage of no column at all still has the rows of the table.
+            # A stage without columns still needs the rows of the table.
             listed = ",\n    ".join(columns or ["1 AS one"])
             tables.append(f"{self._prefix}_{number} AS MATERIALIZED (\n  SELECT\n    {listed}\n  FROM {previous}\n)")
             previous = f"{self._prefix}_{number}"

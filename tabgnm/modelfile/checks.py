@@ -16,7 +16,7 @@ def check_same(what: str, found: object, expected: object) -> None:
 
 
 def check_keys(what: str, values: Any, required: Set[str], *, optional: Set[str] = frozenset()) -> None:
-    """Raise unless this is an object with these keys; those of later versions of tabgnm are optional."""
+    """Raise unless `values` is an object with the required keys, and no others except optional ones."""
     if not isinstance(values, dict):
         raise ModelFileError(f"{what}: {shown(values)}; expected an object")
     check_same(what, sorted(set(values) - optional), sorted(required))
@@ -25,7 +25,7 @@ def check_keys(what: str, values: Any, required: Set[str], *, optional: Set[str]
 def check_list(what: str, values: Any, most: int, *, smallest: int = 1) -> list[Any]:
     """Return a list whose length is within bounds."""
     if not isinstance(values, list) or not smallest <= len(values) <= most:
-        raise ModelFileError(f"its {what} are {shown(values)}; expected a list of {smallest} to {most}")
+        raise ModelFileError(f"its {what} are {shown(values)}; expected a list of {smallest} to {most} items")
     return values
 
 

@@ -1,9 +1,9 @@
 """The container: a zip archive of `schema.json` and `weights.safetensors`, read without trusting its content.
 
-Neither entry can contain code. Any zip program can open the file, but only archives laid out exactly as by `pack` are
-accepted, so that two programs never see different models in one file. The schema comes first and starts with the format
-and its version, in this and in every later version. It is deflated, and its size is limited; the weights are stored
-uncompressed, so they cannot be larger than the file.
+Neither entry can contain code. Any zip program can open the file, but tabgnm accepts only the exact layout that `pack`
+writes, so that two programs never see different models in one file. The schema comes first and starts with the format
+and its version; this will not change in later versions. The schema is compressed, and its size is limited; the weights
+are stored uncompressed, so they cannot be larger than the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _END = struct.Struct("<4s4H2LH")
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the archive, as in its headers."""
+    """An entry of the archive, as described by its headers."""
 
     name: str
     method: int
@@ -111,7 +111,7 @@ def unpack(stream: InputStream) -> Container:
     with stream.checked(crc, digest):
         try:
             arrays: Arrays | FileError = tensors.read(stream, second.size)
-        except FileError as error:  # that of a damaged file is its checksum
+        except FileError as error:  # raised below, unless a wrong checksum explains it
             arrays = error
             stream.skip(start + second.size - stream.position)
     if stream.position < start + second.size:
@@ -123,7 +123,7 @@ def unpack(stream: InputStream) -> Container:
     if crc.value != second.crc or found != end:
         raise ModelFileError("its checksum is wrong: it is damaged; copy it again, or save the model again")
     if digest.hexdigest() != schema.pop("weights_sha256", None):
-        raise ModelFileError(_foreign("its weights are not those that its schema names"))
+        raise ModelFileError(_foreign("its weights do not match the checksum in its schema"))
     if stream.read(1):
         raise ModelFileError(
             f"it has data after the {stream.position - 1} bytes of the model; copy it again, or save the model again"
@@ -138,13 +138,13 @@ def _foreign(problem: str) -> str:
 
 
 def _read_entry(stream: InputStream, name: str, method: int, begin: bytes = b"") -> _Entry:
-    """Read the header of an entry, which must be exactly as written by `pack`; `begin` is what was read of it."""
+    """Read the header of an entry, which must be exactly as `pack` writes it; `begin` was already read from it."""
     start = stream.position - len(begin)
     header = begin + stream.read_exactly(_LOCAL.size + len(name) - len(begin), f"the header of {name}")
     crc, packed, unpacked = _LOCAL.unpack_from(header)[6:9]
     entry = _Entry(name, method, crc, packed, unpacked)
     if header != entry.local_header():
-        raise ModelFileError(_foreign(f"it is a zip archive without {name!r} as tabgnm writes it at byte {start}"))
+        raise ModelFileError(_foreign(f"it does not have the entry {name!r} at byte {start} as tabgnm writes it"))
     return entry
 
 
@@ -157,7 +157,9 @@ def _read_schema(stream: InputStream) -> tuple[_Entry, int, dict[str, Any]]:
     entry = _read_entry(stream, SCHEMA, _DEFLATED, begin)
     if entry.size > LARGEST_SCHEMA or entry.packed > 2 * LARGEST_SCHEMA:
         raise ModelFileError(
-            _foreign(f"{SCHEMA} claims {entry.size} bytes in {entry.packed}; expected at most {LARGEST_SCHEMA}")
+            _foreign(
+                f"{SCHEMA} has {entry.size} bytes, compressed to {entry.packed}; expected at most {LARGEST_SCHEMA}"
+            )
         )
     packed = stream.read_exactly(entry.packed, SCHEMA)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -176,7 +178,7 @@ def _check_version(schema: Any) -> tuple[int, dict[str, Any]]:
         raise ModelFileError(f"its schema does not have format={FORMAT!r}, so it is not a tabgnm model file")
     version = schema.pop("version", None)
     if type(version) is not int or version < 1:
-        raise ModelFileError(f"its format version is {shown(version)}; expected a number from 1 to {VERSION}")
+        raise ModelFileError(f"its format version is {shown(version)}; expected an integer from 1 to {VERSION}")
     if version > VERSION:
         raise ModelFileError(
             f"its format version is {shown(version)}, but this tabgnm reads versions up to {VERSION}; install a newer "

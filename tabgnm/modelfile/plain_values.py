@@ -20,7 +20,7 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def plain(name: str, value: Any, depth: int = 0) -> Any:
-    """Return a parameter as a JSON value: a dict as {"pairs": ...}, lists and tuples as {"list": ...}, {"tuple": ...}.
+    """Return a parameter as a JSON value; containers become {"pairs": ...}, {"list": ...} or {"tuple": ...}.
 
     A random generator becomes None, because its state is not a setting.
     """
@@ -31,7 +31,7 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, torch.device):
         value = str(value)
     if depth > _DEEPEST:
-        raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be stored; use plain values")
+        raise ModelFileError(f"{name}={shown(value)} is nested too deeply to be stored; use at most {_DEEPEST} levels")
     if isinstance(value, Mapping):
         return {"pairs": [[plain(name, key, depth + 1), plain(name, own, depth + 1)] for key, own in value.items()]}
     if isinstance(value, tuple | list | np.ndarray):
@@ -129,5 +129,5 @@ def scores(values: Any) -> dict[str, float]:
     """Return scores by name."""
     read = record(values)
     if not all(isinstance(value, float) for value in read.values()):
-        raise ModelFileError(f"its scores are {shown(values)}; expected numbers")
+        raise ModelFileError(f"its scores are {shown(values)}; expected only numbers")
     return read

@@ -1,4 +1,4 @@
-"""What a reader of the means has to know: which trainings are missing, diverged, or gave no finite outputs."""
+"""Remarks for readers of the means: which trainings are missing, diverged, or have outputs that are not finite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabgnm.paper.work import Result
 
 
 def gaps(plan: ExperimentPlan, results: Sequence[Result]) -> list[str]:
-    """Compare what was wanted of each data set and model with what there is; a sentence for every difference."""
+    """Compare planned and stored trainings of each data set and model; return a sentence for every difference."""
     found = {result.key: result for result in results}
     return [
         f"{source.label}, {model.upper()}: {gap}."
@@ -22,7 +22,7 @@ def gaps(plan: ExperimentPlan, results: Sequence[Result]) -> list[str]:
 
 
 def _gaps(units: Sequence[Unit], found: Mapping[str, Result]) -> Iterator[str]:
-    """The gaps of one model on one data set."""
+    """Yield the gaps of one model on one data set."""
     wanted: dict[int, list[str]] = {}
     for unit in units:
         for training, fold in unit.members():
@@ -48,7 +48,7 @@ def _gaps(units: Sequence[Unit], found: Mapping[str, Result]) -> Iterator[str]:
         yield f"no training of {_folds(lost)} has a finite validation loss; not part of the means"
     broken = [fold for fold, result in selected(results).items() if result.metric1 is None]
     if broken:
-        yield f"what was selected gives outputs that are not finite on the test rows of {_folds(broken)}"
+        yield f"the selected models have outputs that are not finite on the test rows of {_folds(broken)}"
 
 
 def _folds(numbers: Sequence[int]) -> str:

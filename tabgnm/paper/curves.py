@@ -1,4 +1,4 @@
-"""Training curves (figure 3 and appendix D of the paper): losses over the epochs, at four sizes of both models."""
+"""Training curves (figure 3 and appendix D of the paper): losses by epoch, for four sizes of both models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CurveTask:
 
     @property
     def n_parameters(self) -> int:
-        """As the paper counts them."""
+        """The number of parameters, as counted in the paper."""
         return self.body.shape(self.source.n_inputs, self.source.n_outputs).n_parameters()
 
     @property
@@ -56,19 +56,19 @@ class CurveTask:
 
 @dataclass(frozen=True)
 class Curve:
-    """What became of a task."""
+    """The result of a task."""
 
     task: CurveTask
     history: History
 
     @property
     def overfitting(self) -> float:
-        """By how much the last validation loss is above the lowest one, in shares of the lowest."""
+        """The increase of the validation loss from its lowest to its last value, relative to the lowest."""
         lowest = min(self.history.val_loss)
         return (self.history.val_loss[-1] - lowest) / lowest if lowest else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the curve as JSON values."""
         task = self.task
         return {
             "dataset": task.source.name,
@@ -89,7 +89,7 @@ class Curve:
 def curve_tasks(
     setting: Setting, only: Sequence[str] = (), *, data_home: str | None = None
 ) -> tuple[list[CurveTask], dict[str, str]]:
-    """List the curves of the figures, and the data sets that cannot be had, with the reason."""
+    """List the curves of the figures, and the data sets that are not available, with the reason."""
     unknown = [name for name in only if name not in DATA_SETS]
     if unknown:
         raise ValueError(f"there are no curves for {unknown}; expected some of {', '.join(DATA_SETS)}")
@@ -159,13 +159,13 @@ def _history(task: CurveTask, record: Any, store: ResultStore) -> History:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         pass
     raise StoreError(
-        f"the store {str(store.path)!r} has something else than a training curve under the key {task.key[:12]}; "
-        "move the store away and start a new one"
+        f"the record with the key {task.key[:12]} in the store {str(store.path)!r} is not a training curve; move the "
+        "store away and start a new one"
     )
 
 
 def _claimed(store: ResultStore, tasks: Sequence[CurveTask], begun: list[CurveTask]) -> Iterator[CurveTask]:
-    """Claim each curve when its turn comes, and give out, and note, those that nobody else is at."""
+    """Claim each curve when its turn comes; yield those that were free, and append them to `begun`."""
     for task in tasks:
         if store.claims.take([task.key]):
             begun.append(task)

@@ -1,4 +1,4 @@
-"""Data sets as the protocol sees them: numbers as they are or standardised, categories one-hot, targets as numbers."""
+"""Data sets encoded for the protocol: numbers raw or standardised, categories one-hot, targets as numbers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from tabgnm.training import Table
 
 Array = NDArray[Any]
 
-# One column per day would be more inputs than any network of the grid has nodes; year, month and weekday are columns.
+# With one column per day, there would be more inputs than nodes in any network of the grid; year, month and weekday are
+# columns already.
 LEFT_OUT = {"bike_sharing": ("dteday",)}
-# The published error of 0.0004 beside an R² of 0.999 is that of a target with variance 1.
+# The published error of 0.0004 is consistent with the published R² of 0.999 only if the target has variance 1.
 STANDARDISED_TARGETS = {("bike_sharing", "paper")}
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The rows for one fold, and how targets were scaled: `target * scale + offset` is the original."""
+    """The rows for one fold, and the scaling of targets: `target * scale + offset` is the original target."""
 
     table: Table
     offset: float = 0.0
@@ -35,10 +36,10 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class PaperData:
-    """A loaded data set: numbers (NaN where missing), one-hot categories, and class numbers or numbers to predict.
+    """A loaded data set: numbers (NaN if missing), one-hot categories, and class indices or numeric targets.
 
-    The levels of a category are those of all rows: a level that the training rows of a fold do not have is an input
-    that is always 0 there, so networks have the same shape in every fold.
+    The levels of a category are those of all rows. A level that does not occur in the training rows of a fold is an
+    input that is always 0 there, so networks have the same shape in every fold.
     """
 
     source: Source
@@ -54,7 +55,7 @@ class PaperData:
         return BinaryCrossEntropy() if self.source.n_outputs == 1 else CrossEntropy()
 
     def encoded(self, folds: list[Fold], setting: Setting) -> list[Encoded]:
-        """Encode all rows for each fold, by what its training rows tell; folds share a table where it is the same."""
+        """Encode all rows for each fold, fitted on its training rows; folds share a table if it is the same."""
         if setting.scaling == "none" and not np.isnan(self.numbers).any() and not self._target_is_scaled(setting):
             shared = self._encode(folds[0], setting)
             return [shared] * len(folds)
@@ -80,7 +81,7 @@ class PaperData:
             offset, scale = float(self.targets[fold.train].mean()), float(self.targets[fold.train].std()) or 1.0
         y = torch.as_tensor((self.targets - offset) / scale, dtype=torch.float32).unsqueeze(1)
         if (self.source.name, self.source.variant) in STANDARDISED_TARGETS:
-            offset, scale = 0.0, 1.0  # errors are given in these units, as the paper's are
+            offset, scale = 0.0, 1.0  # errors remain in these units, as in the paper
         return Encoded(Table(x, y), offset, scale)
 
     def _target_is_scaled(self, setting: Setting) -> bool:
@@ -91,7 +92,7 @@ class PaperData:
 
 @lru_cache(maxsize=32)
 def load(name: str, variant: str, data_home: str | None) -> PaperData:
-    """Load a data set; a process that trains several fleets of it reads it once."""
+    """Load a data set. A process that trains several fleets on it reads it only once."""
     bunch = load_dataset(name, variant=variant, data_home=data_home)  # type: ignore[arg-type] # checked there
     left_out = LEFT_OUT.get(name, ())
     columns = {own: bunch.data[:, at] for at, own in enumerate(bunch.feature_names) if own not in left_out}
@@ -121,14 +122,14 @@ def load(name: str, variant: str, data_home: str | None) -> PaperData:
 
 
 def _one_hot(values: Array) -> Array:
-    """One column per level, in the order of their names; a missing value is a level of its own."""
+    """Return one column per level, in the order of their names; a missing value is a level of its own."""
     names = np.array(["" if value != value else str(value) for value in values])
     _, codes = np.unique(names, return_inverse=True)
     return np.eye(codes.max() + 1, dtype=np.float32)[codes]
 
 
 def _note(source: Source, leaking: list[str]) -> str:
-    """What a reader of a table has to know about the rows."""
+    """Return a remark about the rows, for readers of a table."""
     expected = dataset_info(source.name).n_samples
     notes = []
     if source.n_rows < expected:

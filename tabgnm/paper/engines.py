@@ -1,6 +1,6 @@
-"""Where fleets are trained: in this process, in processes of this machine, on a Dask cluster, or on Ray.
+"""Engines that train fleets: in this process, in processes of this machine, on a Dask cluster, or on Ray.
 
-All of them are joblib backends, so the work is handed out by one call, and a worker runs nothing but `run_unit`.
+Except for this process, all of them are joblib backends, so one call distributes the work. Workers only run `run_unit`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ EngineName = Literal["local", "dask", "ray"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
 
 
-# Dask's workers give freed memory back to the system at once, by default; training asks for the same memory again in
-# the next step, and spends a third of its time on it.
+# By default, Dask's workers return freed memory to the system at once. Training allocates the same memory again in the
+# next step, and spends a third of its time on that.
 _NO_TRIMMING = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 
 
@@ -72,7 +72,7 @@ class Engine:
             raise ValueError(f"address={self.address!r} requires a cluster; use it with engine 'dask' or 'ray'")
 
     def run(self, units: Iterable[Unit]) -> Iterator[list[Result]]:
-        """Train units, and yield the results of each when it is done, in any order.
+        """Train units, and yield the results of each as soon as it is done, in any order.
 
         Units are taken from the iterable only when a worker is free.
         """
@@ -99,13 +99,13 @@ class Engine:
 
     @property
     def n_workers(self) -> int | None:
-        """Fleets at once, as far as this side knows: None for all workers of a cluster elsewhere."""
+        """The number of workers; None if it is not known, for all workers of a remote cluster."""
         if self.n_jobs != -1:
             return self.n_jobs
         return int(joblib.cpu_count()) if self.address is None else None
 
     def threads_per_worker(self) -> int:
-        """Return how many threads torch may use in a worker."""
+        """Return the number of threads that torch may use in a worker."""
         if self.threads is not None:
             return self.threads
         if self.address is not None:
@@ -114,7 +114,7 @@ class Engine:
 
 
 def _backend(engine: Engine, endings: ExitStack) -> str:
-    """Return the name of joblib's backend; a cluster that is started here ends with `endings`."""
+    """Return the name of joblib's backend; a cluster that is started here is closed by `endings`."""
     if engine.name == "dask":
         distributed = import_extra("distributed", "dask", "the Dask engine")
         address = engine.address
@@ -138,14 +138,14 @@ def _backend(engine: Engine, endings: ExitStack) -> str:
 
 
 def _register_ray() -> None:
-    """Ray's backend, with the one difference that results can be had as they come in.
+    """Register Ray's backend with one change: results can be consumed as they arrive.
 
-    It hands over each result by a callback, which is all that joblib needs; the flag is inherited from
-    multiprocessing's backend, whose pool cannot be left in the middle.
+    Ray delivers each result by a callback, which is all that joblib needs. Its backend disables this only because it
+    inherits the flag from multiprocessing's backend, whose pool cannot be interrupted.
     """
     backends: Any = import_extra("ray.util.joblib.ray_backend", "ray", "the Ray engine")
 
-    class RayBackend(backends.RayBackend):  # type: ignore[misc] # Ray's has no types
+    class RayBackend(backends.RayBackend):  # type: ignore[misc] # Ray's backend is untyped
         supports_return_generator = True
 
     joblib.register_parallel_backend("tabgnm-ray", RayBackend)
@@ -162,8 +162,8 @@ def _worker(units: list[Unit], engine: Engine, number: int) -> list[list[Result]
 
 
 def _units_per_task(parallel: joblib.Parallel, engine: Engine) -> int:
-    """Return how many units a worker is given at a time: as many as its GPU trains at once, or one on a CPU."""
-    # The workers may be on other machines, so one of them is asked.
+    """Return the number of units per task: as many as a worker's GPU trains at once, or one on a CPU."""
+    # The workers may be on other machines, so this is computed by one of them.
     return int(next(iter(parallel([joblib.delayed(_fleets_at_once)(engine.device)]))))
 
 
@@ -181,5 +181,5 @@ _LOST = {"BrokenProcessPool", "TerminatedWorkerError", "KilledWorker", "RayActor
 
 
 def _is_lost_worker(error: Exception) -> bool:
-    """Whether an error means that a process is gone, and not that the work itself failed."""
+    """Whether an error means that a process has died, and not that the work itself failed."""
     return any(kind.__name__ in _LOST for kind in type(error).__mro__)

@@ -1,4 +1,4 @@
-"""How long work will take, roughly: from a few seconds of the same kind of work on this machine."""
+"""Rough estimates of the time that work will take, from a few seconds of similar work on this machine."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _N_INPUTS, _N_OUTPUTS, _N_MODELS, _N_BATCHES = 20, 4, 40, 12
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds per step of one model, and per multiply-add, of fleets on this machine; and what it took to measure."""
+    """Seconds per step and per multiply-add of a model in a fleet on this machine, and the time to measure them."""
 
     per_step: float
     per_operation: float
     measured_in: float
 
     def seconds(self, units: Sequence[Unit], n_jobs: int = 1) -> float:
-        """Estimate the time for units of work, with so many of them at once."""
+        """Estimate the time for units of work, `n_jobs` of them at once."""
         total = sum(self.per_step * unit.n_steps + self.per_operation * unit.cost for unit in units)
         return total / max(1, n_jobs)
 
 
-NO_WORK = Speed(0.0, 0.0, 0.0)  # nothing has to be measured where nothing is left to do
+NO_WORK = Speed(0.0, 0.0, 0.0)  # if nothing is left to do, nothing has to be measured
 
 
 def measure_speed(device: str = "auto") -> Speed:
-    """Train small fleets of a small and of a large network of the grid for a moment."""
+    """Measure the speed by briefly training two fleets, of a small and of a large network of the grid."""
     began = time.perf_counter()
     small, large = (_seconds_per_step(body, device) for body in (Body("gnm", 50, 2), Body("gnm", 300, 3)))
     (small_time, small_cost), (large_time, large_cost) = small, large
-    # Two measurements, two unknowns; noise must not make one of them negative.
+    # Two measurements determine two unknowns; noise must not make one of them negative.
     per_operation = max(0.0, (large_time - small_time) / (large_cost - small_cost))
     per_step = max(0.0, small_time - per_operation * small_cost)
     return Speed(per_step, per_operation, time.perf_counter() - began)
 
 
 def _seconds_per_step(body: Body, device: str) -> tuple[float, float]:
-    """Time of one step of one model in a fleet, and its multiply-adds."""
+    """Return the time of one step of one model in a fleet, and its multiply-adds."""
     shape = body.shape(_N_INPUTS, _N_OUTPUTS)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(_N_BATCHES * BATCH_SIZE, _N_INPUTS, generator=generator)
@@ -62,7 +62,7 @@ def _seconds_per_step(body: Body, device: str) -> tuple[float, float]:
 
 
 def in_words(seconds: float) -> str:
-    """Write a time for people."""
+    """Return a readable duration."""
     if math.isnan(seconds):
         return "unknown"
     if seconds == 0:

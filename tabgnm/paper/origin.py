@@ -1,4 +1,4 @@
-"""Where and when a training was made, in a line that is kept with its result."""
+"""Where and when a training was run, as a line that is stored with its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabgnm import __version__
 
 
 def origin(device: torch.device) -> str:
-    """Processor, versions and day: what can make two trainings of the same key differ, and a way to tell them apart."""
+    """Return processor, versions and date, which may explain why two trainings with the same key differ."""
     if device.type == "cuda":
         where = torch.cuda.get_device_name(device)
     else:

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a CSV, a JSON, a PNG and a Markdown file, from one description of its result."""
+"""The output of an experiment: a CSV, a JSON, a PNG and a Markdown file, from one description of its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tabgnm import __version__
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table for people; the first column is text, the others are numbers."""
+    """A table for readers; the first column is text, the others are numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -37,15 +37,15 @@ class Page:
     Parameters
     ----------
     name : str
-        Of the files.
+        The name of the files, without suffix.
     title : str
     remarks : list of str
-        What a reader has to know: slices, samples, what is missing.
+        Remarks for readers: slices, samples, what is missing.
     tables : list of TextTable
     rows : list of mappings
-        For the CSV file; lists are left out of it, and what is in mappings gets joined names.
+        The rows of the CSV file. Lists are left out, and entries of nested mappings become columns with joined names.
     content : mapping
-        For the JSON file.
+        The content of the JSON file.
     draw : callable or None
         Draws the picture into a file.
     """
@@ -60,7 +60,7 @@ class Page:
 
 
 def provenance(command: str, device: str) -> dict[str, str]:
-    """When, where and how a result was made."""
+    """Return when, where and how a result was produced."""
     gpu = torch.cuda.get_device_name() if device != "cpu" and torch.cuda.is_available() else None
     cores = f"{os.cpu_count()} CPU cores, {torch.get_num_threads()} threads"
     return {
@@ -72,7 +72,7 @@ def provenance(command: str, device: str) -> dict[str, str]:
 
 
 def write_page(page: Page, folder: Path, origin: Mapping[str, str]) -> list[Path]:
-    """Write the files of a page into a folder, each whole or not at all; gives their paths."""
+    """Write the files of a page into a folder, each completely or not at all; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "csv": _csv(page.rows),
@@ -93,8 +93,8 @@ def write_page(page: Page, folder: Path, origin: Mapping[str, str]) -> list[Path
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes `path` when all of it is written, and is removed if that fails."""
-    # Processes that share a store may finish together and write the same page: each its own part.
+    """Yield a temporary path to write to. It replaces `path` at the end, or is removed after an error."""
+    # Processes that share a store may write the same page at the same time, each to its own temporary file.
     part = path.with_name(f".{path.stem}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part{path.suffix}")
     try:
         yield part
@@ -114,7 +114,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that a cell can hold: those of mappings under joined names, no lists."""
+    """Return the values that a cell can hold: entries of mappings under joined names, no lists."""
     plain: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
@@ -125,7 +125,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

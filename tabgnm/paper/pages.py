@@ -1,4 +1,4 @@
-"""The pages of the experiments: what is said about each result, as tables, rows and remarks."""
+"""The pages of the experiments: each result as tables, rows and remarks."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _TASKS = {"classification": "Table 1: accuracy and macro F1 (%)", "regression": 
 
 
 def setting_remarks(setting: Setting, folds: Sequence[int] | None = None) -> list[str]:
-    """What of the protocol is not the paper's."""
+    """Return remarks on settings that differ from the paper's."""
     remarks = []
     if setting.max_epochs != MAX_EPOCHS:
         remarks.append(f"A slice: {setting.max_epochs} epochs, not the paper's {MAX_EPOCHS}.")
     if folds is not None and len(set(folds)) < N_FOLDS:
         remarks.append(f"A slice: folds {', '.join(map(str, sorted(set(folds))))} of {N_FOLDS}.")
     if setting.scaling != "none":
-        remarks.append("Features (and numbers to predict) are standardised; the paper's are raw.")
+        remarks.append("Features (and numeric targets) are standardised; in the paper, they are raw.")
     return remarks
 
 
 def missing_remarks(missing: Mapping[str, str]) -> list[str]:
-    """Which data sets are not in the result, and why."""
-    return [f"Not here: {name}: {reason}" for name, reason in missing.items()]
+    """Return a remark on each data set that is not in the result, with the reason."""
+    return [f"Not included: {name}: {reason}" for name, reason in missing.items()]
 
 
 def tables_page(plan: ExperimentPlan, results: Sequence[Result], setting: Setting, folds: Sequence[int] | None) -> Page:
-    """Tables 1 and 2, and whether the GNM is better than the MLP."""
+    """Return the page of tables 1 and 2, with a comparison of GNM and MLP."""
     cells = summarize(plan.sources, results)
     remarks = [*setting_remarks(setting, folds), *gaps(plan, results)]
     for name, left_out in plan.skipped.items():
@@ -58,7 +58,7 @@ def tables_page(plan: ExperimentPlan, results: Sequence[Result], setting: Settin
     if comparisons:
         remarks.append(
             "The folds of a cross-validation share most of their training rows, so their gains are not independent and "
-            "p-values tend to be too small; nor are they corrected for the number of tests."
+            "p-values tend to be too small. The p-values are not corrected for the number of tests."
         )
         rows = [(own.label, _gain(own.gain, own.task), str(own.n_folds), _p_value(own.p_value)) for own in comparisons]
         rows += [
@@ -105,7 +105,7 @@ def _results_table(task: str, cells: Sequence[Cell]) -> TextTable:
 
 
 def curves_page(curves: Sequence[Curve], setting: Setting, missing: Mapping[str, str]) -> Page:
-    """Figure 3 and appendix D."""
+    """Return the page of figure 3 and appendix D."""
     remarks = [*setting_remarks(setting), *missing_remarks(missing)]
     rows = [
         (
@@ -128,12 +128,12 @@ def curves_page(curves: Sequence[Curve], setting: Setting, missing: Mapping[str,
 
 
 def runtime_page(runtimes: Sequence[Runtime], n_epochs: int | None, missing: Mapping[str, str]) -> Page:
-    """Appendix C."""
+    """Return the page of appendix C."""
     remarks = [
-        "Seconds per epoch of one model trained alone, validation included: the mean of "
-        + (f"{n_epochs} epochs." if n_epochs else "as many epochs as last for half a second."),
-        "The paper gives its times as figures only, without numbers: a GNM takes 1.2 to 1.3 times as long as an MLP "
-        "(Car, Wireless, Letter; more on Connect4) on its GPU.",
+        "Time per epoch of one model trained alone, including validation: the mean of "
+        + (f"{n_epochs} epochs." if n_epochs else "as many epochs as fit into half a second."),
+        "The paper shows its times only in figures, without numbers. On its GPU, a GNM takes 1.2 to 1.3 times as long "
+        "as an MLP on Car, Wireless and Letter, and more on Connect4.",
         *missing_remarks(missing),
     ]
     mlps = {(own.task.dataset, own.task.size): own for own in runtimes if own.task.body.model == "mlp"}
@@ -158,7 +158,7 @@ def runtime_page(runtimes: Sequence[Runtime], n_epochs: int | None, missing: Map
 
 
 def sparse_page(machines: Sequence[SparseMachine], max_epochs: int, seconds: float) -> Page:
-    """Section 6.5."""
+    """Return the page of section 6.5."""
     bayes = 100 * xor_bayes_accuracy()
     n_good = sum(machine.success for machine in machines)
     edges = sorted(machine.n_edges for machine in machines)
@@ -166,9 +166,9 @@ def sparse_page(machines: Sequence[SparseMachine], max_epochs: int, seconds: flo
     remarks += [
         f"{n_good} of {len(machines)} machines have at most {MOST_EDGES} edges and are within {LARGEST_GAP} points of "
         f"the best possible accuracy, {bayes:.1f} % (all seeds in {seconds:.0f} s, {max_epochs} epochs).",
-        f"Edges: {edges[0]} to {edges[-1]}, median {median(edges):g}. The paper's machine has 14 and 100 % on "
-        "20 test points; as the four Gaussians overlap, 20 points say little.",
-        "The strength of the penalty was chosen on validation rows; neither test rows nor fresh points were seen.",
+        f"Edges: {edges[0]} to {edges[-1]}, median {median(edges):g}. The paper's machine has 14 edges and an accuracy "
+        "of 100 % on 20 test points; as the four Gaussians overlap, 20 points are too few to tell.",
+        "The strength of the penalty was chosen on validation rows; neither test rows nor fresh points were used.",
     ]
     rows = [
         (
@@ -205,7 +205,7 @@ def sparse_page(machines: Sequence[SparseMachine], max_epochs: int, seconds: flo
 
 
 def typical(machines: Sequence[SparseMachine]) -> SparseMachine:
-    """The one to show: a success that is an MLP, if there is one, with few edges."""
+    """Return the machine to show: if possible a success that is an MLP, with few edges."""
 
     def merit(machine: SparseMachine) -> tuple[bool, bool, int, int]:
         return machine.success, not machine.mlp.startswith("not"), -machine.n_edges, -machine.seed
@@ -214,7 +214,7 @@ def typical(machines: Sequence[SparseMachine]) -> SparseMachine:
 
 
 def _format(value: float) -> str:
-    """With as many decimals as the paper's tables have for numbers of this size."""
+    """Return a format with as many decimals as the paper's tables use for numbers of this size."""
     size = abs(value)
     if 0 < size < 5e-5:
         return ".1e"
@@ -226,12 +226,12 @@ def _number(value: float, *, signed: bool = False) -> str:
 
 
 def _gain(value: float, task: str) -> str:
-    """In points of accuracy, or in units of the error."""
+    """Format a gain in points of accuracy, or in units of the error."""
     return f"{value:+.2f}" if task == "classification" and math.isfinite(value) else _number(value, signed=True)
 
 
 def _mean(mean: float, deviation: float, n_folds: int) -> str:
-    """With the deviation over the folds, which one fold does not have."""
+    """Format a mean with the standard deviation over the folds, if there are several folds."""
     if not math.isfinite(mean):
         return "not finite"
     return _pair(mean, deviation) if n_folds > 1 else _number(mean)

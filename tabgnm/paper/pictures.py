@@ -38,13 +38,13 @@ _STYLE = {
 
 
 def require_matplotlib() -> None:
-    """Raise `MissingExtraError` when there is nothing to draw with."""
+    """Raise `MissingExtraError` if matplotlib is not installed."""
     import_extra("matplotlib", "plot", PURPOSE)
 
 
 @contextmanager
 def _figure(path: Path, n_rows: int, n_columns: int, size: tuple[float, float]) -> Iterator[Any]:
-    """Give axes, and save the figure at the end; no window system is touched."""
+    """Yield axes, and save the figure at the end; no window system is needed."""
     figure_module: Any = import_extra("matplotlib.figure", "plot", PURPOSE)
     matplotlib: Any = import_extra("matplotlib", "plot", PURPOSE)
     with matplotlib.rc_context(_STYLE):
@@ -54,7 +54,7 @@ def _figure(path: Path, n_rows: int, n_columns: int, size: tuple[float, float]) 
 
 
 def draw_tables(cells: Sequence[Cell], path: Path) -> None:
-    """How far each cell is from the paper's, in units of the paper's standard deviation."""
+    """Draw the difference of each cell from the paper, in units of the paper's standard deviation."""
     known = [cell for cell in cells if cell.difference is not None]
     labels = list(dict.fromkeys(cell.label for cell in known))
     with _figure(path, 1, 1, (8.0, max(2.0, 0.35 * len(labels) + 1))) as axes:
@@ -66,27 +66,27 @@ def draw_tables(cells: Sequence[Cell], path: Path) -> None:
             places = [len(labels) - 1 - labels.index(cell.label) + shift for cell in own]
             for cell, place in zip(own, places, strict=True):
                 gain = cell.difference or 0.0
-                # What is very far away is an arrow at the edge; the table has its number.
+                # Values that are very far away are arrows at the edge; the table has their numbers.
                 shape = "o" if abs(gain) <= _FAR else "<" if gain < 0 else ">"
-                # Where the paper's deviation is 0 only the side is known.
+                # If the paper's standard deviation is 0, only the sign is known.
                 fill = COLOURS[model] if math.isfinite(gain) else "white"
                 where = max(-_FAR, min(_FAR, gain))
                 axis.scatter([where], [place], marker=shape, color=fill, edgecolors=COLOURS[model], zorder=2)
             axis.scatter([], [], color=COLOURS[model], label=model.upper())
         axis.set_yticks(range(len(labels)), [textwrap.fill(label, 36) for label in labels[::-1]])
         axis.set_ylim(-0.6, max(len(labels), 1) - 0.4)
-        caption = "better than the paper's by so many of its standard deviations (shaded: within two)"
+        caption = "improvement over the paper, in its standard deviations (shaded: within two)"
         if any(_FAR < abs(cell.difference or 0.0) < math.inf for cell in known):
-            caption += f"\narrow at the edge: by more than {_FAR:.0f}"
+            caption += f"\narrow at the edge: more than {_FAR:.0f}"
         if any(not math.isfinite(cell.difference or 0.0) for cell in known):
-            caption += "\nhollow: the paper's deviation is 0, so that only the side means something"
-        axis.figure.supxlabel(caption, fontsize=9, color=FAINT)  # below the names, too: it is wider than the axis
+            caption += "\nhollow: the paper's standard deviation is 0, so only the sign is known"
+        axis.figure.supxlabel(caption, fontsize=9, color=FAINT)  # of the whole figure: it is wider than the axis
         if known:
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> None:
-    """Training and validation loss over the epochs: a row per data set, a column per size."""
+    """Draw training and validation loss by epoch, with a row per data set and a column per size."""
     names = list(dict.fromkeys(curve.task.source.name for curve in curves))
     sizes = list(dict.fromkeys(curve.task.size for curve in curves))
     with _figure(path, len(names), len(sizes), (3.2, 2.4)) as axes:
@@ -105,7 +105,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
 
 
 def draw_runtimes(runtimes: Sequence[Runtime], path: Path) -> None:
-    """Time per epoch against parameters for both models, time and parameters against nodes."""
+    """Draw the time per epoch against parameters for both models, and time and parameters against nodes."""
     by_nodes = [own for own in runtimes if not own.task.size]
     compared = [own for own in runtimes if own.task.size]
     names = list(dict.fromkeys(own.task.dataset for own in compared))
@@ -135,7 +135,7 @@ def draw_runtimes(runtimes: Sequence[Runtime], path: Path) -> None:
 
 
 def draw_sparse(shown: SparseMachine, machines: Sequence[SparseMachine], path: Path) -> None:
-    """The learned graph of a machine, the MLP that it is, and edges against accuracy of all machines."""
+    """Draw the learned graph of a machine, its equivalent MLP, and accuracy against edges for all machines."""
     with _figure(path, 1, 3, (4.2, 3.6)) as axes:
         _draw_machine(axes[0, 0], shown)
         _draw_mlp(axes[0, 1], shown)
@@ -150,7 +150,7 @@ def draw_sparse(shown: SparseMachine, machines: Sequence[SparseMachine], path: P
 
 
 def _draw_machine(axis: Any, machine: SparseMachine) -> None:
-    """Nodes before, between and after the layers; only those that an edge touches."""
+    """Draw the nodes before, between and after the layers, except nodes without edges."""
     import networkx as nx
 
     layout = machine.network.layout
@@ -167,7 +167,7 @@ def _draw_mlp(axis: Any, machine: SparseMachine) -> None:
     try:
         mlp = machine.network.to_mlp()
     except NotMultipartite as error:
-        axis.text(0.5, 0.5, f"no MLP: {len(error.edges)} edges\nare not layered", ha="center", va="center")
+        axis.text(0.5, 0.5, f"not an MLP: {len(error.edges)} edges\nare not layered", ha="center", va="center")
         axis.set_axis_off()
         return
     widths = mlp.shape.widths
@@ -186,7 +186,7 @@ def _draw_mlp(axis: Any, machine: SparseMachine) -> None:
         [n for n, d in list(graph.nodes(data=True)) if d["kind"] == "bias" and not graph.out_degree(n)]
     )
     _draw_layered(axis, graph)
-    axis.set_title(f"the MLP that it is: {machine.mlp}", loc="left")
+    axis.set_title(f"equivalent MLP: {machine.mlp}", loc="left")
 
 
 def _draw_layered(axis: Any, graph: Any) -> None:

@@ -1,7 +1,7 @@
-"""The paper's protocol (section 6): data, splits, grid and measures, as plain values and pure functions.
+"""The paper's protocol (section 6): data, splits, grid and metrics, as plain values and pure functions.
 
-10-fold cross-validation on the same splits for both models; a tenth of the training rows of a fold for validation; in
-each fold the configuration and the epoch with the lowest validation loss are evaluated on its test rows.
+Both models use 10-fold cross-validation on the same splits. A tenth of the training rows of a fold is used for
+validation. In each fold, the configuration and epoch with the lowest validation loss are evaluated on the test rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODELS: tuple[Model, ...] = ("gnm", "mlp")
 Scaling = Literal["none", "standard"]
 SCALINGS = ("none", "standard")
 
-# Raised when a change of the code changes results: what a store holds from before then counts no longer.
+# Increased when a change of the code changes results. Stored results of earlier versions are no longer used.
 PROTOCOL_VERSION = 1
 
 N_FOLDS = 10
@@ -39,7 +39,7 @@ LEARNING_RATES = (0.01, 0.001)
 WIDTHS: dict[Model, tuple[int, ...]] = {"gnm": (50, 100, 200, 300), "mlp": (32, 64, 128, 256)}
 WIDTHS_OF_ISOLET: dict[Model, tuple[int, ...]] = {"gnm": (800, 1000), "mlp": (512, 1024)}
 BUDGET, BUDGET_OF_ISOLET = 500_000, 5_000_000
-# "about 500k": the largest configuration of the grid that the paper uses may be a little above.
+# The paper's budget is "about 500k", and the largest configuration of its grid is a little above.
 BUDGET_SLACK = 1.05
 
 
@@ -52,7 +52,7 @@ class Body:
     n_layers: int
 
     def shape(self, n_inputs: int, n_outputs: int) -> GNMShape | MLPShape:
-        """Return the shape for so many encoded inputs and outputs."""
+        """Return the shape for these numbers of encoded inputs and of outputs."""
         if self.model == "gnm":
             return GNMShape(n_inputs, n_outputs, self.width, self.n_layers, init="paper")
         return MLPShape(n_inputs, n_outputs, (self.width,) * (self.n_layers - 1), init="torch")
@@ -89,7 +89,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Source:
-    """Which data: the name of a data set, its variant, a digest of its content, and what a network needs to know."""
+    """A data set: its name and variant, a digest of its content, and the sizes that a network depends on."""
 
     name: str
     variant: str
@@ -98,29 +98,29 @@ class Source:
     n_rows: int
     n_inputs: int  # encoded
     n_outputs: int
-    note: str = ""  # a leak, or a sample in place of all rows, is named in every table
+    note: str = ""  # shown in every table: leaking columns, or a sample instead of all rows
 
     @property
     def label(self) -> str:
-        """Data set as a table names it."""
+        """The name of the data set in tables."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
 
 def trainings() -> list[Training]:
-    """The part of the grid that one fleet can hold."""
+    """Return the part of the grid that one fleet can train."""
     return [Training(*values) for values in itertools.product(DROPOUTS, LEARNING_RATES)]
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A part of the grid that cannot or must not be trained, and why."""
+    """A network of the grid that is left out, and the reason."""
 
     body: Body
     reason: str
 
 
 def bodies(source: Source, model: Model) -> tuple[list[Body], list[Skipped]]:
-    """Networks of the grid for a data set, and those that are left out."""
+    """Return the networks of the grid for a data set, and those that are left out."""
     isolet = source.name == "isolet"
     widths = (WIDTHS_OF_ISOLET if isolet else WIDTHS)[model]
     budget = BUDGET_OF_ISOLET if isolet else BUDGET
@@ -141,7 +141,7 @@ def bodies(source: Source, model: Model) -> tuple[list[Body], list[Skipped]]:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows of one fold."""
+    """The rows of one fold."""
 
     train: Array
     val: Array
@@ -149,7 +149,7 @@ class Fold:
 
 
 def folds(n_rows: int, setting: Setting) -> Iterator[Fold]:
-    """Split rows: the same for all models and configurations."""
+    """Split rows, in the same way for all models and configurations."""
     splitter = KFold(setting.n_folds, shuffle=True, random_state=setting.seed)
     for number, (rest, test) in enumerate(splitter.split(np.zeros(n_rows))):
         shuffled = np.random.default_rng([setting.seed, number]).permutation(rest)
@@ -168,27 +168,27 @@ class Unit:
 
     @property
     def n_models(self) -> int:
-        """Trainings in the fleet."""
+        """The number of trainings in the fleet."""
         return len(self.folds) * len(trainings())
 
     @property
     def n_steps(self) -> int:
-        """Steps of the optimizer, of all models together."""
+        """The number of optimizer steps of all models together."""
         rows = self.source.n_rows * (1 - 1 / self.setting.n_folds) * (1 - VALIDATION_SHARE)
         return max(1, math.ceil(rows / BATCH_SIZE)) * self.setting.max_epochs * self.n_models
 
     @property
     def cost(self) -> float:
-        """Multiply-adds of the training, for ordering and estimates."""
+        """The number of multiply-adds of the training, for ordering and estimates."""
         shape = self.body.shape(self.source.n_inputs, self.source.n_outputs)
         return 3.0 * shape.n_effective_parameters() * BATCH_SIZE * self.n_steps
 
     def members(self) -> list[tuple[Training, int]]:
-        """What each model of the fleet is, in order."""
+        """Return the hyperparameters and the fold of each model of the fleet, in order."""
         return [(training, fold) for fold in self.folds for training in trainings()]
 
     def key(self, training: Training, fold: int) -> str:
-        """Digest of everything that determines one result."""
+        """Return a digest of everything that determines one result."""
         content = {
             "version": PROTOCOL_VERSION,
             "source": [self.source.name, self.source.variant, self.source.digest],
@@ -200,11 +200,11 @@ class Unit:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def result_keys(self) -> list[str]:
-        """Keys of all results of the fleet."""
+        """Return the keys of all results of the fleet."""
         return [self.key(training, fold) for training, fold in self.members()]
 
     def first_key(self) -> str:
-        """Key of its first result; no other unit of a plan has it."""
+        """Return the key of the first result, which is unique among the units of a plan."""
         return self.key(*self.members()[0])
 
     def by_fold(self) -> list[Unit]:
@@ -212,7 +212,7 @@ class Unit:
         return [replace(self, folds=(fold,)) for fold in self.folds]
 
     def without(self, keys: Collection[str]) -> Unit | None:
-        """Return the fleet of the folds that have a result outside `keys`; None if there is none."""
+        """Return the fleet of those folds that have results outside `keys`; None if there are none."""
         left = [fold for fold in self.folds if any(self.key(own, fold) not in keys for own in trainings())]
         return replace(self, folds=tuple(left)) if left else None
 
@@ -221,5 +221,5 @@ class Unit:
 
 
 def units(source: Source, setting: Setting, models: Sequence[Model], only_folds: tuple[int, ...]) -> list[Unit]:
-    """All fleets of a data set."""
+    """Return all fleets of a data set."""
     return [Unit(source, setting, body, only_folds) for model in models for body in bodies(source, model)[0]]

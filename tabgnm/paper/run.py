@@ -21,7 +21,7 @@ from tabgnm.paper.store import ResultStore
 
 _log = logging.getLogger("tabgnm.paper")
 
-_ATTEMPTS = 5  # in a row, after workers that died
+_ATTEMPTS = 5  # in a row that lost a worker
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ExperimentPlan:
         return sum(unit.n_models for unit in self.units)
 
     def result_keys(self) -> list[str]:
-        """Keys of all results."""
+        """Return the keys of all results."""
         return [key for unit in self.units for key in unit.result_keys()]
 
     def shard(self, number: int, of: int) -> ExperimentPlan:
@@ -47,9 +47,9 @@ class ExperimentPlan:
         if not 1 <= number <= of:
             raise ValueError(f"shard {number}/{of} does not exist; expected 1/{of} to {of}/{of}")
         fair = sum(unit.cost for unit in self.units) / of
-        # A fleet that is more than half of a part would leave the other parts waiting: it is dealt out fold by fold.
+        # A fleet of more than half a part would make the parts uneven, so it is split into one fleet per fold.
         pieces = [own for unit in self.units for own in (unit.by_fold() if unit.cost > fair / 2 else [unit])]
-        # Each goes to the lightest part: parts beyond the number of pieces stay empty, however many are asked for.
+        # Each piece goes to the part with the lowest cost. If there are more parts than pieces, the rest is empty.
         loads, own = [0.0] * min(of, len(pieces)), []
         for cost, _, unit in sorted(((-unit.cost, unit.first_key(), unit) for unit in pieces), key=lambda own: own[:2]):
             lightest = loads.index(min(loads))
@@ -68,7 +68,7 @@ def data_sets(only: Sequence[str] = (), data_home: str | None = None) -> list[tu
     known = [name for name in dataset_names() if dataset_info(name).in_tables]
     for name in only:
         if name not in known:
-            dataset_info(name)  # says what is close, if it is no data set at all
+            dataset_info(name)  # raises an error with similar names if there is no such data set
             raise ValueError(f"{name!r} is not in the paper's tables; use some of {', '.join(known)}")
     pairs = []
     for name in known:
@@ -172,7 +172,7 @@ def run(
         while todo:
             claimed, first = _claimed(store, todo), None
             try:
-                # An engine may be a whole cluster: none is started where others are at everything that is left.
+                # An engine may be a cluster: do not start one if other processes have claimed all remaining work.
                 first = next(claimed, None)
                 for results in engine.run(itertools.chain([first], claimed)) if first is not None else ():
                     store.add(results)
@@ -183,7 +183,7 @@ def run(
                 lost_in_a_row += 1
                 if lost_in_a_row == _ATTEMPTS:
                     raise
-                _log.warning("%s; going on with what is left", error)
+                _log.warning("%s; continuing with the remaining work", error)
             finally:
                 store.claims.release()
             todo = missing_units(store, todo)
@@ -194,7 +194,7 @@ def run(
 
 
 def _claimed(store: ResultStore, todo: Sequence[Unit]) -> Iterator[Unit]:
-    """Claim what is free of each unit when its turn comes, and give it out."""
+    """Claim the free part of each unit when its turn comes, and yield it."""
     for unit in todo:
         keys = unit.result_keys()
         free = unit.without(set(keys) - store.claims.take(keys))

@@ -1,4 +1,4 @@
-"""Running times (appendix C of the paper): per epoch against parameters for both models, and against nodes."""
+"""Running times (appendix C of the paper): time per epoch by parameters for both models, and by nodes."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class RuntimeTask:
     dataset: str
     variant: str
     body: Body
-    size: str  # "" where the number of nodes is what varies
+    size: str  # "" if the number of nodes is varied
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {"dataset": self.dataset, "size": self.size, **asdict(self.body)}
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """Seconds per epoch of one model that is trained alone."""
+    """Seconds per epoch of a model that is trained alone."""
 
     task: RuntimeTask
     n_parameters: int
@@ -48,7 +48,7 @@ class Runtime:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         own = asdict(self)
         del own["task"]
         return self.task.as_dict() | own
@@ -57,7 +57,7 @@ class Runtime:
 def runtime_tasks(
     only: Sequence[str] = (), *, data_home: str | None = None
 ) -> tuple[list[RuntimeTask], dict[str, str]]:
-    """List what the figures compare, and the data sets that cannot be had, with the reason."""
+    """List the networks that the figures compare, and the data sets that are not available, with the reason."""
     unknown = [name for name in only if name not in COMPARED]
     if unknown:
         raise ValueError(f"running times are not compared on {unknown}; expected some of {', '.join(COMPARED)}")
@@ -85,9 +85,10 @@ def measure_runtimes(
     device: str = "auto",
     on_task: Callable[[int], Any] | None = None,
 ) -> list[Runtime]:
-    """Measure each task by training one model alone; `on_task` is told how many are done.
+    """Measure each task by training one model alone; `on_task` is called with the number of finished tasks.
 
-    By the difference of two trainings, the longer one by `n_epochs`; None takes as many as last for half a second.
+    The time is the difference between two trainings, one of which is longer by `n_epochs`. If None, by as many epochs
+    as fit into half a second.
     """
     found = []
     for number, task in enumerate(tasks, start=1):
@@ -106,6 +107,6 @@ def measure_runtimes(
 
 
 def _seconds(shape: Shape, member: Member, loss: Loss, table: Table, device: str, epochs: int) -> float:
-    """Time of a training."""
+    """Return the time of a training."""
     settings = FleetSettings(loss=loss, max_epochs=epochs, batch_size=BATCH_SIZE, device=device)
     return seconds_of_fit(shape, [member], settings, table)

@@ -1,4 +1,4 @@
-"""Networks of both models with about a given number of parameters, as the paper's figures compare them."""
+"""Networks of both models with about a given number of parameters, for the comparisons in the paper's figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ N_LAYERS = 3  # as in the paper's comparison of running times
 
 
 def body_of_size(model: Model, n_parameters: int, n_inputs: int, n_outputs: int, n_layers: int = N_LAYERS) -> Body:
-    """Return the network whose number of parameters, as the paper counts them, is nearest to `n_parameters`."""
+    """Return the network whose number of parameters, as counted in the paper, is closest to `n_parameters`."""
 
     def count(width: int) -> int:
         return Body(model, width, n_layers).shape(n_inputs, n_outputs).n_parameters()

@@ -1,11 +1,11 @@
 """Section 6.5 of the paper: a GNM that learns a sparse graph for an XOR problem, over many seeds.
 
-Each seed draws its own 200 points and splits them 90 to 10 as the paper does; a fifth of the 180 points chooses the
-strength of the l1 penalty. The paper's model (50 nodes, two layers) is trained for every strength of a path; proximal
-steps give exact zeros, and what is left below the paper's threshold of 1e-3, or lies on no path from an input or the
-bias to the output, is removed. Of the path, the machine with the fewest edges is taken whose validation loss is within
-one standard error of the lowest. As the four Gaussians overlap, accuracy is measured on 10,000 fresh points, and
-compared with the best possible one.
+Each seed draws its own 200 points and splits them 90 to 10 as in the paper; a fifth of the 180 points is used to choose
+the strength of the l1 penalty. The paper's model (50 nodes, two layers) is trained for every strength on a path.
+Proximal steps give exact zeros. Edges with weights below the paper's threshold of 1e-3 are removed, and so are edges
+that are not on a path from an input or the bias to the output. Among the machines whose validation loss is within one
+standard error of the lowest, the one with the fewest edges is chosen. As the four Gaussians overlap, accuracy is
+measured on 10,000 fresh points and compared with the best possible accuracy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BATCH_SIZE = 64
 THRESHOLD = 1e-3  # the paper's
 N_FRESH = 10_000
 FRESH_SEED = 1_000_003  # far from the seeds of the experiment
-# What counts as a success.
+# Criteria of a success.
 LARGEST_GAP = 1.5  # points of accuracy below the best possible
 MOST_EDGES = 20
 _SCALES = torch.logspace(-0.5, 1.5, 81)
@@ -43,7 +43,7 @@ _SCALES = torch.logspace(-0.5, 1.5, 81)
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One strength of the penalty: what was left of the graph, and the loss on the validation rows."""
+    """The remaining edges and the validation loss for one strength of the penalty."""
 
     l1: float
     n_edges: int
@@ -60,29 +60,29 @@ class SparseMachine:
     network: GNM  # with the live edges only
     edges: list[Edge]
     accuracy: float  # percent of the fresh points
-    test_accuracy: float  # percent of the 20 points that the paper would have tested on
+    test_accuracy: float  # percent of the 20 test points, as in the paper
     path: list[PathPoint]
 
     @property
     def n_edges(self) -> int:
-        """Edges from which an output depends on an input or the bias."""
+        """The number of edges on a path from an input or the bias to the output."""
         return len(self.edges)
 
     @property
     def success(self) -> bool:
-        """Whether it is nearly as accurate as can be, with few edges."""
+        """Whether the accuracy is close to the best possible one, with few edges."""
         return self.accuracy >= 100 * xor_bayes_accuracy() - LARGEST_GAP and self.n_edges <= MOST_EDGES
 
     @property
     def mlp(self) -> str:
-        """The MLP that it is, as its widths, or why it is none."""
+        """The widths of the equivalent MLP, or the reason why there is none."""
         try:
             return "-".join(map(str, self.network.to_mlp().shape.widths))
         except NotMultipartite as error:
             return f"not layered: {len(error.edges)} edges lead into or out of a node of another layer"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "seed": self.seed,
             "l1": self.l1,
@@ -98,7 +98,7 @@ class SparseMachine:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The points of one seed, and which of them are for what."""
+    """The points of one seed, split into training, validation and test rows."""
 
     table: Table
     train: Tensor
@@ -127,10 +127,10 @@ def learn_sparse_machines(
     device: str = "auto",
     verbose: int = 0,
 ) -> list[SparseMachine]:
-    """Train all seeds and strengths as one fleet, and choose one machine per seed, on its validation rows."""
+    """Train all seeds and strengths as one fleet, and choose one machine per seed on its validation rows."""
     problems = [_Problem.of_seed(seed) for seed in seeds]
     members = [
-        # Without validation rows the last weights are kept: those of an earlier epoch would not be sparse yet.
+        # Without validation rows, the last weights are kept; those of an earlier epoch might not be sparse yet.
         Member(train=problem.train, seed=seed, learning_rate=LEARNING_RATE, l1=l1, table=number)
         for number, (seed, problem) in enumerate(zip(seeds, problems, strict=True))
         for l1 in l1_path
@@ -169,13 +169,13 @@ def learn_sparse_machines(
 
 
 def without_dead_edges(net: GNM) -> GNM:
-    """Remove the edges below the threshold, then those that the output does not depend on; changes `net`."""
+    """Remove the edges below the threshold, then those that do not affect the output, from `net` in place."""
     matrices = net.adjacency()
     matrices = torch.where(matrices.abs() < THRESHOLD, 0.0, matrices)
     net.set_adjacency(matrices)
     bias = net.layout.bias
     kept = torch.where(live_edges(net, matrices), matrices, 0.0)
-    kept[:, bias, bias] = 1.0  # the paper's row of the bias node
+    kept[:, bias, bias] = 1.0  # the row of the bias node, as in the paper
     net.set_adjacency(kept)
     return net
 
@@ -187,10 +187,10 @@ def _edges(net: GNM) -> list[Edge]:
 
 
 def _path_point(l1: float, net: GNM, problem: _Problem) -> PathPoint:
-    """Count edges and take the validation loss.
+    """Count the edges and compute the validation loss.
 
-    The penalty makes outputs small as well as edges few. That must not count against a sparse machine, so its outputs
-    are first multiplied by the factor that fits the training rows best.
+    The penalty removes edges, but it also makes outputs small. So that this does not count against sparse machines,
+    their outputs are first multiplied by the factor that fits the training rows best.
     """
     with torch.no_grad():
         outputs, targets = net(problem.table.x), problem.table.y
@@ -203,7 +203,7 @@ def _path_point(l1: float, net: GNM, problem: _Problem) -> PathPoint:
 
 
 def _chosen(path: Sequence[PathPoint]) -> int:
-    """The fewest edges within one standard error of the lowest validation loss (of equal ones, the lowest loss)."""
+    """Return the machine with the fewest edges within one standard error of the lowest loss; ties: the lower loss."""
     best = min(path, key=lambda point: point.val_loss)
     good = [i for i, point in enumerate(path) if point.val_loss <= best.val_loss + best.val_error]
     return min(good, key=lambda i: (path[i].n_edges, path[i].val_loss))

@@ -1,9 +1,9 @@
-"""The store of results: one row per training in an SQLite file that processes share.
+"""The store of results: one row per training in an SQLite file that processes can share.
 
-A fleet's rows are written in one transaction, so a process that is killed loses the fleet in flight and nothing else.
+The rows of a fleet are written in one transaction, so a process that is killed loses only the fleet being trained.
 Several processes may work on one store: each claims a fleet before it trains it (`tabgnm.paper.claims`).
 
-Every row has a checksum, which is looked at whenever the row is read: numbers that changed on a disk are not believed.
+Every row has a checksum, which is verified whenever the row is read, so numbers that changed on disk are detected.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tabgnm.paper.store_file import COLUMN_TYPES, StoreError, StoreFile, copy_st
 from tabgnm.paper.work import Result
 
 _PYTHON_TYPES = {"int": (int,), "float": (float,), "float | None": (float, type(None)), "str": (str,)}
-_OUTCOME = ("best_epoch", "status", "val_loss", "metric1", "metric2")  # what two trainings of one key should agree in
+_OUTCOME = ("best_epoch", "status", "val_loss", "metric1", "metric2")  # equal keys should have equal outcomes
 _N_COLUMNS = len(fields(Result)) + 1  # and the checksum
 
 
 def _order(result: Result) -> tuple[Any, ...]:
-    """By what a result is, so that tables do not depend on when it was made."""
+    """Return the sort key of a result, which does not depend on when the result was computed."""
     return tuple(getattr(result, field.name) for field in fields(Result)[1:11])
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of the results (and records) of another store: new here, the same here, or another value here."""
+    """How many results and records of a merged store were new, equal to those here, or different from them."""
 
     n_new: int
     n_same: int
@@ -55,7 +55,7 @@ class ResultStore:
     Attributes
     ----------
     claims : tabgnm.paper.claims.Claims
-        What this process and others are working on.
+        The work that this process and others have claimed.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class ResultStore:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return self._file.path
 
     def close(self) -> None:
@@ -131,16 +131,16 @@ class ResultStore:
         program = f"from tabgnm.paper import ResultStore; ResultStore({str(self.path)!r}).remove_damaged()"
         raise StoreError(
             f"{len(damaged):,} of {len(rows):,} rows read from the store {str(self.path)!r} are damaged, as their "
-            f"checksums do not fit: {'; '.join(named)}{'; ...' if len(damaged) > len(named) else ''}. Remove them, and "
-            f"the same command trains them again: {shlex.join(['python', '-c', program])}"
+            f"checksums do not match: {'; '.join(named)}{'; ...' if len(damaged) > len(named) else ''}. Remove them "
+            f"with the following command, then run yours again: {shlex.join(['python', '-c', program])}"
         )
 
     def remove_damaged(self) -> int:
-        """Delete damaged rows and claims, so that they are trained again; returns how many."""
+        """Delete damaged rows and claims, so that they are trained again; return their number."""
         n_removed = 0
         with self._file.transaction():
             for table, is_sound in (("results", _is_result), ("records", _is_record), ("claims", _is_claim)):
-                # By type and bytes: a damaged key need not be text, and a sound one may have the same bytes.
+                # By type and bytes: a damaged key may not be text, and a valid one may have the same bytes.
                 rows = self._file.rows(f"SELECT typeof(key), CAST(key AS BLOB), * FROM {table}")
                 damaged = [row[:2] for row in rows if not is_sound(row[2:])]
                 self._file.execute_many(
@@ -150,7 +150,7 @@ class ResultStore:
         return n_removed
 
     def merge(self, path: str | os.PathLike[str]) -> Merged:
-        """Take over what another store has and this one has not; of two values for one key, the one here stays."""
+        """Copy the results of another store that are missing here; existing results are not replaced."""
         with ResultStore.snapshot(path) as other:
             results, records = other.results(), other._records()
         known: dict[str, Any] = {own.key: _outcome(own) for own in self.results(result.key for result in results)}
@@ -164,16 +164,16 @@ class ResultStore:
         n_same = sum(theirs[key] == own for key, own in known.items())
         return Merged(len(theirs) - len(known), n_same, len(known) - n_same)
 
-    # Records: results of another form than a row, such as the losses of all epochs
+    # Records: results that are not a row of numbers, such as the losses of all epochs
 
     def record(self, key: str) -> Any:
-        """Return what was kept under a key, or None."""
+        """Return the record with this key, or None."""
         rows = self._file.rows("SELECT * FROM records WHERE key = ?", (key,))
         self._refuse_damaged(rows, _is_record)
         return json.loads(rows[0][1]) if rows else None
 
     def keep(self, key: str, content: Any) -> None:
-        """Keep something that JSON can write, and give up its claim."""
+        """Store a record of JSON values, and drop the claim to it."""
         values = (key, json.dumps(content))
         with self._file.transaction():
             self._file.rows("INSERT OR IGNORE INTO records VALUES (?, ?, ?)", (*values, _checksum(values)))
@@ -186,7 +186,7 @@ class ResultStore:
 
 
 def _row(result: Result) -> tuple[Any, ...]:
-    """The values as SQLite will give them back, and their checksum."""
+    """Return the values as SQLite will return them, and their checksum."""
     values = []
     for field in fields(Result):
         value = getattr(result, field.name)
@@ -209,7 +209,7 @@ def _fits(row: Sequence[Any]) -> bool:
 
 
 def _is_result(row: Sequence[Any]) -> bool:
-    """Whether a row is one that tabgnm wrote: its checksum fits, and every value is of its column's type."""
+    """Whether a row is valid: its checksum matches, and every value has the type of its column."""
     typed = all(
         isinstance(value, _PYTHON_TYPES[str(field.type)]) for value, field in zip(row, fields(Result), strict=False)
     )
@@ -217,7 +217,7 @@ def _is_result(row: Sequence[Any]) -> bool:
 
 
 def _is_record(row: Sequence[Any]) -> bool:
-    """Whether a record is one that tabgnm wrote: its checksum fits, and its content is JSON."""
+    """Whether a record is valid: its checksum matches, and its content is JSON."""
     if not all(isinstance(value, str) for value in row) or not _fits(row):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The SQLite file of a results store: its tables, how it is opened and checked, and what SQLite's errors mean."""
+"""The SQLite file of a results store: its tables, opening and checking it, and explanations of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _TABLES = {
 }
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
 _COPIES = 100  # attempts to copy a store that another process writes to
-_LOCK_SECONDS = 60.0  # to wait for another process that is writing
-_KEYS_AT_ONCE = 500  # SQLite allows only so many values in a statement
+_LOCK_SECONDS = 60.0  # how long to wait for another process that is writing
+_KEYS_AT_ONCE = 500  # SQLite limits the number of values in a statement
 
 
 class StoreError(RuntimeError):
-    """The results store cannot be used; the message says why and what to do."""
+    """The results store cannot be used; the message names the reason and the remedy."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # a damaged store may hold anything
+        super().__init__(printable(message))  # a damaged store may contain anything
 
 
 class StoreFile:
-    """An open store, used by one thread at a time, all of whose errors are `StoreError`.
+    """An open store. One thread at a time uses it, and all errors of SQLite become `StoreError`.
 
     Parameters
     ----------
     file : pathlib.Path
-        The file to open; made if it is not there, unless it is a copy.
+        The file to open. It is created if it does not exist, unless it is a copy.
     path : pathlib.Path, optional
-        The store that the file is a copy of: messages name it.
+        If the file is a copy, the original store, which messages name.
     """
 
     def __init__(self, file: Path, path: Path | None = None) -> None:
@@ -55,11 +55,11 @@ class StoreFile:
             raise StoreError(f"the folder of the store {str(self.path)!r} does not exist; create it first")
         self._lock = threading.RLock()  # the thread that renews claims uses the same connection
         with self._explained():
-            # Autocommit: transactions are begun and ended by hand, where they are needed.
+            # Autocommit: transactions are begun and ended explicitly where they are needed.
             self._connection = sqlite3.connect(
                 file, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
             )
-            # Damaged text is found by its checksum, like damaged numbers.
+            # Damaged text is detected by its checksum, like damaged numbers.
             self._connection.text_factory = lambda raw: raw.decode(errors="backslashreplace")
             try:
                 self._prepare(may_be_new=path is None)
@@ -72,12 +72,12 @@ class StoreFile:
         connection.execute("PRAGMA trusted_schema = OFF")
         schema = set(connection.execute(_SCHEMA))
         tables = {row[1] for row in schema if row[0] == "table"}
-        # After the tables: a process that makes the store just now writes both at once.
+        # Read after the tables: a process that is creating the store writes both at once.
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > SCHEMA_VERSION:
             raise StoreError(
-                f"the store {name} was written by a newer tabgnm (version {found} of its layout, this one knows "
-                f"{SCHEMA_VERSION}); use that version, or another file"
+                f"the store {name} was written by a newer tabgnm (layout version {found}; this version reads "
+                f"{SCHEMA_VERSION}); use the newer tabgnm, or another file"
             )
         if schema and not tables >= set(_TABLES):
             raise StoreError(f"{name} is an SQLite file, but not a store of results; use another file")
@@ -85,12 +85,12 @@ class StoreFile:
             raise StoreError(f"{name} is empty, so it is not a store of results; use another file")
         if schema and found < SCHEMA_VERSION:
             raise StoreError(
-                f"the store {name} was written by an older tabgnm (version {found} of its layout, this one knows "
-                f"{SCHEMA_VERSION}) and was not changed; use that version, or another file"
+                f"the store {name} was written by an older tabgnm (layout version {found}; this version reads "
+                f"{SCHEMA_VERSION}) and was not changed; use the older tabgnm, or another file"
             )
         if schema and schema != _expected_schema():
-            raise sqlite3.DatabaseError("malformed: its tables are not those that tabgnm makes")
-        # Better now than after hours of training: what is damaged is not written to.
+            raise sqlite3.DatabaseError("malformed: its tables are not those that tabgnm creates")
+        # Refuse a damaged store now, rather than after hours of training.
         self._require_sound("quick_check")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -107,7 +107,7 @@ class StoreFile:
             raise sqlite3.DatabaseError(f"malformed: {verdict}")
 
     def _mend_indexes(self) -> None:
-        """Make indexes that do not fit their tables again, from the tables, whose rows have checksums of their own."""
+        """Rebuild indexes that do not match their tables from the tables, whose rows have their own checksums."""
         try:
             self._require_sound("integrity_check")
         except sqlite3.DatabaseError:
@@ -143,16 +143,16 @@ class StoreFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make several statements one change: all of it or, if something fails, nothing."""
+        """Execute several statements as one change: if one of them fails, nothing is changed."""
         with self._explained(), self._lock:
-            # Taken for writing at once: two readers that both want to write later would wait for each other.
+            # Locked for writing from the start: two readers that want to write later would wait for each other.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
-                    with suppress(sqlite3.Error):  # the first error is the one to tell
+                    with suppress(sqlite3.Error):  # report the first error
                         self._connection.execute("ROLLBACK")
                 raise
 
@@ -161,8 +161,8 @@ class StoreFile:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise StoreError(f"{_explanation(str(error), self.path)} (SQLite says: {error})") from error
-        except UnicodeDecodeError as error:  # SQLite quotes a damaged schema, and Python cannot read the quotation
+            raise StoreError(f"{_explanation(str(error), self.path)} (SQLite: {error})") from error
+        except UnicodeDecodeError as error:  # Python cannot decode an error message that quotes a damaged schema
             raise StoreError(f"{_explanation('malformed', self.path)} (its schema is not text)") from error
 
 
@@ -172,7 +172,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _expected_schema() -> set[Any]:
-    """What SQLite says of a store that was just made."""
+    """Return the schema of a newly created store, as SQLite describes it."""
     connection = sqlite3.connect(":memory:")
     try:
         _create_tables(connection)
@@ -182,10 +182,10 @@ def _expected_schema() -> set[Any]:
 
 
 def copy_store(path: Path, folder: Path) -> Path:
-    """Copy a store with what is not yet in its main file; again, if it was written to meanwhile."""
+    """Copy a store, including its write-ahead log; repeat this if another process wrote to it meanwhile."""
     if not path.is_file():
         raise StoreError(f"there is no store {str(path)!r}; check the name")
-    file = path.resolve()  # SQLite keeps the rest beside the file, not beside a link to it
+    file = path.resolve()  # the write-ahead log is next to the file, not next to a link to it
     names = [file, file.with_name(f"{file.name}-wal")]
     try:
         for _ in range(_COPIES):
@@ -193,12 +193,15 @@ def copy_store(path: Path, folder: Path) -> Path:
             for own, state in zip(names, before, strict=True):
                 (folder / own.name).unlink(missing_ok=True)
                 if state is not None:
-                    with suppress(FileNotFoundError):  # gone meanwhile: the states differ
+                    with suppress(FileNotFoundError):  # deleted meanwhile, so the states differ
                         shutil.copyfile(own, folder / own.name)
             if [_state(own) for own in names] == before:
                 return folder / file.name
     except OSError as error:
-        raise StoreError(f"the store {str(path)!r} cannot be copied to a temporary folder ({error})") from error
+        raise StoreError(
+            f"the store {str(path)!r} cannot be copied to a temporary folder ({error}); check its permissions and the "
+            "free space of the temporary folder"
+        ) from error
     raise StoreError(f"the store {str(path)!r} is constantly being written to; wait until that process is done")
 
 

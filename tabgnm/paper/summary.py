@@ -25,17 +25,17 @@ class Cell:
     task: str
     model: str
     folds: tuple[int, ...]
-    n_configurations: tuple[int, int]  # the fewest and the most that a fold chose from
-    mean1: float  # NaN if a selected training gave no finite outputs
+    n_configurations: tuple[int, int]  # the smallest and the largest number of candidates in a fold
+    mean1: float  # NaN if the outputs of a selected training are not finite
     std1: float
     mean2: float
     std2: float
-    fold_values: tuple[float, ...]  # of the first measure
-    paper: Published | None  # None where the paper's numbers are of other data
+    fold_values: tuple[float, ...]  # of the first metric
+    paper: Published | None  # None if the published numbers are for other data
 
     @property
     def difference(self) -> float | None:
-        """How much better the first metric is than published, in standard deviations of the paper (negative: worse)."""
+        """Improvement of the first metric over the paper, in standard deviations of the paper (negative: worse)."""
         if self.paper is None or not math.isfinite(self.mean1):
             return None
         gain = self.mean1 - self.paper.mean1 if self.task == "classification" else self.paper.mean1 - self.mean1
@@ -44,16 +44,16 @@ class Cell:
         return gain / self.paper.std1
 
     def value_of_fold(self, fold: int) -> float:
-        """Return the first measure on the test rows of a fold."""
+        """Return the first metric on the test rows of a fold."""
         return self.fold_values[self.folds.index(fold)]
 
     @property
     def label(self) -> str:
-        """Data set as a table names it."""
+        """The name of the data set in tables."""
         return f"{self.dataset} ({self.note})" if self.note else self.dataset
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, which JSON can write."""
+        """Return JSON values."""
         difference = self.difference
         finite = difference is not None and math.isfinite(difference)
         return asdict(self) | {"difference": difference if finite else None, "label": self.label}
@@ -87,7 +87,7 @@ def summarize(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell
                 np.array([getattr(r, name) for r in best.values()], float) for name in ("metric1", "metric2")
             )
             per_fold = [sum(result.fold == fold for result in own) for fold in best]
-            # Clean versions of leaky data sets and samples are other data than the paper's.
+            # Clean variants of leaky data sets, and samples, differ from the paper's data.
             same_data = source.variant == "paper"
             cells.append(
                 Cell(
@@ -113,7 +113,7 @@ def summarize(sources: Sequence[Source], results: Sequence[Result]) -> list[Cell
 class Comparison:
     """GNM against MLP on the folds that both have: mean gain of the GNM, and Wilcoxon's p-value (two-sided).
 
-    A gain that is not finite, as a model's outputs are not, has no p-value.
+    If a gain is not finite, because the outputs of a model are not, there is no p-value.
     """
 
     label: str
@@ -125,11 +125,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """GNM against MLP over data sets of one task, without the clean variants, which are the same data once more.
+    """GNM against MLP over the data sets of one task.
 
-    Data sets on which a model gives no finite outputs do not count either.
-
-    How often it is better, here and by the published numbers of the same data sets, and Wilcoxon's p-value (two-sided).
+    Clean variants are excluded, because they are the same data again. So are data sets on which the outputs of a model
+    are not finite. The attributes are how often the GNM is better, here and by the published numbers of the same data
+    sets, and Wilcoxon's p-value (two-sided).
     """
 
     task: str
@@ -157,7 +157,7 @@ def compare(cells: Sequence[Cell]) -> tuple[list[Comparison], list[Verdict]]:
         comparisons.append(Comparison(gnm.label, gnm.task, len(gains), float(gains.mean()), _p_value(gains)))
         if gnm.variant == "clean" or not np.isfinite(gains).all():
             continue
-        # Errors have units: over data sets they are compared in shares of the MLP's error.
+        # Errors have units, so across data sets they are compared relative to the MLP's error.
         error = float(100 - theirs.mean() if gnm.task == "classification" else theirs.mean())
         relative.setdefault(gnm.task, {})[gnm.dataset] = float(gains.mean()) / max(error, 1e-12)
     verdicts = []
@@ -175,7 +175,10 @@ def _is_better_published(name: str, task: str) -> bool:
 
 
 def _p_value(gains: np.ndarray[Any, Any]) -> float | None:
-    """Wilcoxon's signed-rank test; 1 where all gains are 0, None for fewer than two or any that is not finite."""
+    """Return the p-value of Wilcoxon's signed-rank test.
+
+    It is 1 if all gains are 0, and None if there are fewer than two gains or one is not finite.
+    """
     if len(gains) < 2 or not np.isfinite(gains).all():
         return None
     ranked = _ranked(gains)
@@ -183,10 +186,10 @@ def _p_value(gains: np.ndarray[Any, Any]) -> float | None:
 
 
 def _ranked(gains: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The order of the gains' sizes, with their signs, which is all that Wilcoxon's test sees of them.
+    """Return the ranks of the gains by size, with their signs, which is all that Wilcoxon's test depends on.
 
-    Gains of as many rows are ties, though as differences of percentages their last bits differ. Rounding would still
-    tear some apart, those at half a digit; so sizes count as different where there is a gap between them.
+    Gains of equally many rows are ties, although the last bits of these differences of percentages may differ.
+    Rounding could still separate some of them, so two sizes count as different only if there is a gap between them.
     """
     sizes = np.abs(gains)
     order = np.argsort(sizes)

@@ -1,4 +1,4 @@
-"""Time of a fit and of an epoch; Ctrl-C ends a fit together with the whole measurement."""
+"""Measuring the time of a fit and of an epoch; Ctrl-C ends the whole measurement."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tabgnm.training import Fleet, FleetSettings, Member, Table
 from tabgnm.training.interruption import Interruption
 from tabgnm.training.settings import torch_device
 
-# What is done once is over by then: on a GPU the second epoch captures what later ones replay.
+# One-time work is done by then: on a GPU, the second epoch captures the graph that later epochs replay.
 FIRST_EPOCHS = {"cpu": 1, "cuda": 3}
 LEAST_SECONDS = 0.5  # of a measurement
 MOST_EPOCHS = 400
 
 
 def seconds_of_fit(shape: Shape, members: Sequence[Member], settings: FleetSettings, table: Table) -> float:
-    """Train a fleet and throw it away.
+    """Train a fleet, discard it, and return the time.
 
-    After Ctrl-C a fit ends quietly, and in its last epoch even as completed: the next one would go on as if nothing had
-    happened. So the request itself is asked for, not the histories.
+    After Ctrl-C, a fit returns normally, and if it was in its last epoch, even as completed. The next fit would start
+    as if nothing had happened. So this function checks the interruption itself, not the histories.
     """
     with Interruption() as interruption, interruption.around():
         start = time.perf_counter()
@@ -33,12 +33,12 @@ def seconds_of_fit(shape: Shape, members: Sequence[Member], settings: FleetSetti
 
 
 def seconds_per_epoch(train: Callable[[int], float], device: str, n_epochs: int | None = None) -> float:
-    """Compare a short training with one that is longer by `n_epochs`; None takes as many as last for half a second.
+    """Compare a short training with one that is longer by `n_epochs`; if None, by as many as fit into half a second.
 
-    `train` takes a number of epochs and gives the time.
+    `train` takes a number of epochs and returns the time.
     """
     first = FIRST_EPOCHS[torch_device(device).type]
-    train(first)  # much is done once in a process
+    train(first)  # for initialisations that are done once per process
     more = n_epochs or 1
     short, long = train(first), train(first + more)
     while n_epochs is None and long - short < LEAST_SECONDS and more < MOST_EPOCHS:

@@ -1,4 +1,4 @@
-"""One fleet of the protocol: trained, evaluated on its test rows, and returned as rows of results."""
+"""Training one fleet of the protocol and evaluating it on its test rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabgnm.training import Fleet, FleetResult, FleetSettings, Member
 
 @dataclass(frozen=True)
 class Result:
-    """One training: what it was, and what came out."""
+    """One training: its settings and its outcome."""
 
     key: str
     dataset: str
@@ -39,17 +39,17 @@ class Result:
     metric1: float | None  # accuracy in percent, or mean squared error
     metric2: float | None  # macro F1 in percent, or R²
     seconds: float  # its share of the fleet's time
-    origin: str  # where and when it was made
+    origin: str  # where and when it was trained
 
 
 def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") -> list[Result]:
-    """Train and evaluate all models of a unit. The same unit gives the same results, but for times and origin."""
+    """Train and evaluate all models of a unit. The same unit gives the same results, except for times and origin."""
     began = time.perf_counter()
     source = unit.source
     data = paper_data.load(source.name, source.variant, data_home)
     if data.source.digest != source.digest:
         raise ValueError(
-            f"data set {source.name!r} has another content here than where the work was planned; use the same files"
+            f"data set {source.name!r} differs from the one that the work was planned with; use the same files"
         )
     every_fold = list(folds(source.n_rows, unit.setting))
     encoded = dict(zip(unit.folds, data.encoded([every_fold[fold] for fold in unit.folds], unit.setting), strict=True))
@@ -58,7 +58,7 @@ def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") 
         Member(
             train=torch.as_tensor(every_fold[fold].train),
             val=torch.as_tensor(every_fold[fold].val),
-            # Of the training itself, so that it does not matter who shares its fleet.
+            # Derived from the key of the training, so it does not depend on the other models in the fleet.
             seed=int(unit.key(training, fold)[:12], 16),
             learning_rate=training.learning_rate,
             dropout=training.dropout,
@@ -105,7 +105,7 @@ def run_unit(unit: Unit, *, data_home: str | None = None, device: str = "auto") 
 def _evaluate(
     result: FleetResult, position: int, encoded: Encoded, test: np.ndarray[Any, Any], task: str, device: torch.device
 ) -> tuple[float | None, float | None]:
-    """Accuracy and macro F1 in percent, or mean squared error and R²; None where a model gives no finite numbers."""
+    """Return accuracy and macro F1 in percent, or mean squared error and R²; None if outputs are not finite."""
     rows, table = torch.as_tensor(test), encoded.table
     outputs = result.predict(table.x[rows], models=[position], device=device)[0]
     if not torch.isfinite(outputs).all():
@@ -113,7 +113,7 @@ def _evaluate(
     if task == "regression":
         truth, predicted = (own[:, 0].double().numpy() for own in (table.y[rows], outputs))
         return encoded.scale**2 * float(np.mean((truth - predicted) ** 2)), float(r2_score(truth, predicted))
-    # The authors threshold the logit of two classes at 0.5; 0 is what they mean.
+    # The authors' code compares the logit of two classes with 0.5; correct is 0.
     labels = outputs.argmax(dim=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
     known = table.y[rows] if table.y.dim() == 1 else table.y[rows, 0].long()
     accuracy = 100 * float((known == labels).double().mean())
@@ -121,9 +121,9 @@ def _evaluate(
 
 
 def macro_f1(known: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
-    """Mean of the classes' F1, of those that occur in either; 0 for one that is never hit.
+    """Return the mean F1 of the classes that occur in either array; a class that is never predicted correctly has 0.
 
-    What scikit-learn's `f1_score` gives, without its checks: for all models of a fleet they take as long as training.
+    Equal to scikit-learn's `f1_score`, but without its checks, which take as long as training the models of a fleet.
     """
     n_classes = 1 + max(known.max(), labels.max())
     hits, is_known, is_given = (

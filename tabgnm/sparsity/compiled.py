@@ -17,14 +17,14 @@ Array = NDArray[Any]
 
 _TRIED_ROWS = 1024
 _TRIES = 5
-_MOST_SPARSE = 0.3  # share of the edges above which a sparse product is never faster, whatever a busy machine measures
+_MOST_SPARSE = 0.3  # density above which a sparse product is never faster, even if a busy processor measures otherwise
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
     """Units that read only earlier levels."""
 
-    sources: slice | Array  # values that they read
+    sources: slice | Array  # the values that the units read
     sparse: scipy.sparse.csr_array  # (units, sources)
     dense: Array
     bias: Array
@@ -72,7 +72,7 @@ class CompiledMachine:
             while len(levels) < level:
                 levels.append([])
             levels[level - 1].append(value)
-        # Within a level by function, so that most levels apply each function to a contiguous part.
+        # Units of a level are sorted by function, so that each function is applied to a contiguous part.
         order = [int(value) for value in self._used]
         self._levels: list[_Level] = []
         place = {value: i for i, value in enumerate(order)}

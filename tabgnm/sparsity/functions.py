@@ -1,4 +1,4 @@
-"""The activation functions outside of torch: in NumPy, and as formulas."""
+"""The activation functions without torch: for NumPy arrays and for single numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Function:
     Attributes
     ----------
     numpy : callable
-        From an array to an array of the same type.
+        Takes an array and returns an array of the same type.
     scalar : callable
-        From a float to a float.
+        Takes a float and returns a float.
     """
 
     numpy: Callable[[Array], Array]

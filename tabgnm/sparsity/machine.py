@@ -172,7 +172,7 @@ class Machine:
         rows = np.asarray(x, dtype=self.dtype)
         if rows.ndim != 2 or rows.shape[1] != self.n_inputs:
             raise ValueError(f"x has shape {rows.shape}; expected (rows, {self.n_inputs})")
-        # A value per row of memory: units read whole ones.
+        # One value per row of the array, as units read all rows of a value at once.
         values = np.empty((self.n_values, len(rows)), dtype=self.dtype)
         values[: self.n_inputs] = rows.T
         for number, (sources, weights, bias, function) in enumerate(self._steps, start=self.n_inputs):

@@ -1,4 +1,4 @@
-"""Training of a path from a dense network to smaller ones: penalties of many strengths, then cut and fine-tuned."""
+"""Training of a path from a dense network to smaller ones: penalties of several strengths, pruning and fine-tuning."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tabgnm.nn.shapes import GNMShape
 from tabgnm.training import Fleet, FleetSettings, Member, Table
 
 PENALTIES = ("l1", "group", "elastic", "l0")
-# Proximal Adam moves a weight by about its learning rate per step, so this is the range from "hardly any" to "all".
+# Proximal Adam moves a weight by about its learning rate per step, so this range removes from hardly any to all edges.
 _STRENGTHS = tuple(0.02 * 150 ** (i / 7) for i in range(8))
-_L0_SCALE = 0.01  # an l0 penalty per edge that does about as much as an l1 penalty of 1
+_L0_SCALE = 0.01  # the l0 penalty per edge that has about the same effect as an l1 penalty of 1
 _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
 _LARGEST_BATCH = 128
 N_STEPS = 3000
-_SHARE_FROM_LARGER = 0.5  # of these steps, where a network starts from a trained one that is a little larger
+_SHARE_FROM_LARGER = 0.5  # of these steps, if a network starts from a trained one that is a little larger
 
 Parameters = dict[str, Tensor]
 
@@ -39,13 +39,13 @@ class PathSettings:
     Attributes
     ----------
     n_hidden, n_layers : int
-        Of the dense network that the path starts from.
+        Sizes of the dense network that the path starts from.
     activation : str
     penalty : {"l1", "group", "elastic", "l0"}
     budgets : tuple of int
-        Numbers of edges, biases counted.
+        Numbers of edges, including biases.
     n_steps : int or None
-        Of training with a penalty, and again of training what is left; None: `N_STEPS`.
+        The number of steps of training with a penalty, and again of fine-tuning; if None, `N_STEPS`.
     learning_rate : float
     device : str
     n_threads : int or None
@@ -71,7 +71,7 @@ class PathSettings:
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
-    """Networks with the same number of edges at most, one for each set of training rows.
+    """Networks with the same maximum number of edges, one for each set of training rows.
 
     Attributes
     ----------
@@ -96,18 +96,18 @@ def learn_path(
     seed: int = 0,
     sample_weight: Tensor | None = None,
 ) -> list[PathPoint]:
-    """Train networks with ever fewer edges, each on every set of rows.
+    """Train networks with fewer and fewer edges, each on every set of rows.
 
     Parameters
     ----------
     table : Table
-        Rows and what is to be learned.
+        Inputs and targets.
     loss : Loss
     n_outputs : int
     row_sets : sequence of Tensor
-        Rows to train on: those of folds, or all.
+        Rows to train on: those of folds, or all rows.
     groups : sequence of int
-        Raw column of each input, from 0 on; "group" lets the inputs of one live or die together.
+        The raw column of each input, starting at 0. The penalty "group" keeps or removes all inputs of a column.
     settings : PathSettings
     seed : int, default=0
     sample_weight : Tensor or None, default=None
@@ -116,7 +116,7 @@ def learn_path(
     Returns
     -------
     list of PathPoint
-        The dense networks first, then by falling budget.
+        The dense networks first, then in order of decreasing budget.
     """
     n_inputs = table.x.shape[1]
     shape = GNMShape(
@@ -150,7 +150,7 @@ def learn_path(
         for strength in _STRENGTHS
     ]
     dense = [Member(train=rows, seed=seed + number, **common) for number, rows in enumerate(row_sets)]
-    if settings.penalty == "l0":  # gates are for all models of a fleet or for none
+    if settings.penalty == "l0":  # either all models of a fleet have gates or none
         trained = Fleet(shape, with_penalty, fleet).fit(table).models
         trained += Fleet(shape, dense, fleet).fit(table).models
     else:
@@ -163,7 +163,7 @@ def learn_path(
     budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
 
     def tuned(starts: Sequence[Parameters], numbers: Sequence[int], share: float = 1.0) -> list[GNM]:
-        """Train what is left after cutting, on the sets of rows with these numbers; zeros stay zeros."""
+        """Fine-tune pruned networks on the sets of rows with these numbers; zeros remain zeros."""
         members = [
             Member(
                 train=row_sets[number],
@@ -178,8 +178,8 @@ def learn_path(
         return [_network(shape, model.parameters) for model in Fleet(shape, members, shorter).fit(table).models]
 
     numbers = range(len(row_sets))
-    # Two ways to each budget, and the better one counts: from the sparsest network of the penalties that has enough
-    # edges, and from the network of the next larger budget.
+    # Each budget is reached in two ways, and the better result is kept: from the sparsest penalized network that has
+    # enough edges, and from the network of the next larger budget.
     at_once = tuned(
         [_pruned(shape, paths[number], budget, table, row_sets[number]) for budget in budgets for number in numbers],
         list(numbers) * len(budgets),
@@ -217,7 +217,7 @@ def _penalties(penalty: str, strength: float) -> dict[str, Any]:
 
 
 def _unpenalized(shape: GNMShape) -> Parameters:
-    """Leave the biases of outputs alone: they are the mean, which no machine can do without."""
+    """Exclude the biases of outputs from penalties: they are the mean, which every machine needs."""
     name = f"bias_{shape.n_layers}"
     return {name: torch.zeros(shape.parameter_shapes()[name])}
 
@@ -241,7 +241,7 @@ def _n_live(network: GNM) -> int:
 def _pruned(
     shape: GNMShape, path: Sequence[Mapping[str, Tensor]], budget: int, table: Table, rows: Tensor
 ) -> Parameters:
-    """Cut the sparsest network of a path that has enough edges down to the budget."""
+    """Prune the sparsest network of a path that has enough edges to the budget."""
     networks = [_network(shape, parameters) for parameters in path]
     counts = [_n_live(network) for network in networks]
     enough = [i for i, count in enumerate(counts) if count >= budget]
@@ -252,7 +252,7 @@ def _pruned(
     importance = _importance(shape, parameters, table.x[rows[:_ROWS_FOR_IMPORTANCE]])
     ranked = torch.cat([own.flatten() for own in importance.values()]).sort(descending=True).values
     ranked = ranked[ranked > 0]
-    # What is cut may leave other edges dead, so more than the budget may be kept as long as no more of them are live.
+    # Pruned edges may make other edges dead, so more edges than the budget may be kept if no more of them are live.
     low, high, best = min(budget, len(ranked)), len(ranked), None
     while low <= high:
         middle = (low + high) // 2
@@ -269,7 +269,7 @@ def _pruned(
 
 
 def _importance(shape: GNMShape, parameters: Parameters, x: Tensor) -> Parameters:
-    """Root mean square of what each edge adds to its target over some rows."""
+    """Return the root mean square of what each edge adds to its target over some rows."""
     importance = {}
     with torch.inference_mode():
         trace = forward(shape, parameters, x.to(next(iter(parameters.values())).dtype), keep=True)

@@ -52,7 +52,7 @@ def _with_constants_folded(machine: Machine) -> Machine:
         )
         if not own.sources:
             constant = float(FUNCTIONS[own.function].scalar(own.bias))
-            if value in is_output and (own.bias or not constant):  # else a bias, that is an edge, would be added
+            if value in is_output and (own.bias or not constant):  # otherwise a bias, which is an edge, would be added
                 own = replace(own, bias=constant, function="identity")
             constants[value] = constant
         units.append(own)
@@ -60,10 +60,10 @@ def _with_constants_folded(machine: Machine) -> Machine:
 
 
 def _with_sums_inlined(machine: Machine) -> Machine:
-    """Put hidden units without a function into their readers, one at a time so that numbers of values stay."""
+    """Merge hidden units without a function into the units that read them; the numbers of values stay the same."""
     is_sum = _sums(machine)
     n_readers = np.zeros(machine.n_values, dtype=int)
-    n_without_bias = np.zeros(machine.n_values, dtype=int)  # readers that would get an edge from the bias node
+    n_without_bias = np.zeros(machine.n_values, dtype=int)  # readers to which an edge from the bias would be added
     for unit in machine.units:
         n_readers[list(unit.sources)] += 1
         n_without_bias[list(unit.sources)] += unit.bias == 0
@@ -93,7 +93,7 @@ def _with_sums_inlined(machine: Machine) -> Machine:
 
 
 def _sums(machine: Machine) -> set[int]:
-    """Return the units that compute nothing but a sum, as their function does not change their argument."""
+    """Return the units that only compute a sum, because their function does not change its argument."""
     sums, never_negative = set(), set()
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
         edges = zip(unit.sources, unit.weights, strict=True)
@@ -106,7 +106,7 @@ def _sums(machine: Machine) -> set[int]:
 
 
 def _with_merged(machine: Machine) -> Machine:
-    """Let units that compute the same be read as one."""
+    """Redirect readers of equal units to the first of them."""
     first: dict[object, int] = {}
     stands_for: dict[int, int] = {}
     units = []
@@ -134,7 +134,7 @@ def without_dead(machine: Machine) -> Machine:
 
 
 def with_short_names(machine: Machine) -> Machine:
-    """Name the only unit of a node like the node, and give no two values the same name."""
+    """Give a unit the name of its node if it is the only one, and make all names unique."""
     n_units = Counter(unit.node for unit in machine.units)
     taken = set(machine.input_names) | {unit.name for unit in machine.units if not unit.node}
     units = []

@@ -48,13 +48,13 @@ class Structure:
     skip_edges : tuple of (int, int)
         Pairs of values (source, target) whose depths differ by more than one.
     functions : tuple of str
-        Of the hidden units, the most frequent first.
+        Activation functions of the hidden units, the most frequent first.
     constant_outputs : tuple of int
         Positions of the outputs that depend on no input.
     inner_outputs : tuple of int
         Positions of the outputs that are inputs, or that other units read.
     output_functions : tuple of str
-        Of the outputs, other than "identity".
+        Activation functions of the outputs, except "identity".
     nodes_updated_twice : tuple of str
         Nodes of the graph that have units in more than one layer.
     """
@@ -84,7 +84,7 @@ class Structure:
 def depths(machine: Machine) -> list[int]:
     """Return the length of the longest path from an input to each value; 0 for inputs and hidden constants.
 
-    Outputs that no unit reads are all as deep as the deepest of them, as in a layered network.
+    All outputs that no unit reads have the depth of the deepest of them, as in a layered network.
     """
     depth = [0] * machine.n_values
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
@@ -98,7 +98,7 @@ def depths(machine: Machine) -> list[int]:
 
 
 def _inner_values(machine: Machine) -> set[int]:
-    """Return inputs and values that units read."""
+    """Return the inputs and all values that units read."""
     return set(range(machine.n_inputs)) | {source for unit in machine.units for source in unit.sources}
 
 
@@ -260,6 +260,6 @@ def _count(n: int, one: str, many: str | None = None) -> str:
 
 
 def listed_names(names: Sequence[str], longest: int = 12) -> str:
-    """Return names joined by commas; of a long list the first ones, and how many more there are."""
+    """Return names joined by commas; a long list is shortened and ends with the number of further names."""
     shown = ", ".join(names[:longest])
     return shown if len(names) <= longest else f"{shown} and {len(names) - longest:,} more"

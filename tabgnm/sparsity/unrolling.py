@@ -77,7 +77,7 @@ class _Unrolling:
         self.dtype = "float64" if matrices.dtype == torch.float64 else "float32"
         self.names = NodeNames(tuple(input_names), tuple(input_names), tuple(output_names))
         self.units: list[Unit] = []
-        # What each node holds: a value of the machine, or None for 0 (and for the bias node, which is always 1).
+        # The content of each node: a value of the machine, or None for 0 (and for the bias node, which is always 1).
         self.held: list[int | None] = [None] * self.layout.n_nodes
         for node in self.layout.inputs:
             self.held[node] = node

@@ -1,4 +1,4 @@
-"""Warnings about columns: one per topic in a fit, and one per column and topic in a search."""
+"""Warnings about columns: a fit issues one per topic, and a search warns of each column once per topic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Advice:
 
 @contextmanager
 def warned_once() -> Iterator[None]:
-    """Within this context, each column is warned about once per topic, however many encoders are fitted."""
+    """Within this context, warn about each column at most once per topic, however many encoders are fitted."""
     if _warned.get() is not None:
         yield
         return
@@ -65,10 +65,10 @@ def warned_once() -> Iterator[None]:
 
 
 def _search_of_scikit_learn() -> Any:
-    """Return the search, or the estimator that is cross-validated, whose folds scikit-learn is fitting; None if none.
+    """Return the search or the cross-validated estimator whose folds scikit-learn is fitting; None if there is none.
 
-    GridSearchCV, cross_validate and the like call `fit` for each fold and reset the filters of warnings each time, so
-    that Python does not know that a warning is the same.
+    GridSearchCV, cross_validate and the like call `fit` for each fold and reset the warning filters each time, so
+    Python cannot recognize that a warning is a repetition.
     """
     found, frame = None, sys._getframe()
     while frame.f_back is not None:
@@ -79,7 +79,7 @@ def _search_of_scikit_learn() -> Any:
 
 
 def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
-    """Warn about columns; at most one warning for the text that was read, and one for each other topic."""
+    """Warn about columns: at most one warning about text that was read as numbers or dates, and one per other topic."""
     before = _warned.get()
     fresh = [advice for advice in columns if before is None or (advice.topic, advice.column) not in before]
     if before is not None:
@@ -92,7 +92,7 @@ def warn_about(columns: Iterable[Advice], min_level_count: int) -> None:
 
 
 def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
-    """Issue a warning that is not about a column; within `warned_once`, once per topic."""
+    """Issue a warning that is not about a column; within `warned_once`, only once per topic."""
     before = _warned.get()
     if before is not None and (topic, "") in before:
         return
@@ -160,5 +160,5 @@ def _listed(columns: list[Advice], longest: int = 20) -> str:
 
 
 def _kinds(columns: list[Advice], kind: str) -> str:
-    """Return the parameter of the estimators, to copy; that of TableSettings is called kinds."""
+    """Return an argument for the estimators that users can copy; in TableSettings it is called `kinds`."""
     return f"column_kinds={dict.fromkeys((own.column for own in columns), kind)!r}"

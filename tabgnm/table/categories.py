@@ -1,4 +1,4 @@
-"""Levels of a category and the codes they get."""
+"""Levels of a category and their codes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RARE = "(rare)"
 class Levels:
     """The levels of one category.
 
-    Code 0 is a missing or unknown level; the codes from 1 on are the levels in order; the last one, where there are
-    rare levels, is shared by them. Rare levels are not kept by name, so one that was never seen counts as rare there.
+    Code 0 stands for missing cells and unknown levels. The codes from 1 on stand for the levels in order. If there are
+    rare levels, they share one more code. Their names are not kept, so unseen levels count as rare too.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Levels:
 
     @property
     def n_codes(self) -> int:
-        """All codes, that of missing or unknown levels included."""
+        """The number of codes, including the code for missing cells and unknown levels."""
         return 1 + len(self.names) + self.rare
 
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
@@ -54,11 +54,11 @@ class Levels:
         return np.array([get(level, other) for level in canonical_cells(cells, self._text)], dtype=np.int64)
 
     def unknown(self, cells: Iterable[Any]) -> NDArray[np.bool_]:
-        """Return which cells have a level that is not known by name; a missing cell has none."""
+        """Return which cells have a level without a name; missing cells have no level."""
         return np.array([level not in self._code for level in canonical_cells(cells, self._text)], dtype=np.bool_)
 
     def _text(self, cell: Any) -> str | None:
-        # A file that was written before may have a level under another text than it would be given now.
+        # An older model file may store a level under a text that `canonical` no longer returns for it.
         text = canonical(cell)
         former = None if text is None else former_text(cell)
         return text if former is None or former not in self._code else former
@@ -72,7 +72,7 @@ def count_levels(cells: Iterable[Any]) -> tuple[Counter[str], int]:
 
 
 def ranks(cells: Iterable[Any], order: Sequence[str]) -> NDArray[np.float64]:
-    """Return the place of each cell in the order of levels; NaN for a missing or unknown one.
+    """Return the rank of each cell in the order of levels; NaN if it is missing or unknown.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def ranks(cells: Iterable[Any], order: Sequence[str]) -> NDArray[np.float64]:
 
 
 def frequent_levels(counts: Counter[str], min_count: int, max_levels: int) -> Levels:
-    """Keep the levels with at least so many rows, at most so many of them, the most frequent first."""
+    """Keep at most `max_levels` levels with at least `min_count` rows each, the most frequent first."""
     kept = [name for name, count in counts.items() if count >= min_count]
     kept.sort(key=lambda name: (-counts[name], name))
     del kept[max_levels:]

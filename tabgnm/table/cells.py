@@ -1,4 +1,4 @@
-"""Single cells of any type: which are missing, what kind they are, and the string a category is known by."""
+"""Single cells of any type: whether they are missing, their kind, and the string that identifies a level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CellKind = Literal["empty", "number", "boolean", "datetime", "duration", "time",
 
 _CONTAINERS = (dict, list, set, frozenset, tuple, np.ndarray, bytes, bytearray, memoryview)
 
-# pandas' own missing values, known by the names of their types so that pandas need not be there.
+# The missing values of pandas, identified by the names of their types so that pandas need not be installed.
 _MISSING_TYPES = ("NAType", "NaTType")
 
 _MOST_DIGITS = 1000
@@ -40,7 +40,7 @@ def is_missing(value: Any) -> bool:
 
 
 def kind_of_type(kind: type) -> CellKind | None:
-    """Kind of the cells of one Python type; None for what can only be a category."""
+    """Return the kind of cells of a Python type; None if they can only be levels of a category."""
     if issubclass(kind, bool | np.bool_):
         return "boolean"
     if issubclass(kind, np.timedelta64 | datetime.timedelta):  # before numbers: timedelta64 is a numpy integer
@@ -53,7 +53,7 @@ def kind_of_type(kind: type) -> CellKind | None:
 
 
 def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None = None) -> None:
-    """Raise if a cell is a container or binary data; `rows` of the table, for messages.
+    """Raise if a cell is a container or binary data; `rows` are the rows of the table that messages name.
 
     Raises
     ------
@@ -70,14 +70,14 @@ def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None 
 
 
 def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowChoice | None = None) -> CellKind:
-    """Return what all cells of a column are, where they are Python objects; `rows` of the table, for messages.
+    """Return the kind of a column of Python objects; `rows` are the rows of the table that messages name.
 
-    Numbers and booleans together are numbers; any other mixture is text, that is, a category.
+    A mixture of numbers and booleans is numbers; any other mixture is text, that is, a category.
 
     Raises
     ------
     CellTypeError
-        When a cell is a container or binary data, which is neither a number nor a category.
+        If a cell is a container or binary data, which is neither a number nor a category.
     """
     refuse_containers(cells, column, rows)
     kinds: set[CellKind] = set()
@@ -101,10 +101,10 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowCho
 
 
 def canonical(value: Any) -> str | None:
-    """Return the string that a category's level is known by; None for a missing cell.
+    """Return the string that identifies the level of a category; None for a missing cell.
 
-    The integer 3, the number 3.0 that it becomes beside a missing value, and the string "3" are one level; so are 0.1
-    in float32 and in float64, and a moment or duration in every type that can hold it, in microseconds.
+    The integer 3, the number 3.0 that it becomes in a column with missing values, and the string "3" are one level. So
+    are 0.1 in float32 and in float64, and a moment or duration in any type, rounded down to microseconds.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def canonical(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return _text_of(value)
-    if type(value) is float:  # as most are, and all that is asked below takes longer than the text
+    if type(value) is float:  # the most frequent case; the checks below take longer than the conversion
         return None if value != value else _number_text(_shortest(value))
     if is_missing(value):
         return None
@@ -125,16 +125,16 @@ def canonical(value: Any) -> str | None:
     if isinstance(value, datetime.timedelta):
         return _duration_text(value)
     if isinstance(value, numbers.Integral):
-        # Python refuses to write more than some thousand digits, as that takes long.
+        # Python refuses to convert integers with more than 4300 digits to text, because that takes long.
         return str(int(value)) if int(value).bit_length() <= _MOST_BITS else hex(value)
     if isinstance(value, float | np.floating):
         return _number_text(_shortest(float(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite():
-        if abs(value.adjusted()) > _MOST_DIGITS:  # written out it would fill the memory
+        if abs(value.adjusted()) > _MOST_DIGITS:  # all digits together could fill the memory
             return str(value)
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):
-        whole: Any = value  # that of pandas has nanoseconds
+        whole: Any = value  # a Timestamp of pandas has nanoseconds
         return _moment_text(whole.replace(nanosecond=0) if getattr(value, "nanosecond", 0) else value)
     return _text_of(value)
 
@@ -142,7 +142,7 @@ def canonical(value: Any) -> str | None:
 def _text_of(value: Any) -> str:
     try:
         return str(value)
-    except Exception as error:  # an object of the user may raise anything
+    except Exception as error:  # the user's object may raise anything
         raise CellTypeError(
             f"a cell of type {type(value).__name__} cannot be converted to a string ({type(error).__name__}: "
             f"{error!s:.100}); replace it with a string or a number"
@@ -154,20 +154,20 @@ def _number_text(number: float) -> str:
 
 
 def _duration_text(duration: datetime.timedelta) -> str:
-    try:  # pandas writes its own in another way
+    try:  # str of a pandas Timedelta has another format
         return str(datetime.timedelta(duration.days, duration.seconds, duration.microseconds))
     except OverflowError:
         return str(duration)
 
 
 def _moment_text(moment: datetime.datetime) -> str:
-    return naive(moment).isoformat(" ").removesuffix(" 00:00:00")  # midnight is the date, as other frames have it
+    return naive(moment).isoformat(" ").removesuffix(" 00:00:00")  # midnight is written as a date
 
 
 def _shortest(number: float) -> float:
-    """Return the shortest decimal that float32 has for a fraction which it holds; any other number as it is.
+    """Return a fraction that float32 can hold as the shortest decimal of float32; any other number unchanged.
 
-    So what was 0.1 before it went through float32, and was made wider to 0.10000000149011612 or not, is 0.1 again.
+    So 0.1 that was stored as float32, and became 0.10000000149011612 in float64, is 0.1 again.
     """
     if number.is_integer():
         return number
@@ -179,7 +179,7 @@ def _shortest(number: float) -> float:
 
 
 def former_text(value: Any) -> str | None:
-    """Return the text that the first model files have for a level, if `canonical` may give another one; else None."""
+    """Return the text of a level in the first model files, if it may differ from that of `canonical`; else None."""
     if isinstance(value, float | np.floating):
         return _number_text(float(value))
     if isinstance(value, datetime.datetime):
@@ -188,9 +188,9 @@ def former_text(value: Any) -> str | None:
 
 
 def in_microseconds(values: Any) -> tuple[Any, Any]:
-    """Return moments or durations of numpy (an array or a single one) in microseconds, and where these cannot be.
+    """Return numpy moments or durations (an array or a scalar) in microseconds, and which are out of range.
 
-    numpy gives any number for what is out of range, so the way back has to lead to where it began.
+    numpy returns arbitrary numbers for what is out of range, so the result is converted back and compared.
 
     Returns
     -------
@@ -205,13 +205,13 @@ def in_microseconds(values: Any) -> tuple[Any, Any]:
 
 
 def naive(moment: datetime.datetime) -> datetime.datetime:
-    """Return a moment in UTC without its time zone; one that has none is left alone."""
+    """Return a moment in UTC without its time zone; a moment without a time zone is returned unchanged."""
     return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
 def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] = canonical) -> list[str | None]:
-    """Return the text of every cell, computed once for each distinct one."""
-    # The type is part of the key: 1, 1.0 and True are equal, but True is another level.
+    """Return the text of every cell, computed once for each distinct cell."""
+    # The type is part of the key: 1, 1.0 and True are equal, but True is a different level.
     known: dict[Any, Any] = {}
     result: list[str | None] = []
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Which columns of text are numbers or dates, decided from the training rows; rules in docs/tables.md."""
+"""Detection of numbers and dates in columns of text, from the training rows; docs/tables.md lists the rules."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tabgnm.table.text import (
     tidy_number,
 )
 
-# A column may have a few texts that are not numbers, such as "unknown"; they are missing values then.
+# A column of numbers may have a few other texts, such as "unknown"; they are treated as missing values.
 MOST_STRANGE_TEXTS = 3
 MOST_STRANGE_CELLS = 0.05
-# Whole numbers that are more likely codes.
+# Columns with few distinct integers, or with integers of one length, are more likely codes.
 FEW_NUMBERS = 10
 SHORTEST_CODE = 5
 
 NUMBER_REMEDY = "for instance with the arguments thousands and decimal of pandas.read_csv"
-DATE_REMEDY = "for instance with pandas.to_datetime, which can be told the format"
+DATE_REMEDY = "for instance with the argument format of pandas.to_datetime"
 
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -59,11 +59,11 @@ class Ambiguous:
 
 @dataclass(frozen=True)
 class Codes:
-    """Text of digits that more likely names things than counts them."""
+    """Text of digits that is more likely a code, such as a postal code, than a number."""
 
 
 class _Texts:
-    """The distinct texts of a column, stripped, and what its other cells are."""
+    """The distinct texts of a column, stripped, and the kinds of its other cells."""
 
     def __init__(self, cells: Iterable[Any]) -> None:
         others = []
@@ -83,7 +83,7 @@ class _Texts:
         self.n_present = len(others) + self.n_texts
 
     def strange(self, known: TextFormat, most: int | None) -> list[str] | None:
-        """Return the texts that say nothing in a format; None if there are more than `most` or it is not the format."""
+        """Return the texts that a format cannot read; None if there are more than `most`, or no text has its sign."""
         if known.sign and not any(known.sign in text for text in self.counts):
             return None
         found = []
@@ -95,9 +95,9 @@ class _Texts:
         return found
 
     def readings(self, kind: TextKind, most: int | None) -> list[tuple[TextFormat, list[str]]]:
-        """Return the formats with the fewest cells that they cannot read, and the texts of these cells.
+        """Return the formats that leave the fewest cells unread, and the texts of these cells.
 
-        Where other cells are numbers or dates themselves, there may be no text in any format.
+        A format that can read no text is returned only if other cells are numbers or dates themselves.
         """
         possible = []
         for known in TEXT_FORMATS[kind]:
@@ -112,11 +112,11 @@ class _Texts:
         return sum(self.counts[text] for text in texts)
 
     def are_few(self, strange: list[str]) -> bool:
-        """Whether texts that cannot be read are so few that they are taken for missing values."""
+        """Whether texts that cannot be read are so few that they are treated as missing values."""
         return len(strange) <= MOST_STRANGE_TEXTS and self.n_cells(strange) <= MOST_STRANGE_CELLS * self.n_present
 
     def agree(self, formats: Iterable[TextFormat]) -> bool:
-        """Whether all texts say the same in these formats."""
+        """Whether all texts have the same value in each of these formats."""
         first, *others = formats
         return all(other.parse(text) == first.parse(text) for text in self.counts for other in others)
 
@@ -153,10 +153,10 @@ def _are_codes(numbers: list[str], *, among_numbers: bool) -> bool:
 
 
 def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextReading:
-    """Return how to read a column of text that the user has declared numbers or dates.
+    """Return how to read a column of text that the user has declared as numbers or dates.
 
-    A few texts that the format cannot read are missing values, as in columns that were not declared. More of them are
-    refused when they are read, by row.
+    If the format cannot read a few texts, they are missing values, as in columns that were not declared. If there are
+    more, they raise an error that names the row when they are read.
     """
     texts = _Texts(cells)
     best = texts.readings(kind, None)
@@ -166,7 +166,7 @@ def declared_reading(cells: Iterable[Any], kind: TextKind, column: str) -> TextR
     if not strange and not texts.agree(formats):
         what, how = ("numbers", NUMBER_REMEDY) if kind == "number" else ("dates", DATE_REMEDY)
         raise TableError(
-            f"the {what} of column {column!r} are ambiguous text, which can be read as "
+            f"the {what} in column {column!r} are ambiguous: the text can be read as "
             f"{Ambiguous(kind, tuple(known.name for known in formats))}; convert the column first, {how}"
         )
     return TextReading(kind, formats[0].name, tuple(sorted(strange)) if texts.are_few(strange) else ())

@@ -26,7 +26,7 @@ from tabgnm.table.values import DATE_PARTS, Floats, as_moments, check_booleans
 
 ReadableKind = Literal["number", "category", "date"]
 
-# Numbers that are converted at a time: the memory of `encode` beyond its result stays below 40 MB or so.
+# How many numbers are converted at a time: beyond its result, `encode` takes about 40 MB of memory at most.
 _BLOCK_SIZE = 2_000_000
 _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 
@@ -59,7 +59,7 @@ class TableEncoder:
         self._plans: list[ColumnPlan] | None = None
 
     def fit(self, raw: RawTable, rows: slice | ArrayLike | None = None) -> TableEncoder:
-        """Learn how to encode tables, from `rows` of this table only (if None, from all rows)."""
+        """Learn how to encode tables, only from `rows` of this table (if None, from all rows)."""
         overrides = self._overrides(raw)
         training = raw if rows is None else raw.take(rows)
         if training.n_rows == 0:
@@ -104,7 +104,7 @@ class TableEncoder:
         self._plans = plans
         self._layout = layout = EncodedLayout(plans)
         self._maps = NumberMaps([slot.feature.map for slot in layout.features])
-        # Plain arrays of positions, so that a block is filled without a loop over its columns.
+        # Arrays of positions, so that a block can be filled without a loop over its columns.
         written = [(index, slot.target) for index, slot in enumerate(layout.features) if slot.target is not None]
         self._written = np.array([index for index, _ in written], dtype=np.intp)
         self._targets = np.array([target for _, target in written], dtype=np.intp)
@@ -118,7 +118,7 @@ class TableEncoder:
 
     @property
     def learned_kinds(self) -> dict[str | int, str]:
-        """Kinds of the columns by position, for other encoders: rows alone might look like something else."""
+        """Kinds of the columns by position, for encoders of other rows, which alone might suggest other kinds."""
         return {column: plan.kind for column, plan in enumerate(self.plans) if plan.kind in KINDS}
 
     @property
@@ -175,7 +175,7 @@ class TableEncoder:
         for slot in self._fitted_layout.categories:
             if slot.encoding == "embedding":
                 if self.plans[slot.column].n_missing == 0:
-                    positions.append(start)  # only code 0 can be without rows: all others were counted
+                    positions.append(start)  # only code 0 can have no rows: all others were counted
                 start += slot.levels.n_codes
         return positions
 
@@ -283,7 +283,7 @@ class TableEncoder:
         """
         self._check_columns(raw)
         plan = self.plans[column]
-        if plan.kind == "ignore":  # its type says what it is
+        if plan.kind == "ignore":  # its kind follows from its type
             plan = replace(plan, kind=inferred_kind(raw.source.values(column, plan.name)))
         if plan.kind == "category":
             return "category", np.array(canonical_cells(raw.source.cells(column)), dtype=object)
@@ -299,8 +299,8 @@ class TableEncoder:
     def typical_row(self) -> NDArray[np.float64]:
         """Return an encoded row of typical numbers, nothing missing, and equal shares of all levels of a category.
 
-        Numbers are those that missing ones are encoded as: medians or means. Codes of embedded categories are 0: only
-        the network can average their levels.
+        A number has the value that stands for missing numbers: a median or mean. Codes of embedded categories are 0,
+        because only the network can average their levels.
         """
         layout = self._fitted_layout
         row = np.zeros(layout.n_encoded)
@@ -347,7 +347,7 @@ class TableEncoder:
         return outside
 
     def check_precision(self, dtype: DTypeLike) -> None:
-        """Raise if training numbers that are not scaled are outside of what a type can hold."""
+        """Raise if training numbers that are not scaled are too large or too small for a type."""
         limits = np.finfo(np.dtype(dtype).name)
         for slot in self._fitted_layout.features:
             plan = self.plans[slot.column]

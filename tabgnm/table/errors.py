@@ -13,7 +13,7 @@ class CellTypeError(TableError, TypeError):
 
 
 def printable(text: str) -> str:
-    r"""Return a text with control characters, and others that cannot be seen, escaped as in Python's literals.
+    r"""Return a text with control characters and other invisible characters escaped as in Python literals.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, pointing at the line that called this package, whatever stands between."""
+    """Issue a warning that points at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
     package = __name__.partition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:

@@ -1,4 +1,4 @@
-"""Which encoded column is what: their order, names and owners, and what the network has to embed."""
+"""The encoded columns: their order, names and raw columns, and what the network has to embed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabgnm.table.settings import TableSettings
 
 @dataclass(frozen=True)
 class EmbeddingNumbers:
-    """What an embedding of the encoded columns has to know; `vars` of it are the arguments of the module.
+    """The parameters of an embedding of encoded columns; `vars` of it are the arguments of the torch module.
 
     The encoded columns are `n_plain` numbers that pass through, then `n_numeric` numbers to embed, then one column of
     codes for each entry of `levels`.
@@ -21,11 +21,11 @@ class EmbeddingNumbers:
     ----------
     n_plain, n_numeric : int
     numeric : {"periodic", "piecewise"}
-        How numbers are embedded, where there are any to embed.
+        How numbers are embedded, if there are any to embed.
     n_basis, numeric_dim : int
     frequency_scale : float
     levels : tuple of int
-        Codes of each embedded category, 0 (missing or unknown) included.
+        The number of codes of each embedded category, including 0 (missing or unknown).
     level_dim : int
     """
 
@@ -41,7 +41,7 @@ class EmbeddingNumbers:
 
 @dataclass(frozen=True)
 class FeatureSlot:
-    """Where one number of a raw column is read and written."""
+    """The raw column from which a number is read, and the encoded column to which it is written, if any."""
 
     column: int
     feature: Feature
@@ -50,7 +50,7 @@ class FeatureSlot:
 
 @dataclass(frozen=True)
 class CategorySlot:
-    """Where the codes of one category are read and written."""
+    """The raw column from which a category is read, and the encoded columns to which it is written."""
 
     column: int
     levels: Levels
@@ -71,17 +71,17 @@ class EncodedLayout:
     ----------
     features : list of FeatureSlot
     indicators : list of (feature, target)
-        Position in `features` whose missing cells an encoded column shows.
+        The position in `features` of a number, and the encoded column that is 1 where this number is missing.
     categories : list of CategorySlot
     owners : list of int
-        Raw column of each encoded one.
+        The raw column of each encoded column.
     names : list of str
-        Of each encoded column.
+        The name of each encoded column.
     n_plain, n_numeric : int
     levels : tuple of int
-        Codes of each embedded category.
+        The number of codes of each embedded category.
     is_empty : bool
-        Whether no raw column can be used; there is one encoded column of zeros then.
+        Whether no raw column can be used. There is one encoded column of zeros then.
     """
 
     def __init__(self, plans: Sequence[ColumnPlan]) -> None:
@@ -93,7 +93,7 @@ class EncodedLayout:
         for column, plan in enumerate(plans):
             self._add_plain(column, plan)
         self.is_empty = not self.owners and next(_embedded(plans), None) is None
-        if self.is_empty:  # a network needs an input: one column of zeros, which nothing is ever written to
+        if self.is_empty:  # a network needs an input: one column, which stays zero
             self._new(0, "(nothing)")
         self.n_plain = len(self.owners)
         for column, plan, feature in _embedded(plans):
@@ -124,7 +124,7 @@ class EncodedLayout:
             self._add_category(column, plan, plan.levels)
         elif plan.features and plan.indicator:
             if first_feature is None:
-                # All its numbers are embedded and come later; this one is read only for what is missing.
+                # All its numbers are embedded and follow later; this one is read only to find missing cells.
                 first_feature = len(self.features)
                 self.features.append(FeatureSlot(column, plan.features[0], None))
             self.indicators.append((first_feature, self._new(column, f"{plan.name} is missing")))
@@ -142,7 +142,7 @@ class EncodedLayout:
 
     @property
     def n_encoded(self) -> int:
-        """Number of encoded columns."""
+        """The number of encoded columns."""
         return len(self.owners)
 
     def embedding(self, settings: TableSettings) -> EmbeddingNumbers | None:
@@ -161,7 +161,7 @@ class EncodedLayout:
         )
 
     def level_names(self) -> list[list[str]]:
-        """Names of the codes of each embedded category, in order."""
+        """Return the names of the codes of each embedded category, in order."""
         return [
             [UNKNOWN, *slot.levels.names, *([RARE] if slot.levels.rare else [])]
             for slot in self.categories
@@ -170,7 +170,7 @@ class EncodedLayout:
 
 
 def _embedded(plans: Sequence[ColumnPlan]) -> Iterator[tuple[int, ColumnPlan, Feature | None]]:
-    """Yield every embedded number, and every embedded category with None in its place."""
+    """Yield each embedded number, and None in place of a number for each embedded category."""
     for column, plan in enumerate(plans):
         for feature in plan.features:
             if feature.role == "embedded":

@@ -1,4 +1,4 @@
-"""Columns of a table matched with those of the table that was fitted."""
+"""Matching the columns of a table with those of the table in `fit`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
     fitted_has_names : bool
         Whether the table in `fit` had column names.
     estimator_name : str
-        For messages.
+        The name of the estimator in messages.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
         If names are missing or unknown; the message is scikit-learn's. Also if the names of one table are 0, 1, 2, ...
         in a different order and the other table has no names, because the match would be ambiguous.
     """
-    # Names that a table did not have itself begin with "x".
+    # The names given to columns of a table without names begin with "x".
     fitted_integers = not fitted_has_names and not fitted_names[0].startswith("x")
     if (raw.has_names and fitted_has_names) or (raw.has_integer_names and fitted_integers):
         names = raw.names

@@ -1,4 +1,4 @@
-"""Maps of numbers: scaling, normal scores of quantiles, bins; for many columns at once."""
+"""Maps of numbers (scaling, normal scores of quantiles, bins), applied to many columns at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tabgnm.table.values import Floats
 Method = Literal["identity", "linear", "smooth", "knots"]
 METHODS: tuple[Method, ...] = ("identity", "linear", "smooth", "knots")
 
-# Knots that are closer than this, in a column of numbers of ordinary size, are one: slopes have to be finite.
+# Knots that are closer than this, in a column of numbers of ordinary size, are merged: slopes have to be finite.
 _SMALLEST_GAP = 1e-290
-_SMALL = 1e-150  # columns of which no number is larger are computed with in larger units
+_SMALL = 1e-150  # columns without larger numbers are converted to larger units before computations
 _SMALLEST = float(np.nextafter(0.0, 1.0))
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY: Floats = np.empty(0)
@@ -25,11 +25,11 @@ _EMPTY: Floats = np.empty(0)
 
 @dataclass(frozen=True, eq=False)
 class NumberMap:
-    """How one kind of number is encoded.
+    """How one feature is encoded.
 
-    "identity" leaves it as it is; "linear" gives z = (x - centre) / scale; "smooth" z / sqrt(1 + (z / 3)²), which is
-    nearly z for small numbers and never beyond 3; "knots" joins the points (knots, targets) by straight lines and is
-    constant outside of them. A missing number is encoded as `fill`.
+    "identity" returns a number x unchanged; "linear" returns z = (x - centre) / scale; "smooth" returns
+    z / sqrt(1 + (z / 3)²), which is close to z for small z and always between -3 and 3; "knots" interpolates linearly
+    between the points (knots, targets) and is constant outside them. A missing number is encoded as `fill`.
     """
 
     method: Method
@@ -40,21 +40,21 @@ class NumberMap:
     targets: Floats = field(default_factory=lambda: _EMPTY)
 
 
-# What follows is fitted on ascending numbers, finite and none of them missing: they are sorted once for everything, and
-# the order of the rows cannot matter, not even by a rounding error.
+# All maps below are fitted to numbers in ascending order, finite and without missing ones. They are sorted only once,
+# and the order of the rows cannot affect the result, not even by a rounding error.
 
 
 def _unit(ascending: Floats) -> float:
-    """Return the power of two to multiply tiny numbers by; 1 for all others.
+    """Return a power of two that scales tiny numbers to ordinary size; 1 for all other numbers.
 
-    Differences, slopes and squares of numbers such as 1e-300 are out of the range of float64 as they are.
+    Without it, differences, slopes and squares of numbers such as 1e-300 would be out of the range of float64.
     """
     largest = max(-float(ascending[0]), float(ascending[-1]))
     return 2.0 ** min(-np.frexp(largest)[1], 1000) if 0 < largest < _SMALL else 1.0
 
 
 def is_constant(ascending: Floats) -> bool:
-    """Whether numbers are all the same, or as good as that."""
+    """Whether all numbers are equal, or almost equal."""
     if len(ascending) == 0:
         return True
     unit = _unit(ascending)
@@ -67,12 +67,12 @@ def is_two_valued(ascending: Floats) -> bool:
 
 
 def untouched(ascending: Floats) -> NumberMap:
-    """Leave numbers as they are; a missing one becomes the median."""
+    """Return the map that leaves numbers unchanged; a missing number becomes the median."""
     return NumberMap("identity", fill=_median(ascending))
 
 
 def fit_scaling(scaling: str, ascending: Floats) -> NumberMap:
-    """Return the map that scales numbers like these, which are not all the same."""
+    """Return the map that scales numbers with this distribution; they must not all be equal."""
     if scaling == "none":
         return untouched(ascending)
     if scaling == "standard":
@@ -81,17 +81,17 @@ def fit_scaling(scaling: str, ascending: Floats) -> NumberMap:
 
 
 def fit_bins(n_bins: int, ascending: Floats) -> NumberMap:
-    """Return the map to bin coordinates: the index of the bin, plus how far in the bin a number lies.
+    """Return the map to bin coordinates: the index of the bin, plus the relative position of a number in the bin.
 
-    Edges are quantiles. Where some coincide, as in a column that is mostly 0, those that are left over are quantiles of
-    the other numbers. Few distinct numbers are the edges themselves, so that a function of the coordinate can take any
-    value at each of them; then there are fewer bins.
+    Edges are quantiles. If some of them coincide, as in a column that is mostly 0, further edges are quantiles of the
+    other numbers. If there are few distinct numbers, they are the edges themselves, so that a function of the
+    coordinate can take any value at each of them; there are fewer bins then.
     """
     ascending = _without_overflow(ascending)
     edges = ascending[_apart(ascending)]
     if len(edges) > n_bins + 1:
         edges = np.unique(_quantiles(ascending, np.linspace(0, 1, n_bins + 1)))
-        for _ in range(3):  # the others may be mostly one number again
+        for _ in range(3):  # most of the other numbers may be equal again
             left_over = n_bins + 1 - len(edges)
             others = ascending[~np.isin(ascending, edges)]
             if left_over and len(others):
@@ -107,16 +107,16 @@ def _quantiles(ascending: Floats, fractions: Floats) -> Floats:
     places = fractions * (len(ascending) - 1)
     lower = places.astype(np.intp)
     upper = np.minimum(lower + 1, len(ascending) - 1)
-    # Each number has its own share, as a difference of two could overflow.
+    # A weighted sum, because the difference of two numbers could overflow.
     share = places - lower
     with np.errstate(under="ignore"):
         between = ascending[lower] * (1 - share) + ascending[upper] * share
-    # Rounding may lead out of the two neighbours.
+    # Rounding errors may exceed the two neighbours.
     return np.clip(between, ascending[lower], ascending[upper])
 
 
 def _without_overflow(numbers: Floats) -> Floats:
-    """Bring the largest numbers of all a little closer: the distance of two knots has to be finite."""
+    """Clip the largest numbers of float64: the difference of two knots has to be finite."""
     return np.clip(numbers, -_LARGEST / 2.1, _LARGEST / 2.1)
 
 
@@ -125,7 +125,7 @@ def _median(ascending: Floats) -> float:
 
 
 def _apart(ascending: Floats) -> NDArray[np.bool_]:
-    """Which of ascending numbers to keep so that no two are (almost) equal."""
+    """Return which of some ascending numbers to keep so that no two are (almost) equal."""
     keep = np.ones(len(ascending), dtype=np.bool_)
     np.greater(np.diff(ascending * _unit(ascending)), _SMALLEST_GAP, out=keep[1:])
     return keep
@@ -134,7 +134,7 @@ def _apart(ascending: Floats) -> NDArray[np.bool_]:
 def _standard(ascending: Floats) -> NumberMap:
     unit = _unit(ascending)
     ascending = ascending * unit
-    # Relative to the largest one, so that neither sums nor squares overflow or vanish.
+    # Relative to the largest number, so that sums and squares neither overflow nor underflow.
     largest = float(max(-ascending[0], ascending[-1]))
     centre = float(np.mean(ascending / largest)) * largest
     with np.errstate(over="ignore", under="ignore"):
@@ -161,9 +161,9 @@ def _scale_of(scale: float, unit: float) -> float:
 def _normal_scores(ascending: Floats) -> NumberMap:
     """Map quantiles to those of the normal distribution.
 
-    Scores are joined by straight lines, so that a model needs no other function than these where it is exported to.
-    One knot for 30 rows, as in the reference code of tabular deep learning: more would follow the noise of the sample.
-    Equal quantiles are one knot with the mean of their probabilities.
+    The map interpolates linearly, so that exported models need no normal distribution. There is one knot per 30 rows,
+    as in the reference code of tabular deep learning; more would follow the noise of the sample. Equal quantiles become
+    one knot with the mean of their probabilities.
     """
     n_knots = max(min(len(ascending) // 30, 1000), 10)
     probabilities = np.linspace(0, 1, n_knots)
@@ -171,14 +171,14 @@ def _normal_scores(ascending: Floats) -> NumberMap:
     first = np.flatnonzero(_apart(knots))
     sizes = np.diff(np.append(first, n_knots))
     means = np.add.reduceat(probabilities, first) / sizes
-    # The smallest of n numbers stands for the first 1/n of the distribution, not for its end at minus infinity.
+    # The smallest of n numbers represents the first 1/n of the distribution, not minus infinity.
     outermost = 0.5 / max(len(ascending), n_knots)
     scores: Floats = ndtri(np.clip(means, outermost, 1 - outermost))
     return NumberMap("knots", knots=knots[first], targets=scores)
 
 
 def unit_of_knots(one: NumberMap) -> float:
-    """Return what numbers and knots are multiplied by before they are compared; 1 unless the knots are tiny."""
+    """Return the factor of numbers and knots before they are compared; 1 unless the knots are tiny."""
     return _unit(one.knots) if one.method == "knots" else 1.0
 
 
@@ -196,7 +196,7 @@ class NumberMaps:
         self._fill = np.array([one.fill for one in maps], dtype=np.float64)
         self._linear = self._features("linear", "smooth")
         self._smooth = self._features("smooth")
-        # In larger units where knots are tiny, see `_unit`.
+        # Tiny knots are stored in larger units, see `_unit`.
         units = [unit_of_knots(one) for one in maps]
         self._knots = [
             (index, one.knots * unit, one.targets, unit)
@@ -211,7 +211,7 @@ class NumberMaps:
         found = [index for index, one in enumerate(self.maps) if one.method in methods]
         if not found:
             return None
-        # A slice is a view: nothing has to be gathered where all features are alike, the usual case.
+        # Usually all features have the same method; a slice then gives a view without a copy.
         return slice(None) if len(found) == len(self.maps) else np.array(found, dtype=np.intp)
 
     def apply(self, numbers: Floats, missing: NDArray[np.bool_] | None) -> None:
@@ -220,7 +220,7 @@ class NumberMaps:
         Shape
         -----
         numbers : (features, rows), finite or NaN
-        missing : (features, rows), where numbers are NaN; None if nowhere
+        missing : (features, rows), True where numbers are NaN; None if there are none
         """
         if self._linear is not None:
             with np.errstate(over="ignore", under="ignore"):
@@ -234,7 +234,7 @@ class NumberMaps:
                 numbers[self._smooth] = scaled / np.sqrt(1 + (scaled / 3) ** 2)
         for index, knots, targets, unit in self._knots:
             if unit != 1:
-                with np.errstate(over="ignore"):  # a number beyond the knots may become infinite, which is beyond them
+                with np.errstate(over="ignore"):  # a number outside the knots may become infinite, with the same result
                     numbers[index] *= unit
             numbers[index] = np.interp(numbers[index], knots, targets)
         if missing is not None:
@@ -242,7 +242,7 @@ class NumberMaps:
             numbers[features, rows] = self._fill[features]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays for a file."""
+        """Return all maps as arrays, for a file."""
         return {
             "number_method": np.array([METHODS.index(one.method) for one in self.maps], dtype=np.uint8),
             "number_centre": np.array([one.centre for one in self.maps], dtype=np.float64),

@@ -1,4 +1,4 @@
-"""What is done with one raw column, decided from its training rows."""
+"""How each raw column is encoded, decided from its training rows."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Kind = Literal["number", "boolean", "category", "datetime", "duration", "time", 
 COLUMN_KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "datetime", "duration", "time", "ignore")
 CategoryEncoding = Literal["", "indicator", "two-level", "one-hot", "embedding"]
 CATEGORY_ENCODINGS: tuple[CategoryEncoding, ...] = ("", "indicator", "two-level", "one-hot", "embedding")
-RANK = "rank"  # the part of an ordered category that is a number
+RANK = "rank"  # the part of an ordered category that is encoded as a number
 
-# A category of so many levels looks like an identifier if more than half of the rows have a level of few rows.
+# A category with at least this many levels looks like an identifier if most rows have a level with few rows.
 FEWEST_IDENTIFIERS = 50
 ROWS_OF_AN_IDENTIFIER = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One number that a raw column gives.
+    """One number that is computed from a raw column.
 
     Attributes
     ----------
     part : str
-        "" for the number itself, else one of `DATE_PARTS`, or `RANK`.
+        "" for the number itself, otherwise one of `DATE_PARTS`, or `RANK`.
     role : {"plain", "embedded", "indicator only"}
-        Whether it goes to the network as it is, is embedded there, or is only read to see where it is missing.
+        Whether the network uses the number directly or embeds it, or it is read only to find missing cells.
     map : NumberMap
     """
 
@@ -62,27 +62,27 @@ class ColumnPlan:
     name : str
     kind : Kind
     n_missing : int
-        Missing cells in the training rows.
+        The number of missing cells in the training rows.
     n_levels : int or None
-        Distinct levels of a category in the training rows.
+        The number of distinct levels of a category in the training rows.
     features : tuple of Feature
-        For numbers and what becomes numbers.
+        The numbers that are computed from the column.
     indicator : bool
-        Whether a column says where cells are missing (numbers), or missing or unknown (categories).
+        Whether an encoded column indicates cells that are missing (numbers), or missing or unknown (categories).
     encoding : CategoryEncoding
-        Of a category; "" for everything else and where the column gives no encoded one.
+        How a category is encoded; "" for other kinds, and if the category is not used.
     levels : Levels or None
     note : str
-        What a user should know.
+        A remark for users.
     reading : TextReading or None
-        How text was read in fit; None where the column was no text.
+        How text was read in fit; None if the column was not text.
     order : tuple of str or None
         All levels of an ordered category, in their order.
     span : (float, float) or None
-        Smallest and largest number of the training rows; of dates in days since 1970. None for categories, for columns
-        that are not used, and in model files that were written before there were spans.
+        The smallest and the largest number of the training rows, for dates in days since 1970. None for categories, for
+        columns that are not used, and in the first model files, which have no spans.
     advice : Advice or None
-        What a user is warned of in fit; not part of model files.
+        A warning that fit issues; not part of model files.
     """
 
     name: str
@@ -101,7 +101,7 @@ class ColumnPlan:
 
 
 def inferred_kind(values: Values) -> Kind:
-    """Return what a column is by its type."""
+    """Return the kind of a column that follows from its type."""
     if values.kind == "text" or values.kind == "empty":
         return "category"
     return values.kind
@@ -110,8 +110,8 @@ def inferred_kind(values: Values) -> Kind:
 def numbers_of(source: Source, column: int, plan: ColumnPlan, *, declared: bool, strict: bool = False) -> Floats:
     """Return all numbers of a column: (1, rows), or (6, rows) for the parts of dates.
 
-    `declared` says whether the user has given the kind. A few texts that cannot be read are missing, with a warning,
-    unless `strict`. Nothing may be written to the result: other encoders of a model get the same one.
+    `declared` tells whether the user has set the kind. A few texts that cannot be read become missing, with a warning,
+    unless `strict`. Callers must not write to the result: it is shared by the encoders of a model.
     """
     if plan.kind == "category":
         return ranks(source.cells(column), plan.order or ())[None]
@@ -135,7 +135,7 @@ def _numbers_of_values(values: Values, plan: ColumnPlan, *, declared: bool, stri
 
 
 def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) -> None:
-    """Raise where a column has a number that is infinite; `row_of` gives the table's row for a position."""
+    """Raise if a column has an infinite number; `row_of` returns the row of the table at a position."""
     infinite = np.isinf(numbers)
     if infinite.any():
         place = int(infinite.argmax())
@@ -168,12 +168,12 @@ def plan_column(source: Source, column: int, name: str, settings: TableSettings,
 
 
 def _plan_text(source: Source, column: int, values: Values, name: str) -> ColumnPlan:
-    """Return what kind of column a text is: numbers, dates or a category, which may be ordered."""
+    """Return the kind of a column of text: numbers, dates or a category, which may be ordered."""
     levels = source.order(column)
     if levels is not None:
         texts = dict.fromkeys(text for text in canonical_cells(levels) if text is not None)  # 1 and "1" are one level
         return ColumnPlan(name, "category", order=tuple(texts))
-    if source.is_category(column):  # the user's word
+    if source.is_category(column):  # as declared by the user
         return ColumnPlan(name, "category")
     reading = detected_reading(values.data)
     if isinstance(reading, Ambiguous):
@@ -187,7 +187,7 @@ def _plan_text(source: Source, column: int, values: Values, name: str) -> Column
         detail.append(_missing_texts(reading))
     topic: Topic = "read as numbers" if reading.kind == "number" else "read as dates"
     if all(not isinstance(cell, str) or says_nothing(cell) for cell in values.data):
-        return ColumnPlan(name, reading.kind, reading=reading)  # already numbers or dates, and gaps written as text
+        return ColumnPlan(name, reading.kind, reading=reading)  # the only text is for missing numbers or dates
     note = ", ".join([f"text {topic}", *detail])
     return ColumnPlan(name, reading.kind, note=note, reading=reading, advice=Advice(topic, name, ", ".join(detail)))
 
@@ -206,7 +206,7 @@ def _missing_texts(reading: TextReading) -> str:
 
 
 def _merged(plan: ColumnPlan, text: ColumnPlan) -> ColumnPlan:
-    """Return the plan of a column with what is known of its text."""
+    """Return the plan of a column, completed by the plan for its text."""
     return replace(
         plan,
         note="; ".join(note for note in (text.note, plan.note) if note),
@@ -285,7 +285,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
             note += "only whether it is missing is used" if indicator else "not used"
-            # An identifier is rightly left out, but so would be numbers or dates that came as text.
+            # It is right to leave out an identifier, but numbers or dates given as text would be left out too.
             advice = Advice("only gaps used" if indicator else "not used", name)
     if advice is None and _are_identifiers(counts):
         advice = Advice("identifiers", name)
@@ -294,7 +294,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
         "category",
         n_missing,
         n_levels,
-        indicator=indicator and encoding != "embedding",  # an embedded category has a code for it
+        indicator=indicator and encoding != "embedding",  # an embedded category has a code for missing cells
         encoding=encoding,
         levels=levels if encoding else None,
         note=note,
@@ -303,7 +303,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
 
 
 def _are_identifiers(counts: Counter[str]) -> bool:
-    """Whether most rows have a level that hardly another row has, as those of customers or of free text."""
+    """Whether most rows have a level that hardly any other row has, such as a customer number or free text."""
     if len(counts) < FEWEST_IDENTIFIERS:
         return False
     n_rows = sum(counts.values())

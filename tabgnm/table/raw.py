@@ -47,7 +47,7 @@ class RawTable:
         self.n_columns = source.n_columns
         self.has_names = names is not None and not integers
         self.has_integer_names = integers
-        # Names that nobody asks for are not made: a single row may have thousands of columns.
+        # Default names are created only when needed: a single row may have thousands of columns.
         self._names = None if names is None else list(names)
 
     @property
@@ -58,10 +58,10 @@ class RawTable:
         return list(self._names)
 
     def take(self, rows: slice | ArrayLike) -> RawTable:
-        """Return the table of these rows (a slice or positions); errors name rows of the table that was read."""
+        """Return a table of these rows (a slice or positions); errors name the rows of the original table."""
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
-            rows = rows.astype(np.intp) if rows.shape == (0,) else rows  # numpy takes an empty list for floats
+            rows = rows.astype(np.intp) if rows.shape == (0,) else rows  # numpy converts an empty list to floats
             if rows.ndim != 1 or rows.dtype.kind not in "iu":
                 raise TypeError(
                     f"rows have shape {rows.shape} and type {rows.dtype}; expected a slice or a 1-D array of integers "
@@ -72,7 +72,7 @@ class RawTable:
         return part
 
     def select(self, names: Sequence[str]) -> RawTable:
-        """Return the table of these columns, in this order."""
+        """Return a table of these columns, in this order."""
         position = {name: column for column, name in enumerate(self.names)}
         unknown = [name for name in names if name not in position]
         if unknown:
@@ -87,6 +87,6 @@ class RawTable:
 
 
 def shortened(names: Sequence[Any], longest: int = 20) -> str:
-    """Return names as a text that stays readable when there are very many."""
+    """Return a list of names as text, abbreviated if there are many."""
     shown = ", ".join(repr(name) for name in names[:longest])
     return shown if len(names) <= longest else f"{shown}, ... ({len(names)} in all)"

@@ -112,7 +112,7 @@ def _of_array(array: NDArray[Any]) -> RawTable:
         return RawTable(ArraySource(array))
     if array.dtype.kind == "V":
         raise CellTypeError(f"X has the type {array.dtype}; expected numbers, strings, dates or objects")
-    if array.dtype.kind == "S":  # text of a fixed width; bytes in single cells are refused as binary data
+    if array.dtype.kind == "S":  # text of a fixed width; in contrast, bytes in object arrays are refused as binary data
         array = np.char.decode(array, "utf-8", "backslashreplace")
     columns = [Column(array[:, column], f"x{column}") for column in range(array.shape[1])]
     return RawTable(ColumnsSource(columns, len(array)))
@@ -153,7 +153,7 @@ def _of_rows(rows: Sequence[Any]) -> RawTable:
             f"the rows of X have different lengths: row 0 has {len(rows[0])} cells, row {row} has {len(rows[row])}; "
             "expected the same number of cells in each row; use None for missing cells"
         )
-    # Cells keep their own types: numpy would make strings of the numbers in [["red", 1]].
+    # Cells keep their own types: numpy would convert the numbers in [["red", 1]] to strings.
     array = np.array(rows, dtype=object)
     return _of_array(array)
 
@@ -182,7 +182,7 @@ def _of_frame(frame: nw.DataFrame[Any], pandas_frame: Any = None) -> RawTable:
 
 
 def _are_labels(names: Sequence[Any]) -> bool:
-    """Whether names are integers that say more than a position: pandas gives 0, 1, 2, ... where there are no names."""
+    """Whether names are integers other than 0, 1, 2, ..., which pandas uses when columns have no names."""
     if not isinstance(names[0], int | np.integer) or names == list(range(len(names))):
         return False
     return all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names)
@@ -193,13 +193,13 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def _pandas_column(item: tuple[Any, Any]) -> Any:
-    # The arrays of numpy in a frame of pandas need no interpreter, which would take most of the time of a single row.
+    # Numpy arrays in a pandas frame do not need narwhals, which would take most of the time to predict a single row.
     _, series = item
     return series.to_numpy() if _is_plain(series.dtype) else nw.from_native(series, series_only=True)
 
 
 def _refuse_duplicates(X: Any) -> None:
-    # Before narwhals sees them: its error does not say what to do.
+    # Checked before narwhals reads the table: its error does not name a remedy.
     if nw.dependencies.is_pandas_like_dataframe(X):
         names = list(X.columns)
     elif nw.dependencies.is_pyarrow_table(X):

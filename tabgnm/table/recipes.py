@@ -1,4 +1,4 @@
-"""How each encoded column is computed from a raw one, in terms that other languages have too."""
+"""How each encoded column is computed from a raw one, in terms that are available in other languages too."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class Recipe:
     Attributes
     ----------
     name : str
-        Of the encoded column.
+        The name of the encoded column.
     column : int
-        Position of the raw column.
+        The position of the raw column.
     column_name : str
     kind : Kind
-        Of the raw column.
+        The kind of the raw column.
     what : {"number", "missing", "level", "two-level", "unknown", "code", "nothing"}
         - "number": `map` of the number, of a part of the date, or of the rank of a level; `map.fill` if it is missing;
-        - "missing": 1 where the cell is missing, else 0;
-        - "level": 1 where the cell is `levels[0]`, else 0;
-        - "two-level": -1 for `levels[0]`, 1 for `levels[1]`, else 0;
-        - "unknown": 1 where the cell is missing or none of `levels`, else 0;
-        - "code": 0 where the cell is missing; the place in `levels`, from 1 on; any other level is len(levels) + 1 if
-          `rare`, else 0;
-        - "nothing": always 0, for a table none of whose columns can be used.
+        - "missing": 1 if the cell is missing, otherwise 0;
+        - "level": 1 if the cell is `levels[0]`, otherwise 0;
+        - "two-level": -1 for `levels[0]`, 1 for `levels[1]`, otherwise 0;
+        - "unknown": 1 if the cell is missing or none of `levels`, otherwise 0;
+        - "code": 0 if the cell is missing; the position in `levels`, counted from 1; for any other level,
+          len(levels) + 1 if `rare`, otherwise 0;
+        - "nothing": always 0, for a table without usable columns.
     part : str
-        Of a date (one of `DATE_PARTS`), "rank" of an ordered category, or "".
+        A part of a date (one of `DATE_PARTS`), "rank" of an ordered category, or "".
     map : NumberMap or None
     levels : tuple of str
-        Texts of levels, as `tabgnm.table.cells.canonical` gives them; all levels in order for "rank".
+        The texts of levels, as `tabgnm.table.cells.canonical` returns them; for "rank", all levels in order.
     rare : bool
     span : (float, float) or None
-        Smallest and largest number of the training rows, of dates in days since 1970; None where that is not known.
+        The smallest and the largest number of the training rows, for dates in days since 1970; None if not known.
     """
 
     name: str

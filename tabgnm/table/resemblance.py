@@ -1,4 +1,4 @@
-"""Text that looks like numbers or dates but is not read as such: what to tell the user about it."""
+"""Recognition of text that looks like numbers or dates but cannot be read as such, so that users can be warned."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from tabgnm.table.cells import is_missing, kind_of_type
 from tabgnm.table.text import USUAL_READING, TextKind, says_nothing
 
-LEAST_SHARE = 0.8  # of the cells has to look like it
+LEAST_SHARE = 0.8  # of the cells that must look like numbers or dates
 FEWEST_TEXTS = 10  # fewer are ordinary levels, such as "5 doors"
 MOST_UNITS = 4
 
-# A sign or currency, a number, a unit; one of both has to be there.
+# A sign or currency, a number and a unit; the sign or the unit must be present.
 _MEASURED = re.compile(r"(\(|[<>≤≥~≈]=?|[A-Z]{3}|[^\w\s.,:;#+-])?\s*[+-]?\d[\d.,]*\s*([^\d\s.,:;#+-][^\d\s]{0,5})?")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATED = re.compile(
@@ -28,7 +28,7 @@ _DATED = re.compile(
 
 
 def resemblance(cells: Iterable[Any]) -> tuple[TextKind, str] | None:
-    """Return what most cells of a category look like, and a text that could not be read; None if they look like levels.
+    """Return the kind that most cells of a category look like, and a text that cannot be read; None for other columns.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def resemblance(cells: Iterable[Any]) -> tuple[TextKind, str] | None:
 
 
 def _measured(texts: Counter[str], n_numbers: int) -> tuple[TextKind, str] | None:
-    """Numbers with units, or with more words between them than are taken for missing values."""
+    """Recognize numbers with units, or with more words among them than are treated as missing values."""
     n_cells, n_alike = texts.total() + n_numbers, n_numbers
     units, others, n_distinct = Counter[tuple[str | None, ...]](), [], n_numbers
     for text, count in texts.items():

@@ -1,4 +1,4 @@
-"""Which rows of the table that was read a part of it has; errors name them."""
+"""Row numbers of a part of a table in the original table, which errors name."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A slice has step 1 and ends that are not negative, once it went through `taken`.
+# A slice that `taken` returns has step 1, and its ends are not negative.
 RowChoice = slice | NDArray[np.integer[Any]]
 
 
 def taken(before: RowChoice | None, n_rows: int, rows: RowChoice) -> RowChoice:
-    """Return where `rows` of a part stand in the table; the part has `n_rows` rows, those of `before` (None: all)."""
+    """Return the rows of the table that `rows` of a part are.
+
+    The part has `n_rows` rows, which are those in `before`; None stands for all rows of the table.
+    """
     if isinstance(rows, slice) and not isinstance(before, np.ndarray):
         span = range(n_rows)[rows]
-        if span.step == 1:  # stays a slice, of which arrays are views
+        if span.step == 1:  # remains a slice, which gives views of arrays
             first = span.start + (0 if before is None else before.start)
             return slice(first, first + len(span))
     if before is None:
@@ -25,7 +28,7 @@ def taken(before: RowChoice | None, n_rows: int, rows: RowChoice) -> RowChoice:
 
 
 def row_number(rows: RowChoice | None, position: int) -> int:
-    """Return the row of the table at a position of the part that has `rows` of it."""
+    """Return the row of the table at a position of a part, which consists of `rows` of the table."""
     if rows is None:
         return position
     return int(rows.start + position if isinstance(rows, slice) else rows[position])

@@ -54,8 +54,8 @@ class TableSettings:
         The minimum number of training rows of a level with an embedding of its own. All rarer levels of a column share
         one embedding. A column with only rare levels is not used, with a warning.
     max_levels : int, default=5000
-        The maximum number of levels of a column with an embedding of their own, the most frequent first. All others are
-        treated as rare.
+        The maximum number of levels of a column that have embeddings of their own: the most frequent ones. All others
+        are treated as rare.
     kinds : mapping or None, default=None
         The kinds of some columns, by name or position: "number", "category", "datetime" or "ignore". All other kinds
         are inferred.
@@ -108,13 +108,13 @@ class TableSettings:
 
 
 def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
-    """Raise unless a setting is one of those that are known; estimators may have one more, or call it otherwise."""
+    """Raise unless the value of a setting is known; estimators pass their own names and choices."""
     if not isinstance(value, str | None) or value not in known:
         raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, known))}")
 
 
 def checked_kinds(name: str, kinds: object) -> dict[str | int, str] | None:
-    """Return the kinds of columns that a user gives, in a setting of that name."""
+    """Validate the kinds of columns in the setting `name`, and return them as a dict."""
     if kinds is None:
         return None
     if not isinstance(kinds, Mapping):

@@ -1,4 +1,4 @@
-"""Where the cells of a table come from: one array, a sparse matrix, or columns of their own."""
+"""Sources of the cells of a table: one array, a sparse matrix, or separate columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tabgnm.table.rows import RowChoice, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
 
 _NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
-_REMEMBERED_ROWS = 2**14  # of larger parts, the typed cells are not kept: they would take as much memory as the table
+_REMEMBERED_ROWS = 2**14  # typed cells of larger parts are not kept: they would take as much memory as the table
 
 
 class Source(Protocol):
-    """What a table asks of its cells; columns are known by position, and nothing is ever written to."""
+    """The interface of sources. Columns are identified by position, and data is never modified."""
 
     n_rows: int
     n_columns: int
@@ -41,13 +41,13 @@ class Source(Protocol):
         """Return all levels of an ordered category in their order; None for any other column."""
 
     def is_category(self, column: int) -> bool:
-        """Whether the type of a column says that it is a category."""
+        """Whether a column has the type of a category."""
 
     def block(self, columns: Sequence[int]) -> Floats | None:
-        """Return a new float64 array (columns, rows) where all cells are numbers in one array, else None."""
+        """Return a new float64 array (columns, rows) if all cells are numbers in one array, otherwise None."""
 
     def row(self, position: int) -> int:
-        """Return which row of the table that was read stands there, for messages."""
+        """Return the row of the original table at this position, for messages."""
 
 
 class ArraySource:
@@ -75,25 +75,25 @@ class ArraySource:
         return list(self.array[:, column].tolist())
 
     def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
-        """Return None: numbers are no categories."""
+        """Return None: numbers are not categories."""
         return
 
     def is_category(self, column: int) -> bool:  # noqa: ARG002 - the other sources need it
-        """Return False: numbers are no categories."""
+        """Return False: numbers are not categories."""
         return False
 
     def block(self, columns: Sequence[int]) -> Floats:
         """Return columns as a new array."""
-        # Indexing copies, also where nothing has to be converted.
+        # Indexing makes a copy, even if nothing has to be converted.
         return self.array.T[np.asarray(columns, dtype=np.intp)].astype(np.float64, order="C", copy=False)
 
     def row(self, position: int) -> int:
-        """Return which row of the table stands there."""
+        """Return the row of the table at this position."""
         return row_number(self._rows, position)
 
 
 class SparseSource:
-    """A scipy sparse matrix in CSR format; it is made dense only a few columns, or a few rows, at a time."""
+    """A scipy sparse matrix in CSR format; only a few columns or rows at a time are made dense."""
 
     def __init__(self, matrix: Any, rows: RowChoice | None = None) -> None:
         self.matrix = matrix
@@ -111,7 +111,7 @@ class SparseSource:
 
     def _column(self, column: int) -> NDArray[Any]:
         if self._by_column is None:
-            self._by_column = self.matrix.tocsc()  # a copy, of which duplicates may be summed in place
+            self._by_column = self.matrix.tocsc()  # a copy, so duplicates can be summed in place
             self._by_column.sum_duplicates()
         entries = slice(self._by_column.indptr[column], self._by_column.indptr[column + 1])
         dense = np.zeros(self.n_rows, dtype=self._by_column.dtype)
@@ -127,11 +127,11 @@ class SparseSource:
         return list(self._column(column).tolist())
 
     def order(self, column: int) -> None:  # noqa: ARG002 - the other sources need it
-        """Return None: numbers are no categories."""
+        """Return None: numbers are not categories."""
         return
 
     def is_category(self, column: int) -> bool:  # noqa: ARG002 - the other sources need it
-        """Return False: numbers are no categories."""
+        """Return False: numbers are not categories."""
         return False
 
     def block(self, columns: Sequence[int]) -> Floats:
@@ -139,12 +139,12 @@ class SparseSource:
         return ArraySource(self.matrix.toarray()).block(columns)
 
     def row(self, position: int) -> int:
-        """Return which row of the table stands there."""
+        """Return the row of the table at this position."""
         return row_number(self._rows, position)
 
 
 class Column:
-    """One column of a type of its own, read when it is first asked for, once for all parts of a table.
+    """One column with its own type. It is read when it is first needed, once for all parts of a table.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ class Column:
     def __init__(self, data: NDArray[Any] | nw.Series[Any], name: str) -> None:
         self._data = data
         self._name = name
-        # Values where the type is the column's own, an array where every cell may be refused or decide the type: then a
-        # table of some rows is judged by these rows alone.
+        # Values if the column has a type. An array if the cells determine the type, or may be refused: then a table of
+        # some rows depends on these rows alone.
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
         self._said: dict[str, dict[str, Any]] = {}
 
     def values(self, rows: RowChoice | None, name: str) -> Values:
-        """Return the cells in these rows (all of them for None), typed."""
+        """Return the cells in these rows (if None, in all rows), typed."""
         if self._values is None:
             self._values = self._read()
         known = self._values
@@ -173,18 +173,18 @@ class Column:
         return replace(values_of_array(known if rows is None else known[rows], name, rows), said=self._said)
 
     def cells(self, rows: RowChoice | None) -> NDArray[Any]:
-        """Return the cells in these rows as Python objects, exactly as they are; containers are refused."""
+        """Return the cells in these rows as Python objects, unchanged; containers are refused."""
         everything = self._all_cells()
         cells = everything if rows is None else everything[rows]
         refuse_containers(cells, self._name, rows)
         return cells
 
     def order(self) -> tuple[Any, ...] | None:
-        """Return all levels in their order, if the type says that they have one."""
+        """Return all levels in their order if the column is an ordered category, otherwise None."""
         data = self._data
         if not isinstance(data, nw.Series):
             return None
-        if isinstance(data.dtype, nw.Enum):  # also what narwhals calls an ordered category of pandas
+        if isinstance(data.dtype, nw.Enum):  # also the type in narwhals of an ordered pandas category
             return tuple(data.dtype.categories)
         native = data.to_native()
         is_arrow = data.dtype == nw.Categorical and nw.dependencies.is_pyarrow_chunked_array(native)
@@ -193,7 +193,7 @@ class Column:
         return None
 
     def is_category(self) -> bool:
-        """Whether the type says that these are levels of a category."""
+        """Whether the column has the type of a category."""
         return isinstance(self._data, nw.Series) and self._data.dtype in (nw.Categorical, nw.Enum)
 
     def _all_cells(self) -> NDArray[Any]:
@@ -210,7 +210,7 @@ class Column:
             micros, too_far = in_microseconds(data)
             if too_far is not None:
                 return _object_array(list(data))
-            data = micros  # in nanoseconds, numpy gives integers
+            data = micros  # numpy would convert nanoseconds to integers
         return data if data.dtype.kind == "O" else data.astype(object)
 
     def _read(self) -> Values | NDArray[Any]:
@@ -233,7 +233,7 @@ class Column:
 
 
 class ColumnsSource:
-    """Columns of different types, from a frame or from an array that is not one of numbers."""
+    """Columns of different types, from a frame or from an array that does not consist of numbers."""
 
     def __init__(self, columns: Sequence[Column], n_rows: int, rows: RowChoice | None = None) -> None:
         self._columns = columns
@@ -243,7 +243,7 @@ class ColumnsSource:
         self._values: dict[int, Values] = {}
 
     def take(self, rows: RowChoice) -> ColumnsSource:
-        """Return these rows; the columns are shared, and read once for all parts of a table."""
+        """Return these rows; the columns are shared by all parts of a table and read only once."""
         chosen = taken(self._rows, self.n_rows, rows)
         n_rows = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
         return ColumnsSource(self._columns, n_rows, chosen)
@@ -253,7 +253,7 @@ class ColumnsSource:
         return ColumnsSource([self._columns[column] for column in columns], self.n_rows, self._rows)
 
     def values(self, column: int, name: str) -> Values:
-        """Return the cells of a column, typed: for all encoders of a model the same, with what they have read."""
+        """Return the cells of a column, typed; all encoders of a model share them and what was read from them."""
         values = self._values.get(column)
         if values is None:
             values = self._columns[column].values(self._rows, name)
@@ -270,7 +270,7 @@ class ColumnsSource:
         return self._columns[column].order()
 
     def is_category(self, column: int) -> bool:
-        """Whether the type of a column says that it is a category."""
+        """Whether a column has the type of a category."""
         return self._columns[column].is_category()
 
     def block(self, columns: Sequence[int]) -> None:  # noqa: ARG002 - the other sources need it
@@ -278,13 +278,13 @@ class ColumnsSource:
         return
 
     def row(self, position: int) -> int:
-        """Return which row of the table stands there."""
+        """Return the row of the table at this position."""
         return row_number(self._rows, position)
 
 
 def _object_array(cells: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(cells), dtype=object)
-    array[:] = cells  # np.array would look into cells that are lists
+    array[:] = cells  # np.array would convert cells that are lists
     return array
 
 

@@ -1,4 +1,4 @@
-"""A fitted encoder as plain values and arrays, and back with every value checked."""
+"""Conversion of a fitted encoder to plain values and arrays, and back, with every value checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARRAY_TYPES = {
 def written_state(
     settings: TableSettings, plans: Sequence[ColumnPlan]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return settings and plans as values for JSON and as arrays."""
+    """Return settings and plans as JSON values and arrays."""
     columns = [
         {
             "name": plan.name,
@@ -58,9 +58,11 @@ def written_state(
 
 
 def read_state(schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[TableSettings, list[ColumnPlan]]:
-    """Return settings and plans, or a `ValueError` that says what is wrong."""
-    _require(isinstance(schema, Mapping), "the schema is no mapping")
-    _require(set(schema) == {"format", "settings", "columns"}, "the schema has other keys than it should")
+    """Return settings and plans; raise ValueError if the state is invalid."""
+    _require(isinstance(schema, Mapping), "the schema is not a mapping")
+    _require(
+        set(schema) == {"format", "settings", "columns"}, "the keys of the schema are not format, settings, columns"
+    )
     known = schema["format"] in (1, FORMAT) and type(schema["format"]) is int
     _require(known, f"format {schema['format']!r:.40} is not known; this version reads 1 to {FORMAT}")
     settings = TableSettings.from_dict(schema["settings"])
@@ -74,7 +76,8 @@ def read_state(schema: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     _require(len(set(names)) == len(names), "two columns have the same name")
     # Every encoded column repeats the name of the raw one.
     repeated = sum(len(column["name"]) * _n_names(column) for column in columns)
-    _require(repeated <= _LONGEST_NAMES, f"the names of its encoded columns have {repeated} characters")
+    problem = f"the names of its encoded columns have {repeated} characters; expected at most {_LONGEST_NAMES}"
+    _require(repeated <= _LONGEST_NAMES, problem)
     n_features = sum(len(column["features"]) for column in columns)
     maps = iter(_read_maps(arrays, n_features))
     plans = [_plan(column, maps, settings) for column in columns]
@@ -98,12 +101,12 @@ def _is_count(value: object) -> bool:
 def _check_column(column: Any) -> None:
     """Check the type of every value of a column."""
     if not isinstance(column, Mapping) or set(column) != _COLUMN_KEYS | set(_ADDED_KEYS):
-        _require(False, f"a column is not one: {column!r:.80}")
+        _require(False, f"a column does not have the expected keys: {column!r:.80}")
     name = column["name"]
     _require(isinstance(name, str), f"a column has the name {name!r:.40}")
 
     def require(condition: bool, key: str) -> None:
-        if not condition:  # only then, as the text of many levels or features takes long
+        if not condition:  # formatting many levels or features takes long, so only if needed
             _require(False, f"column {name!r:.40} has {key}={column[key]!r:.80}")
 
     require(isinstance(column["kind"], str) and column["kind"] in COLUMN_KINDS, "kind")
@@ -169,28 +172,28 @@ def _check_category(column: Mapping[str, Any], require: Any) -> None:
 
 
 def _read_maps(arrays: Mapping[str, NDArray[Any]], n_features: int) -> list[NumberMap]:
-    _require(isinstance(arrays, Mapping), "the arrays are no mapping")
-    _require(set(arrays) == set(_ARRAY_TYPES), f"there are other arrays than {sorted(_ARRAY_TYPES)}")
+    _require(isinstance(arrays, Mapping), "the arrays are not a mapping")
+    _require(set(arrays) == set(_ARRAY_TYPES), f"the names of the arrays are not {sorted(_ARRAY_TYPES)}")
     for key, dtype in _ARRAY_TYPES.items():
         array = arrays[key]
-        _require(isinstance(array, np.ndarray) and array.ndim == 1, f"{key} is no 1-D array")
+        _require(isinstance(array, np.ndarray) and array.ndim == 1, f"{key} is not a 1-D array")
         _require(array.dtype == dtype, f"{key} has type {array.dtype}, not {np.dtype(dtype)}")
         _require(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"{key} has numbers that are not finite")
         if key not in ("knots", "targets"):
             _require(len(array) == n_features, f"{key} has {len(array)} entries for {n_features} features")
     counts, knots, targets = arrays["knot_counts"], arrays["knots"], arrays["targets"]
-    # Each count by itself first: a sum of huge ones could overflow into the right one.
+    # Each count is checked first: the sum of huge counts could overflow to the expected number.
     _require(bool(((counts >= 0) & (counts <= len(knots))).all()), "knot_counts are out of range")
     _require(int(counts.sum()) == len(knots) == len(targets), "knot_counts do not add up to the knots")
     _require(bool((arrays["number_method"] < len(METHODS)).all()), "number_method is out of range")
-    _require(bool((arrays["number_scale"] > 0).all()), "number_scale has to be positive")
+    _require(bool((arrays["number_scale"] > 0).all()), "number_scale is not positive everywhere")
     maps, end = [], 0
     for index in range(n_features):
         start, end = end, end + int(counts[index])
         method = METHODS[int(arrays["number_method"][index])]
         _require((method == "knots") == (end > start), f"feature {index} is {method} and has {end - start} knots")
         own = knots[start:end]
-        _require(bool((own[1:] > own[:-1]).all()), f"the knots of feature {index} do not rise")
+        _require(bool((own[1:] > own[:-1]).all()), f"the knots of feature {index} are not ascending")
         maps.append(
             NumberMap(
                 method,
@@ -209,7 +212,9 @@ def _plan(column: Mapping[str, Any], maps: Iterator[NumberMap], settings: TableS
     for feature in features:
         if feature.role != "embedded":
             continue
-        _require(settings.numeric_embedding is not None, f"column {column['name']!r:.40} is embedded, but nothing is")
+        _require(
+            settings.numeric_embedding is not None, f"column {column['name']!r:.40} is embedded without an embedding"
+        )
         if settings.numeric_embedding == "piecewise":
             coordinates = np.append(feature.map.targets, feature.map.fill)
             fits = feature.map.method == "knots" and coordinates.min() >= 0 and coordinates.max() <= settings.n_basis

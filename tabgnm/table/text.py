@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 TextKind = Literal["number", "datetime"]
 
-# How people and programs write that there is no number or date; compared without case and surrounding spaces.
+# Texts that stand for a missing number or date; compared without case and surrounding spaces.
 MISSING_TEXTS = frozenset(
     {"", "-", "--", ".", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "missing"}
 )
@@ -20,7 +20,7 @@ _POINT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOR
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _GROUPED_POINT = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d*)?", re.ASCII)
 _GROUPED_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d*)?", re.ASCII)
-# A comma before a point, or two commas: no decimal comma.
+# A comma before a point or another comma cannot be a decimal comma.
 _CERTAIN_GROUPS = re.compile(r",.*[.,]")
 _SEPARATOR = re.compile("[ '\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}]")
 _GROUPED = re.compile(rf"[+-]?[1-9]\d{{0,2}}({_SEPARATOR.pattern}\d{{3}})+(?!\d)", re.ASCII)
@@ -33,7 +33,7 @@ _YEAR_FIRST = re.compile(
 _YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})" + _TIME, re.ASCII | re.IGNORECASE)
 
 
-LONGEST_TEXT = 1000  # of a number or date; patterns are not tried on more
+LONGEST_TEXT = 1000  # characters of a number or date; longer texts are not parsed
 
 
 def says_nothing(text: str) -> bool:
@@ -48,14 +48,14 @@ def says_nothing(text: str) -> bool:
 
 
 def tidy_number(text: str) -> str:
-    """Return a number as text with a minus of ASCII, and without spaces or apostrophes between groups of thousands.
+    """Return the text of a number with an ASCII minus sign, and without spaces or apostrophes between thousands.
 
     Examples
     --------
     >>> tidy_number("\N{MINUS SIGN}1'234 567.5"), tidy_number("12 34")
     ('-1234567.5', '12 34')
     """
-    if text.isascii() and " " not in text and "'" not in text:  # as most are
+    if text.isascii() and " " not in text and "'" not in text:  # the most frequent case
         return text
     text = text.replace("\N{MINUS SIGN}", "-")
     grouped = _GROUPED.match(text)
@@ -155,7 +155,8 @@ class TextFormat:
         An example of it; also what model files call it.
     kind : {"number", "datetime"}
     parse : callable
-        Returns the number, or the moment in UTC without a time zone, that a stripped text says; None if it says none.
+        Returns the number that a stripped text stands for, or the moment in UTC without a time zone; None if the text
+        does not have this format.
     sign : str
         A character that some text of a column must contain for the column to be in this format.
     """
@@ -166,7 +167,7 @@ class TextFormat:
     sign: str = ""
 
 
-# The first of a kind is the usual one, in which text is read where numbers or dates were fitted.
+# The first format of a kind is the default, in which text is read if the column had numbers or dates in fit.
 TEXT_FORMATS: dict[TextKind, tuple[TextFormat, ...]] = {
     "number": (
         TextFormat("1234.5", "number", _with_point),
@@ -175,7 +176,7 @@ TEXT_FORMATS: dict[TextKind, tuple[TextFormat, ...]] = {
         TextFormat("12.5%", "number", _percent(_with_point), "%"),
         TextFormat("1,234.5%", "number", _percent(_with_comma_groups), ","),
         TextFormat("12,5%", "number", _percent(_with_decimal_comma), ","),
-        # One format for each currency, so that amounts in two of them are not mixed.
+        # One format for each currency, so that amounts in different currencies are not mixed.
         *(
             TextFormat(f"{sign}{name}", "number", _with_currency(sign, parse), sign)
             for sign in CURRENCIES
@@ -204,7 +205,7 @@ class TextReading:
     format : str
         Name of a `TextFormat`.
     missing : tuple of str
-        Texts that are missing values in this column, beside those of `MISSING_TEXTS`.
+        Texts that are missing values in this column, in addition to `MISSING_TEXTS`.
 
     Examples
     --------
@@ -221,13 +222,13 @@ class TextReading:
         return says_nothing(text) or text.strip() in self.missing
 
     def parse(self, text: str) -> Any:
-        """Return the number or moment that a text says; None if it says none."""
+        """Return the number or moment that a text stands for; None if it cannot be read."""
         text = text.strip()
         if len(text) > LONGEST_TEXT:
             return None
         said = _FORMATS[self.format].parse(text)
         if said is None and self.format in _GROUPED_FORMATS and _CERTAIN_GROUPS.search(text):
-            # The first number of a thousand or more may come after fit.
+            # Numbers of a thousand or more may first occur after fit.
             return _FORMATS[_GROUPED_FORMATS[self.format]].parse(text)
         return said
 

@@ -1,4 +1,4 @@
-"""Columns read as numbers, moments or categories, whatever type they came in."""
+"""Conversion of columns of any type to numbers, moments or booleans."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Floats = NDArray[np.float64]
 # Parts of a moment, in the order in which they are encoded.
 DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
-_LAST_YEAR = 290_000  # numpy's microseconds end a little later
+_LAST_YEAR = 290_000  # the range of numpy's microseconds ends a little later
 
-# After fit, so many cells of a column that cannot be read, or half of those that are not missing, become missing; more
-# are an error, as the column is more likely another one, or in another format.
+# After fit, up to this many cells of a column that cannot be read, or up to half of the cells that are not missing,
+# become missing. More are an error: it is more likely a different column, or in another format.
 MOST_UNREADABLE_CELLS = 3
 
-_REMEDY = "; convert the column to the type that it had in fit, or fit again"
+_REMEDY = "; convert the column to its type in fit, or fit again"
 _READING_REMEDY = {
     "number": "write it like {like}, or replace it with None if the value is missing",
     "datetime": "convert the column first, for instance with pandas.to_datetime, or replace the cell with None if the "
@@ -43,15 +43,15 @@ class Values:
     Attributes
     ----------
     kind : str
-        What `data` is: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us] in
-        UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
+        The content of `data`: "number" and "boolean" (real or bool arrays, NaN is missing), "datetime" (datetime64[us]
+        in UTC), "duration" and "time" (seconds as floats), "text" (Python objects) or "empty" (only missing cells).
     data : 1-D array
     rows : RowChoice or None
-        Which rows of the table these are, for messages; None for all.
+        The rows of the table, for messages; None for all rows.
     said : dict
-        By format, what texts say that were read before: encoders of a model read the same columns.
+        A cache of parsed texts for each format: encoders of a model read the same columns.
     numbers : dict
-        By the way they were read, numbers that were made of these cells before.
+        A cache of the numbers of these cells, for each way of reading them.
     """
 
     kind: CellKind
@@ -61,12 +61,12 @@ class Values:
     numbers: dict[Any, Floats] = field(default_factory=dict, compare=False)
 
     def row(self, position: int) -> int:
-        """Row of the table in which a cell stands."""
+        """Return the row of the table that contains a cell."""
         return row_number(self.rows, position)
 
 
 def values_of_cells(cells: NDArray[Any], column: str, rows: RowChoice | None = None) -> Values:
-    """Return the values of a column of Python objects (1-D object array), by what all of them are."""
+    """Return the values of a column of Python objects (1-D object array), whose types determine the kind."""
     kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
         return Values(kind, _floats(Values(kind, cells, rows), column), rows)
@@ -113,7 +113,7 @@ def _too_far(cell: Any, column: str, row: int) -> TableError:
 
 
 def _seconds_of(durations: NDArray[Any]) -> Floats:
-    """Seconds of an array of timedelta64[us]; NaN for NaT."""
+    """Convert an array of timedelta64[us] to seconds; NaN for NaT."""
     seconds: Floats = durations.astype(np.float64) / 1e6
     seconds[np.isnat(durations)] = np.nan
     return seconds
@@ -123,7 +123,7 @@ def _floats(values: Values, column: str) -> Floats:
     cells = values.data
     if not any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in set(map(type, cells))):
         try:
-            return np.asarray(cells, dtype=np.float64)  # fast; knows None but not pandas.NA, and takes NaT for a number
+            return np.asarray(cells, dtype=np.float64)  # fast; accepts None but not pandas.NA, and NaT is excluded
         except (TypeError, ValueError, OverflowError):
             pass
     numbers = np.empty(len(cells))
@@ -134,7 +134,7 @@ def _floats(values: Values, column: str) -> Floats:
     except OverflowError:
         raise TableError(
             f"column {column!r} contains infinity or a value too large for float64 in row {values.row(row)}: "
-            f"{cells[row]!r:.40}"
+            f"{cells[row]!r:.40}; replace it with a number, or with None if the value is missing"
         ) from None
     return numbers
 
@@ -145,7 +145,7 @@ def _moment(cell: Any) -> Any:
     if isinstance(cell, np.datetime64):
         return _in_range(cell)
     if isinstance(cell, datetime.datetime):
-        if abs(cell.year) > _LAST_YEAR:  # only those of pandas can be
+        if abs(cell.year) > _LAST_YEAR:  # possible only in pandas
             raise OverflowError
         return np.datetime64(naive(cell).replace(fold=0), "us")
     return np.datetime64(cell, "us")
@@ -169,7 +169,7 @@ def _seconds(cell: Any) -> float:
 
 
 def _all_missing(values: Values) -> bool:
-    """Whether there is no cell, whatever the type: a frame of nothing but gaps has to give its columns some type."""
+    """Whether all cells are missing, whatever their type: a frame must give even an empty column some type."""
     if values.kind == "text":
         return all(map(is_missing, values.data))
     return values.kind == "empty" or bool(np.isnan(values.data).all())
@@ -184,14 +184,14 @@ def as_numbers(
     reading: TextReading = USUAL_READING["number"],
     strict: bool = True,
 ) -> Floats:
-    """Return a column as float64 numbers with NaN for missing cells; text is read as `reading` says.
+    """Return a column as float64 numbers with NaN for missing cells; text is read according to `reading`.
 
-    A few texts that cannot be read are missing, with a warning, unless `strict`.
+    A few texts that cannot be read become missing, with a warning, unless `strict`.
 
-    Durations and times of day are seconds where the user has `declared` them numbers. Elsewhere they are refused: the
-    numbers of fit may have been hours.
+    Durations and times of day become seconds if the user has `declared` them as numbers. Otherwise they are refused:
+    the numbers in fit may have been hours.
 
-    The result may share memory with the caller's data: it is never written to.
+    The result may share memory with the caller's data and must not be modified.
     """
     in_seconds = values.kind in ("duration", "time")
     if values.kind in ("number", "boolean") or (in_seconds and declared):
@@ -216,13 +216,13 @@ def as_numbers(
 
 
 def _plain_numbers(cells: NDArray[Any]) -> Floats | None:
-    """Return the numbers of a column in which each cell is missing or a text such as "-12.5e3"; None for any other.
+    """Return the numbers of a column whose cells are all missing or text such as "-12.5e3"; None for other columns.
 
-    Most columns are like this, and reading each text by the rules of formats would take several times as long.
+    Most columns are like this, and parsing each text by its format would take several times as long.
     """
     present = np.array([isinstance(cell, str) for cell in cells], dtype=np.bool_)
     texts = cells[present].tolist()
-    # Of these characters, Python's numbers are those of the usual format; with others also 1_000 would be one.
+    # With only these characters, `float` accepts the same texts as the default format; it also accepts 1_000.
     if not _PLAIN_CHARACTERS.issuperset("".join(texts)) or not all(map(is_missing, cells[~present])):
         return None
     numbers = np.full(len(cells), np.nan)
@@ -234,7 +234,7 @@ def _plain_numbers(cells: NDArray[Any]) -> Floats | None:
 
 
 def as_booleans(values: Values, column: str) -> Floats:
-    """Return a column as 0, 1 and NaN; numbers and strings have to be ones that booleans are written as."""
+    """Return a column as 0, 1 and NaN; other numbers and strings than those for booleans raise."""
     if values.kind == "text":
         numbers = np.empty(len(values.data))
         for row, cell in enumerate(canonical_cells(values.data)):
@@ -253,7 +253,7 @@ def as_booleans(values: Values, column: str) -> Floats:
 
 
 def check_booleans(numbers: Floats, column: str, row_of: Callable[[int], int]) -> None:
-    """Raise where a column that was boolean in fit has another number than 0 or 1."""
+    """Raise if a column that was boolean in fit has a number other than 0 or 1."""
     other = (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
     if other.any():
         place = int(other.argmax())
@@ -274,9 +274,9 @@ def as_seconds(values: Values, column: str, kind: str) -> Floats:
 def as_moments(
     values: Values, column: str, reading: TextReading = USUAL_READING["datetime"], *, strict: bool = True
 ) -> NDArray[np.datetime64]:
-    """Return a column of dates as datetime64[us]; text is read as `reading` says.
+    """Return a column of dates as datetime64[us]; text is read according to `reading`.
 
-    A few texts that cannot be read are missing, with a warning, unless `strict`.
+    A few texts that cannot be read become missing, with a warning, unless `strict`.
     """
     if values.kind == "datetime":
         return values.data
@@ -294,7 +294,7 @@ def as_moments(
 def _read_text(
     values: Values, column: str, reading: TextReading, of_object: Callable[[Any], Any], what: str, *, strict: bool
 ) -> list[Any]:
-    """Return what each cell of a column of text says, None if it is missing; others than text by `of_object`."""
+    """Return the value of each cell of a column of text; None if it is missing. `of_object` converts other cells."""
     known = values.said.setdefault(reading.format, {})
     result: list[Any] = []
     unreadable: list[int] = []
@@ -319,7 +319,7 @@ def _read_text(
         warn_caller(
             f"column {column!r} has {n_cells} that cannot be read as a {what}{_expected_format(reading)}, such as "
             f"{values.data[place]!r:.60} in row {values.row(place)}; {'it is' if len(unreadable) == 1 else 'they are'} "
-            "taken as missing"
+            "treated as missing"
         )
     return result
 
@@ -359,8 +359,8 @@ def date_parts(moments: NDArray[np.datetime64]) -> Floats:
     Shape
     -----
     moments : (N,) of datetime64[us]
-    result : (6, N): days since 1970, year, month 1-12, day 1-31, weekday 0-6 from Monday on, hour 0-24; fractions
-        of days and hours included; NaN for NaT.
+    result : (6, N): days since 1970, year, month 1-12, day 1-31, weekday 0-6 from Monday to Sunday, hour 0-24; days
+        since 1970 and hours include fractions; NaN for NaT.
     """
     micros = moments.astype(np.int64)
     days = moments.astype("datetime64[D]")

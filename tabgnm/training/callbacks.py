@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class EpochReport:
-    """The report to callbacks after an epoch, about the models that were trained in it.
+    """The report that callbacks receive after an epoch, about the models that were trained in it.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Callback:
 
     Override the hooks that you need. An exception raised in a hook stops training and is passed to the caller.
 
-    A fleet that is trained in several chunks reports the epochs of one chunk after those of another.
+    If a fleet is trained in several chunks, all epochs of a chunk are reported before those of the next.
 
     Hooks run in torch's inference mode and, on a CPU, with a single thread for torch and NumPy and with denormal
     numbers flushed to 0. Tensors created in a hook cannot be used in autograd later. A hook that needs gradients or

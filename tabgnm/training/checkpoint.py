@@ -1,6 +1,7 @@
-"""Save a fleet in the middle of training, and go on from there to the identical result.
+"""Saving a fleet during training, and resuming training with the identical result.
 
-All randomness is counted, not drawn from a generator, so weights, moments and bookkeeping are the whole state.
+Random numbers are functions of counters, not drawn from a generator, so the state consists of weights, moments and the
+bookkeeping of early stopping.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ _STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be read or written; the message says why."""
+    """A checkpoint cannot be read or written; the message names the reason."""
 
 
 @dataclass
 class Snapshot:
-    """A fleet in the middle of training.
+    """The state of a fleet during training.
 
     Attributes
     ----------
     done : dict from int to (Tensor, History)
-        Final weights and history of the models that are done, by their position in the fleet.
+        The final weights and history of each model that is done, by its position in the fleet.
     alive : list of int
-        Positions of the models in training, in the order of the rows of `state`.
+        The positions of the models in training, in the order of the rows of `state`.
     n_epochs : int
-        Epochs that those have trained.
+        The number of epochs that these models have trained.
     histories : list of History
-        Theirs.
+        The histories of these models.
     state : dict from str to Tensor
         Weights, moments and bookkeeping by name.
     """
@@ -63,9 +64,9 @@ class Snapshot:
 
 
 def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member], tables: Sequence[Table]) -> str:
-    """Hash everything that determines the result, so that a checkpoint is never continued as something else."""
+    """Hash everything that determines the result, so that a checkpoint is only resumed by the same fleet."""
     digest = hashlib.sha256()
-    # A loss of the user's own may have no telling repr: its class and its attributes say what it is.
+    # The repr of a user-defined loss may not identify it, so its class and attributes are used.
     loss = (type(settings.loss).__qualname__, sorted(loss_settings(settings.loss).items()))
     options = vars(settings) | {"device": settings.torch_device().type, "loss": loss, "n_threads": None}
     digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
@@ -91,16 +92,16 @@ def _update(digest: Any, value: object) -> None:
 
 
 class Saver:
-    """Writes and reads the checkpoint of one fit, if one is wanted.
+    """Writes and reads the checkpoint of one fit.
 
     Parameters
     ----------
     path : str, Path or None
-        None: nothing is saved.
+        The file. If None, nothing is saved.
     every : int
-        Epochs between two saves.
+        The number of epochs between two saves.
     shape, settings, members, tables
-        Of the fleet, which the checkpoint belongs to.
+        Those of the fleet that the checkpoint belongs to.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Saver:
             self._layout, self._settings = FlatLayout(shape), settings
 
     def load(self, n_rows: Sequence[int]) -> Snapshot | None:
-        """Read the snapshot; None if there is no file. `n_rows` are the training rows of each model."""
+        """Read the snapshot; None if there is no file. `n_rows` has the number of training rows of each model."""
         path = self._path
         if path is None:
             return None
@@ -132,8 +133,8 @@ class Saver:
                 return None
             values, arrays = checkpoint_file.read(path)
             if set(values) != {"identity", "n_epochs"}:
-                raise FileError(f"its entries are {shown(sorted(values))}")
-        except Exception as error:  # the content is not trusted: any failure is a fault of the file
+                raise FileError(f"its entries are {shown(sorted(values))}; expected identity and n_epochs")
+        except Exception as error:  # the content is not trusted, so any failure means that the file is invalid
             raise _unusable(path, error) from error
         if values["identity"] != self._identity:
             raise CheckpointError(
@@ -146,14 +147,14 @@ class Saver:
             raise _unusable(path, error) from error
 
     def _snapshot(self, n_epochs: Any, arrays: Arrays, n_rows: NDArray[Any]) -> Snapshot:
-        """Return a snapshot of which everything has been checked that does not depend on the device."""
+        """Return a snapshot after checking everything that does not depend on the device."""
         max_epochs = self._settings.max_epochs
         if type(n_epochs) is not int or not 0 <= n_epochs <= max_epochs:
             raise FileError(f"it was saved after {shown(n_epochs)} epochs; expected at most {max_epochs}")
         alive, done = (check_array(arrays, name, np.int64, (None,)) for name in ("alive", "done"))
         positions = check_range("positions of models", np.concatenate([alive, done]), 0, len(n_rows) - 1)
         if len(set(positions.tolist())) < len(positions) or (np.diff(n_rows[alive]) > 0).any():
-            raise FileError("its models are there twice, or in another order")
+            raise FileError("its models are repeated or in a different order")
         dtype = torch.empty(0, dtype=self._settings.dtype).numpy().dtype
         weights = torch.from_numpy(check_array(arrays, "done_weights", dtype, (len(done), self._layout.n_weights)))
         state = {name.removeprefix("state."): arrays.pop(name) for name in list(arrays) if name.startswith("state.")}
@@ -166,7 +167,7 @@ class Saver:
             active = check_range("active", check_array(dict(state), "active", np.uint8, (len(alive),)), 0, 1)
             diverged = check_range("diverged", check_array(dict(state), "diverged", np.uint8, (len(alive),)), 0, 1)
             if (trained > n_epochs).any() or (trained[active > 0] < n_epochs).any() or (active & diverged).any():
-                raise FileError("the histories of its models do not fit their number of epochs")
+                raise FileError("the histories of its models do not match their number of epochs")
         return Snapshot(
             done=dict(zip(done.tolist(), zip(weights, histories[len(alive) :], strict=True), strict=True)),
             alive=alive.tolist(),
@@ -180,7 +181,7 @@ class Saver:
         return self._path is not None and n_epochs % self._every == 0
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot; the file is replaced as a whole or not at all."""
+        """Write a snapshot; the file is replaced completely or not at all."""
         if self._path is None:
             return
         done, alive = snapshot.done, np.array(snapshot.alive, dtype=np.int64)
@@ -199,7 +200,7 @@ class Saver:
             raise CheckpointError(f"the checkpoint was not saved: {error}") from error
 
     def remove(self) -> None:
-        """Delete the file, as all models are done."""
+        """Delete the file; called when all models are done."""
         if self._path is not None:
             try:
                 paths.remove(self._path)
@@ -213,7 +214,7 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _history_arrays(histories: Sequence[History]) -> Arrays:
-    """Return histories as arrays, whose number does not depend on theirs."""
+    """Return histories as arrays, whose number does not depend on the number of histories."""
     lists = [getattr(history, name) for history in histories for name in HISTORY_LISTS]
     lengths = np.array([len(own) for own in lists], dtype=np.int64)
     return {

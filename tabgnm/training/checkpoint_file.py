@@ -1,7 +1,7 @@
 """The file of a checkpoint: a few JSON values and arrays, with a checksum of everything.
 
-The number of arrays does not depend on the number of models, and arrays are written one by one, so that a large fleet
-has a checkpoint as well.
+The number of arrays does not depend on the number of models, and arrays are written one by one, so that large fleets
+can be saved as well.
 
     name of the format and a line feed
     sizes of the next two parts, two integers of 8 bytes
@@ -27,7 +27,7 @@ from tabgnm._files.streams import Buffer, InputStream
 from tabgnm._files.tensors import Arrays
 from tabgnm._printable import shown
 
-VERSION = 4  # 1, 2: other random streams of dropout and gates; 3: without a checksum
+VERSION = 4  # 1 and 2 had other random streams of dropout and gates; 3 had no checksum
 _BEGIN = b"tabgnm checkpoint\n"
 _SIZES = struct.Struct("<QQ")
 _LARGEST_VALUES = 2**16
@@ -35,7 +35,7 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def write(path: Path, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a file; an existing one is replaced as a whole or not at all."""
+    """Write a file; an existing file is replaced completely or not at all."""
     text = strict_json.dumps({"version": VERSION, **values})
     parts = tensors.parts(arrays)
     sizes = _SIZES.pack(len(text), sum(len(part) for part in parts))
@@ -51,7 +51,7 @@ def _with_digest(parts: Iterable[Buffer]) -> Iterator[Buffer]:
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Read a file in one pass; raise FileError if anything of it is not as `write` wrote it."""
+    """Read a file in one pass; raise FileError if it differs in any way from what `write` writes."""
     with paths.opened(path) as stream:
         digest = hashlib.sha256()
         with stream.checked(digest):
@@ -60,16 +60,16 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
         if stream.read(_DIGEST_SIZE) != digest.digest():
             raise FileError("its checksum is wrong: it is damaged")
         if stream.read(1):
-            raise FileError("something was added to it")
+            raise FileError("it has data after its end")
     return values, arrays
 
 
 def _read_values(stream: InputStream) -> dict[str, Any]:
     if stream.read(len(_BEGIN)) != _BEGIN:
-        raise FileError("it is not a checkpoint, or one of an earlier version")
+        raise FileError("it is not a checkpoint, or was written by an earlier version")
     n_text, n_arrays = _SIZES.unpack(stream.read_exactly(_SIZES.size, "its sizes"))
     if n_text > _LARGEST_VALUES:
-        raise FileError(f"its description claims {n_text} bytes; expected at most {_LARGEST_VALUES}")
+        raise FileError(f"its description has {n_text} bytes; expected at most {_LARGEST_VALUES}")
     values = strict_json.loads(stream.read_exactly(n_text, "its description"))
     if not isinstance(values, dict):
         raise FileError("its description is not an object")
@@ -80,7 +80,7 @@ def _read_values(stream: InputStream) -> dict[str, Any]:
 
 
 def check_array(arrays: Arrays, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return an array, and take it out of `arrays`; None in the shape stands for any size."""
+    """Remove an array from `arrays` and return it; None in the shape stands for any size."""
     found = arrays.pop(name, np.empty(0, dtype=object))
     sizes = zip(found.shape, shape, strict=False)
     fits = found.dtype == dtype and found.ndim == len(shape) and all(e is None or e == n for n, e in sizes)
@@ -90,7 +90,7 @@ def check_array(arrays: Arrays, name: str, dtype: Any, shape: tuple[int | None, 
 
 
 def check_range(name: str, numbers: NDArray[Any], smallest: int, largest: NDArray[Any] | int) -> NDArray[Any]:
-    """Return integers if all are in a range."""
+    """Return the integers; raise if one is out of range."""
     if ((numbers < smallest) | (numbers > largest)).any():
         raise FileError(f"{name} has numbers out of range; expected {smallest} to {shown(largest)}")
     return numbers

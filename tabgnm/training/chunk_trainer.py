@@ -1,4 +1,4 @@
-"""Trains one chunk of a fleet, from its first to its last epoch: reports, saves, and drops models that are done."""
+"""Training of one chunk of a fleet, from its first to its last epoch, with reports, checkpoints and early stopping."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tabgnm.training.threads import single_threaded_math, torch_threads
 
 _log = logging.getLogger("tabgnm.training")
 
-# Asking the device for losses costs as much as several steps, but progress should be visible. A GPU goes on while the
-# answer is on its way, and should not go on for long where models may stop early.
+# Fetching losses from the device costs as much as several steps, but progress should be visible. A GPU continues until
+# the losses arrive, and should not continue for long if models may stop early.
 _EPOCHS_BETWEEN_REQUESTS = 10
 _EPOCHS_IF_MODELS_MAY_STOP = 5
 _SECONDS_BETWEEN_REQUESTS = 0.2
@@ -35,7 +35,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class ChunkTrainer:
-    """Trains the models at `positions` of a fleet and puts them into `done`."""
+    """Trains the models at `positions` of a fleet and adds them to `done`."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class ChunkTrainer:
         self._every_epoch = any(getattr(hook, "every_epoch", True) for hook in hooks)
         self._n_requested = 0  # epochs whose losses were requested
         self._pending: list[tuple[range, Callable[[], Fetched]]] = []
-        self._trained = np.ones(len(self.alive), dtype=bool)  # which models go on, as far as is known
+        self._trained = np.ones(len(self.alive), dtype=bool)  # models that continue, by the losses received so far
         self._told_to_stop = self._interrupted_by_callback = False
 
     def run(self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None]) -> None:
         """Train to the end, or until an interruption is requested.
 
-        `when_set_up` is called as soon as the device goes through epochs by itself.
+        `when_set_up` is called as soon as the device can run epochs without the host.
         """
         on_gpu = loop.flat.device.type == "cuda"
         with nullcontext() if on_gpu else _math_threads(loop):
@@ -80,7 +80,7 @@ class ChunkTrainer:
         if self.settings.patience is not None:
             between = _EPOCHS_IF_MODELS_MAY_STOP if on_gpu else 1
         between = 1 if self._every_epoch else between
-        # On a GPU, dropping models costs a new capture; on a CPU next to nothing.
+        # On a GPU, dropping models requires a new capture; on a CPU it costs next to nothing.
         worth_dropping = 0.5 if on_gpu else 1.0
         captured = CapturedEpochs(loop) if on_gpu else None
         n_active, last_request = int(self._trained.sum()), time.monotonic()
@@ -93,7 +93,7 @@ class ChunkTrainer:
                 when_set_up()
             n_epochs += 1
             save, is_last = self.saver.wants(n_epochs), n_epochs == self.settings.max_epochs
-            may_drop = n_epochs % between == 0  # not by the clock: which models are together may change rounding
+            may_drop = n_epochs % between == 0  # not by the clock: the set of models may affect rounding
             is_due = may_drop or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
             if not (is_due or save or is_last or self._interruption.requested):
                 continue
@@ -101,7 +101,7 @@ class ChunkTrainer:
             self._request(loop, n_epochs)
             n_active = self._receive(loop, everything=wait_for_each or save or is_last)
             if may_drop and 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
-                n_active = self._receive(loop)  # What is still pending is about the models that are there now.
+                n_active = self._receive(loop)  # pending losses refer to the current models, so receive them first
                 if n_active:
                     self._drop_finished(loop)
                     captured = CapturedEpochs(loop) if on_gpu else None
@@ -118,7 +118,7 @@ class ChunkTrainer:
         self._n_requested = n_epochs
 
     def _receive(self, loop: EpochLoop, *, everything: bool = True) -> int:
-        """Record and report what was requested, all of it or all but the last; return how many models go on."""
+        """Record and report the requested losses, all or all but the last; return how many models continue."""
         while len(self._pending) > (0 if everything else 1):
             epochs, wait = self._pending.pop(0)
             numbers = wait()
@@ -132,7 +132,7 @@ class ChunkTrainer:
                     continue
                 try:
                     stop = any(self._report(epoch, trained, own, loop))
-                except KeyboardInterrupt:  # of a callback: ends training as Ctrl-C does, after recorded epochs
+                except KeyboardInterrupt:  # raised by a callback: ends training like Ctrl-C, after the recorded epochs
                     self._interrupted_by_callback = True
                     self._interruption.request()
                     continue
@@ -142,11 +142,11 @@ class ChunkTrainer:
         return 0 if self._told_to_stop else int(self._trained.sum())
 
     def _record(self, numbers: NDArray[Any], trained: list[int], *, validated: bool) -> NDArray[np.bool_]:
-        """Add numbers (epochs, what, M) to the histories; return which models go on after each epoch, (epochs, M)."""
+        """Add numbers (epochs, what, M) to histories; return which models continue after each epoch, (epochs, M)."""
         goes_on: NDArray[np.bool_] = np.zeros((len(numbers), numbers.shape[2]), dtype=bool)
         goes_on[:, trained] = np.logical_and.accumulate(numbers[:, 2, trained] != 0)
-        n_epochs = (1 + goes_on[:-1].sum(axis=0)).tolist()  # the last one of a model is that in which it ends
-        by_model = numbers.transpose(2, 1, 0).tolist()  # plain lists: operations on short arrays cost more
+        n_epochs = (1 + goes_on[:-1].sum(axis=0)).tolist()  # including the epoch in which a model ends
+        by_model = numbers.transpose(2, 1, 0).tolist()  # plain lists, because operations on short arrays cost more
         for i in trained:
             train_loss, val_loss, _, *metric = by_model[i]
             history, n = self.histories[self.alive[i]], n_epochs[i]
@@ -158,7 +158,7 @@ class ChunkTrainer:
         return goes_on
 
     def _report(self, epoch: int, trained: NDArray[np.bool_], own: NDArray[Any], loop: EpochLoop) -> list[bool | None]:
-        """Tell callbacks about an epoch; return their answers."""
+        """Report an epoch to callbacks; return their results."""
         train_loss, val_loss, _, *metric = own[:, trained].tolist()
         report = EpochReport(
             epoch,
@@ -170,7 +170,7 @@ class ChunkTrainer:
         return [hook.on_epoch_end(report) for hook in self.hooks]
 
     def _drop_finished(self, loop: EpochLoop) -> None:
-        """Put away the models that are done, and go on with the others."""
+        """Store the models that are done, and continue with the others."""
         self._put_away(loop, (~self._trained).nonzero()[0].tolist())
         keep = self._trained.nonzero()[0]
         loop.select(torch.from_numpy(keep))
@@ -201,7 +201,7 @@ class ChunkTrainer:
 
     def _resume(self, loop: EpochLoop, snapshot: Snapshot) -> int:
         if set(snapshot.state) != {"flat", *STATE, *_MOMENTS}:
-            raise CheckpointError("the checkpoint has other arrays than it should; delete it to start over")
+            raise CheckpointError("the checkpoint has unexpected arrays; delete it to start over")
         loop.epoch.fill_(snapshot.n_epochs)
         restore(loop, ["flat"], snapshot.state)
         restore(loop.stopping, STATE, snapshot.state)
@@ -213,6 +213,6 @@ class ChunkTrainer:
 
 
 def _math_threads(loop: EpochLoop) -> AbstractContextManager[None]:
-    """Threads of torch and NumPy for the steps of a loop on a CPU."""
+    """Return a context that sets the threads of torch and NumPy for the steps of a loop on a CPU."""
     n_threads = loop.step.n_math_threads
     return single_threaded_math() if n_threads == 1 else torch_threads(n_threads)

@@ -1,4 +1,4 @@
-"""Fleets on joblib's active backend, where that is a cluster: `with joblib.parallel_config("dask")`, or Ray's."""
+"""Training fleets on joblib's active backend if it is a cluster: `with joblib.parallel_config("dask")`, or Ray's."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tabgnm.training.fleet import Fleet
 from tabgnm.training.result import TrainedModel
 from tabgnm.training.settings import FleetSettings, Member
 
-_TASKS_PER_WORKER = 2  # so that workers which are done early find something to do
+_TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
 
 
 def n_cluster_workers() -> int:
-    """Return how many workers joblib's active backend has, or 0 if it is not a cluster."""
-    if "joblib" not in sys.modules:  # then nobody has chosen a backend, and loading it would take time
+    """Return the number of workers of joblib's active backend, or 0 if it is not a cluster."""
+    if "joblib" not in sys.modules:  # no backend can be active then, and importing joblib takes time
         return 0
     from joblib import _parallel_backends as backends
     from joblib.parallel import get_active_backend
 
-    # Of this machine: a fleet uses all of its cores, so more processes would gain nothing.
+    # Backends on this machine: a fleet already uses all its cores, so more processes would gain nothing.
     local = (
         backends.LokyBackend,
         backends.MultiprocessingBackend,
@@ -47,11 +47,11 @@ def train_on_cluster(
 ) -> Iterator[tuple[int, list[TrainedModel]]]:
     """Train fleets on the active backend; yield (number of the task, its models) in order.
 
-    At the deadline workers end as an interrupted fit does, and `Interrupted` is raised at the end.
+    At the deadline, workers end their fits as if they were interrupted, and `Interrupted` is raised at the end.
     """
     import joblib
 
-    # By the clock on the wall, as workers begin tasks at different times.
+    # In wall-clock time, because the monotonic clocks of workers on other machines differ.
     ends_at = None if deadline is None else time.time() + deadline - time.monotonic()
     results = joblib.Parallel()(joblib.delayed(_train)(*task, ends_at) for task in tasks)
     yield from enumerate(results)
@@ -71,5 +71,5 @@ def _train(
         ):
             found = models
     except Interrupted:
-        pass  # the models are those at the deadline
+        pass  # the models have the weights at the deadline
     return found

@@ -1,8 +1,9 @@
-"""Random numbers that depend on nothing but who asks: a model's seed, what for, and a counter.
+"""Random numbers that only depend on a model's seed, a purpose and a counter.
 
-A model must not notice who shares its fleet, in which chunk it runs, or where a run was resumed. So there is no shared
-generator: every number is a hash of (seed, purpose, epoch, position), computed with exact integer arithmetic and
-therefore the same on every device. Integers are kept in int64 and wrap around, as unsigned ones would.
+The random numbers of a model must not depend on the other models in its fleet, on its chunk, or on where training was
+resumed. So there is no shared generator: every number is a hash of (seed, purpose, epoch, position), computed with
+exact integer arithmetic and therefore the same on every device. Integers are stored in int64 and wrap around like
+unsigned integers.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from tabgnm.training.kernels import epoch_kernels
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
-# A 32-bit linear congruence (Press et al., Numerical Recipes); only its high bits decide.
+# A 32-bit linear congruential generator (Press et al., Numerical Recipes), of which only the high bits matter.
 STREAM_FACTOR, STREAM_STEP = 1664525, 1013904223
 
-# Purposes keep the streams of one seed apart.
+# Purposes separate the streams of one seed.
 INITIAL_WEIGHTS, SHUFFLE, DROPOUT, GATES = 1, 2, 3, 4
 
 
@@ -42,12 +43,12 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
-    """Return seeds, which may be any integers, as `keys` takes them."""
+    """Return seeds, which may be any integers, in the form that `keys` requires."""
     return np.array([seed & _MASK for seed in seeds], dtype=np.uint64)
 
 
 def keys(seeds: NDArray[np.uint64], *parts: int | range) -> NDArray[np.int64]:
-    """Return a 64-bit key for each seed and what is to be drawn; a range among `parts` gives a row for each of it."""
+    """Return a 64-bit key for each seed and these parts; a range among the parts gives a row for each number."""
     values = _mix(seeds + np.uint64(_GOLDEN))
     for part in parts:
         if isinstance(part, range):
@@ -68,17 +69,17 @@ def _shift(values: Tensor, bits: int) -> Tensor:
 
 
 def key_tensor(keys: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Return keys as a tensor; a tensor that is already there passes through, so that CUDA graphs can read it."""
+    """Return keys as a tensor; a tensor is returned unchanged, so that CUDA graphs can read it."""
     return keys if isinstance(keys, Tensor) else torch.tensor(list(keys), dtype=torch.int64).to(device)
 
 
 def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
-    """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
+    """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
     if device.type == "cpu":
         return _hashes_in_numpy(key_tensor(keys, device), n)
     kernels = epoch_kernels(device)
     if kernels is not None:
-        return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # a module that may not be there
+        return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # an optional module
     counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
     values = counter + key_tensor(keys, device).unsqueeze(1)
     values.bitwise_xor_(_shift(values, 30)).mul_(_signed(_MIX[0]))
@@ -87,7 +88,7 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
 
 
 def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
-    """Compute the same on the host, where NumPy's calls cost less and its unsigned integers fit the purpose."""
+    """Compute the same on the host with NumPy, whose calls cost less and which has unsigned integers."""
     counter = np.arange(1, n + 1, dtype=np.uint64)
     counter *= np.uint64(_GOLDEN)
     values = _mix(counter + keys.numpy().view(np.uint64)[:, None])
@@ -109,7 +110,7 @@ def normal(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
 
 
 def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, device: torch.device) -> Tensor:
-    """Return (M, largest) random orders; with `sizes`, row i begins with an order of range(sizes[i]) instead."""
+    """Return (M, largest) random permutations; with `sizes`, row i begins with a permutation of range(sizes[i])."""
     order_by = hashes(keys, largest, device)
     if sizes is not None:
         positions = torch.arange(largest, device=device)
@@ -127,7 +128,7 @@ class Streams:
     """
 
     def __init__(self, n_models: int, size: Sequence[int], device: torch.device, *, rows_last: bool = False) -> None:
-        size = size[::-1] if rows_last else size  # as the states are laid out in memory
+        size = size[::-1] if rows_last else size  # the layout of the states in memory
         self.states = torch.empty(n_models, *size, dtype=torch.int32, device=device)
         if rows_last:
             self.states = self.states.mT
@@ -140,9 +141,9 @@ class Streams:
         self.states.copy_(values.view(n_models, *size))
 
     def advance(self, models: slice) -> Tensor:
-        """Step the streams of some models; a state is a signed integer, uniform over the range of 32 bits."""
+        """Advance the streams of some models; a state is a signed integer, uniform over the range of 32 bits."""
         states = self.states[models]
-        if states.device.type == "cpu":  # two passes of NumPy are faster than one of torch
+        if states.device.type == "cpu":  # two NumPy operations are faster than one of torch
             unsigned = states.numpy().view(np.uint32)
             np.multiply(unsigned, np.uint32(STREAM_FACTOR), out=unsigned)
             np.add(unsigned, np.uint32(STREAM_STEP), out=unsigned)
@@ -151,10 +152,10 @@ class Streams:
 
     @staticmethod
     def to_uniform(states: Tensor, dtype: torch.dtype) -> Tensor:
-        """Turn stream states into numbers in the open interval (0, 1)."""
+        """Convert stream states to numbers in the open interval (0, 1)."""
         return states.to(torch.float64).add_(2.0**31 + 0.5).mul_(2.0**-32).to(dtype).clamp_(1e-6, 1 - 1e-6)
 
 
 def threshold(rate: float) -> int:
-    """Return the signed 32-bit integer that a stream state lies below with probability `rate`."""
+    """Return the signed 32-bit integer that is larger than a stream state with probability `rate`."""
     return max(-(2**31), min(2**31 - 1, round((rate - 0.5) * 2.0**32)))

@@ -1,4 +1,4 @@
-"""What models learn from: tables of numbers, and the rows and weights that each model takes of them."""
+"""Training data: tables of numbers, and the rows and weights of each model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabgnm.training.settings import Member
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Training data: rows `x` (N, m) and targets `y`, (N,) class numbers or (N, c) numbers."""
+    """Training data: rows `x` (N, m) and targets `y`, which are class indices (N,) or numbers (N, c)."""
 
     x: Tensor
     y: Tensor
@@ -35,7 +35,7 @@ class Table:
 
 
 def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tensor | None:
-    """Weights of a model's rows from its sample and class weights, scaled to a mean of 1; None if it has none."""
+    """Return the weights of a model's rows, scaled to a mean of 1; None without sample and class weights."""
     if member.sample_weight is None and member.class_weight is None:
         return None
     weights = torch.ones(len(rows), dtype=torch.float64)
@@ -73,7 +73,7 @@ def _class_numbers(loss: Loss, y: Tensor) -> Tensor:
 
 
 def member_rows(member: Member, table: Table, which: str) -> Tensor:
-    """Return the training or validation rows of a model, checked."""
+    """Validate and return the training or validation rows of a model."""
     given = getattr(member, which)
     if given is None:
         return torch.arange(len(table.x)) if which == "train" else torch.arange(0)

@@ -1,4 +1,4 @@
-"""Dropout of M models, drawn from streams that are each model's own."""
+"""Dropout of M models, drawn from separate random streams for each model."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tabgnm.training.settings import Member
 
 
 class Dropout:
-    """Random streams of dropout for M models with a rate each.
+    """Random streams for the dropout of M models, each with its own rate.
 
     Attributes
     ----------
     needed : bool
         Whether any model has dropout.
     streams : list of Streams
-        One for each layer but the last, with states (M, batch_size, width); empty before `allocate`.
+        One for each layer except the last, with states (M, batch_size, width); empty before `allocate`.
     thresholds, scales : Tensor
-        A node is dropped where its state lies below the threshold; what is kept is scaled. (M, 1, 1).
+        A node is dropped if its state is below the threshold; otherwise it is scaled. (M, 1, 1).
     """
 
     def __init__(self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor) -> None:
@@ -38,11 +38,11 @@ class Dropout:
 
     @property
     def n_streams(self) -> int:
-        """How many layers draw numbers."""
+        """The number of layers with dropout."""
         return len(self._sizes)
 
     def allocate(self, *, rows_last: bool) -> None:
-        """Make the streams, laid out as the step reads them: neighbours in memory are rows, or nodes."""
+        """Create the streams in the memory layout that the step requires: contiguous along rows, or along nodes."""
         n, device = len(self.scales), self.scales.device
         self.streams = [counter_random.Streams(n, size, device, rows_last=rows_last) for size in self._sizes]
 
@@ -52,14 +52,14 @@ class Dropout:
             stream.start(own)
 
     def factors(self, models: slice, n_rows: int) -> DropoutFactors | None:
-        """Return the function that `forward` asks for the factors of each layer of a step, (n, B, width)."""
+        """Return the function that `forward` calls for the factors of each layer in a step, (n, B, width)."""
         if not self.needed:
             return None
 
         def draw(layer: int, activated: Tensor) -> Tensor:
             states = self.streams[layer - 1].advance(models)[:, :n_rows]
             thresholds, scales = self.thresholds[models], self.scales[models]
-            if states.device.type == "cpu":  # NumPy is faster, above all in multiplying by truth values
+            if states.device.type == "cpu":  # NumPy is faster, above all in multiplying by booleans
                 kept = np.greater_equal(states.numpy(), thresholds.numpy())
                 return torch.from_numpy(np.multiply(kept, scales.numpy())).to(activated.dtype)
             return (states >= thresholds).to(activated.dtype) * scales.to(activated.dtype)

@@ -1,4 +1,4 @@
-"""The best weights of each model so far, and when a model is done: the one place that decides this."""
+"""Early stopping: the best weights of each model so far, and the decision when a model is done."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch import Tensor
 
 from tabgnm.training.settings import FleetSettings
 
-# What a checkpoint keeps.
+# The attributes that a checkpoint stores.
 STATE = ("best_flat", "best_loss", "best_epoch", "waited", "active", "diverged")
 
 
 class EarlyStopping:
-    """Bookkeeping of M models on their device; the host asks for it only when it has to.
+    """Bookkeeping of M models on their device, which the host reads only when necessary.
 
     Attributes
     ----------
     best_flat : Tensor
-        Weights of each model's best epoch, (M, P).
+        The weights of each model's best epoch, (M, P).
     best_loss, best_epoch, waited : Tensor
-        Its validation loss, its number (0: the first weights), and the epochs since, (M,).
+        The validation loss of the best epoch, its number (0 for the initial weights), and the epochs since then, (M,).
     active, diverged : Tensor
-        Whether a model goes on, and whether it stopped because a loss was not finite, (M,).
+        Whether a model continues, and whether it stopped because a loss was not finite, (M,).
     """
 
     def __init__(self, flat: Tensor, settings: FleetSettings, *, validated: bool) -> None:
@@ -38,12 +38,12 @@ class EarlyStopping:
         self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
 
     def select(self, keep: Tensor) -> None:
-        """Keep these models only; `keep` is on their device."""
+        """Keep only these models; `keep` is on their device."""
         for name in STATE:
             setattr(self, name, getattr(self, name)[keep])
 
     def update(self, epoch: Tensor, flat: Tensor, train_loss: Tensor, val_loss: Tensor) -> None:
-        """Look at the losses of an epoch: keep what is best, and see which models are done."""
+        """Update the best weights, and which models are done, with the losses of an epoch."""
         on_cpu = flat.device.type == "cpu"
         # The same operations in NumPy on a CPU, where they cost several times less for few models.
         math: Any = np if on_cpu else torch
@@ -63,7 +63,7 @@ class EarlyStopping:
             best_loss[...] = math.where(better, val, best_loss)
             if self._settings.patience is not None:
                 active &= waited < self._settings.patience
-        if on_cpu:  # where asking costs nothing, and most epochs of most models are not the best
+        if on_cpu:  # reading `better` costs nothing here, and most models have not improved
             for model in np.flatnonzero(better).tolist():
                 self.best_flat[model].copy_(flat[model])
         else:

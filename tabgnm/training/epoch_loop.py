@@ -1,7 +1,7 @@
-"""An epoch of M models on one device: shuffle, take the steps, validate, keep what is best.
+"""An epoch of M models on one device: shuffle, take the steps, validate, keep the best weights.
 
-Everything an epoch touches lies in buffers that never move, and it reads nothing from the host but the tables copied
-in before it, so that on a GPU a whole epoch can be captured as one CUDA graph.
+All data of an epoch is in buffers with fixed addresses, and nothing is read from the host except tables that were
+copied before, so that on a GPU a whole epoch can be captured as one CUDA graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLOCK_STEPS = 32  # steps whose rows are gathered together
 
 
 class EpochLoop:
-    """Weights, rows and bookkeeping of M models that take every step together.
+    """Weights, rows and bookkeeping of M models that are trained in the same steps.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class EpochLoop:
         self.shape, self.settings, self.members = shape, settings, list(members)
         device, dtype = train.ids.device, settings.dtype
         gates = any(member.l0 for member in members)
-        # Gates are drawn by their place in the buffer, so with gates there is nothing between the places.
+        # Gates are drawn by their position in the buffer, so with gates there is no padding.
         self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
         seeds, starts = [member.seed for member in members], [member.start for member in members]
         scales = [member.frequency_scale for member in members]
@@ -66,7 +66,7 @@ class EpochLoop:
         self._set_models(train)
 
     def _set_models(self, train: RowSet) -> None:
-        """(Re)build what depends on which models there are."""
+        """Create everything that depends on the set of models."""
         device, n = self.flat.device, len(self.members)
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
         self.batches = RowBatches(train, self.settings.batch_size, BLOCK_STEPS, self.flat.dtype)
@@ -95,7 +95,7 @@ class EpochLoop:
         self.step: TrainingStep = choose_step(state)
 
     def select(self, keep: Tensor) -> None:
-        """Keep these models only; the others cost nothing from now on."""
+        """Keep only these models; the others cost nothing from now on."""
         self.step.close()
         on_device = keep.to(self.flat.device)
         self.members = [self.members[i] for i in keep.tolist()]
@@ -110,15 +110,15 @@ class EpochLoop:
         train.select(keep)
         self._set_models(train)
 
-    # An epoch, in the order of its parts. Only `load_epoch` speaks to the host.
+    # The parts of an epoch, in order. Only `load_epoch` communicates with the host.
 
     def load_epoch(self, epoch: int) -> None:
-        """Prepare what the host computes for an epoch (from 0 on): keys of the random numbers, and rates."""
+        """Prepare what the host computes for an epoch, counted from 0: keys of the random numbers, and rates."""
         self._next_keys.load(epoch, self._keys_of)
         self.adam.load_epoch(epoch)
 
     def _keys_of(self, epochs: range) -> NDArray[np.int64]:
-        """Keys of the random numbers of epochs, (epochs, streams, M)."""
+        """Return the keys of the random numbers of epochs, (epochs, streams, M)."""
         purposes: list[tuple[int | range, ...]] = [(counter_random.SHUFFLE, epochs)]
         purposes += [(counter_random.DROPOUT, epochs, layer) for layer in range(self.dropout.n_streams)]
         if self.gates is not None:
@@ -136,11 +136,11 @@ class EpochLoop:
             self.gates.streams.start(self._keys[-1])
 
     def load_block(self, block: Block) -> BlockRows:
-        """Gather what the steps of a block read."""
+        """Gather the rows for the steps of a block."""
         return self.batches.gather(block, self.adam.rates)
 
     def end_epoch(self) -> None:
-        """Validate, keep what is best so far, see which models are done, and record it."""
+        """Validate, keep the best weights so far, determine which models are done, and record the losses."""
         self.epoch += 1
         if self.validation is not None:
             self.validation.begin()
@@ -149,14 +149,14 @@ class EpochLoop:
         self.records.write(self.epoch, self._recorded)
 
     def run_epoch(self) -> None:
-        """Run everything of an epoch after `load_epoch`."""
+        """Run all parts of an epoch after `load_epoch`."""
         self.begin_epoch()
         for block in self.batches.blocks:
             self.step.train_block(block, self.load_block(block), self.train_loss)
         self.end_epoch()
 
     def final_weights(self, rows: Sequence[int]) -> Tensor:
-        """Best weights of these models with their gates applied, on the CPU: (rows, P)."""
+        """Return the best weights of these models with their gates applied, on the CPU: (rows, P)."""
         best = self.stopping.best_flat
         if self.gates is not None:
             best = self.gates.fixed(best, slice(0, len(best)))

@@ -1,4 +1,4 @@
-"""Numbers of the last epochs, recorded on the device and fetched by the host while the device goes on."""
+"""Losses and metrics of the last epochs, recorded on the device and fetched by the host without stopping it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Fetched = NDArray[np.floating[Any]]
 
 
 class EpochRecords:
-    """Some numbers of each of M models for each of the last `EPOCHS_KEPT` epochs.
+    """Numbers such as losses of M models in the last `EPOCHS_KEPT` epochs.
 
     Parameters
     ----------
     n_numbers : int
-        How many for each model and epoch.
+        How many numbers each model has per epoch.
     like : Tensor
-        Of shape (M, ...); the records have its device and type.
+        A tensor of shape (M, ...); the records have its device and type.
     """
 
     def __init__(self, n_numbers: int, like: Tensor) -> None:
         self._kept = like.new_zeros(EPOCHS_KEPT, n_numbers, len(like))
         self._rows = [list(row) for row in self._kept.numpy()] if like.device.type == "cpu" else []
-        self._copies: list[Tensor] = []  # page-locked, so that a GPU goes on meanwhile; used in turn
+        self._copies: list[Tensor] = []  # page-locked, so that a GPU is not stopped; used in turn
         if like.device.type == "cuda":
             self._copies = [torch.empty_like(self._kept, device="cpu", pin_memory=True) for _ in range(MOST_REQUESTS)]
 
     def write(self, epoch: Tensor, numbers: Sequence[Tensor]) -> None:
         """Record numbers (M,) of an epoch."""
-        if epoch.device.type == "cpu":  # by NumPy, which is faster for few models
+        if epoch.device.type == "cpu":  # with NumPy, which is faster for few models
             for place, own in zip(self._rows[int(epoch) % EPOCHS_KEPT], numbers, strict=True):
                 place[:] = own.numpy()
             return
@@ -46,9 +46,9 @@ class EpochRecords:
         self._kept.index_copy_(0, epoch.remainder(EPOCHS_KEPT).view(1), recorded.unsqueeze(0))
 
     def request(self, epochs: range) -> Callable[[], Fetched]:
-        """Request the numbers of epochs; returns a function that waits for them, (epochs, numbers, M).
+        """Request the numbers of epochs; return a function that waits for them, (epochs, numbers, M).
 
-        At most `MOST_REQUESTS` may be pending.
+        At most `MOST_REQUESTS` requests may be pending.
         """
         places = [epoch % EPOCHS_KEPT for epoch in epochs]
         if self._kept.device.type == "cpu":
@@ -56,7 +56,7 @@ class EpochRecords:
             return lambda: fetched
         copy = self._copies.pop(0)
         self._copies.append(copy)
-        copy.copy_(self._kept, non_blocking=True)  # as it is now: what the device writes from here on comes later
+        copy.copy_(self._kept, non_blocking=True)  # the current state: later writes of the device follow this copy
         arrived = mark()
 
         def wait() -> Fetched:

@@ -17,7 +17,7 @@ Start = Mapping[str, Tensor]  # parameters by name, as `TrainedModel.parameters`
 
 
 class FlatLayout:
-    """Where each parameter stands in a row: edges, then what variants add, embeddings, the gates of the l0 penalty.
+    """The position of each parameter in a row: edges, parameters of variants, embeddings, gates of the l0 penalty.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class FlatLayout:
     gates : bool, default=False
         Whether every edge has a gate.
     align : int, default=1
-        All sides of the body's matrices, and the rows, are rounded up to a multiple of this: kernels of a GPU read
-        several numbers at once, but only where everything is so aligned. What is added is 0 and stays 0.
+        The sizes of the body's matrices, and of the rows, are rounded up to a multiple of this, because GPU kernels
+        read several numbers at once only if all of them are aligned. The padding is 0 and stays 0.
     """
 
     def __init__(self, shape: Shape, *, gates: bool = False, align: int = 1) -> None:
@@ -34,7 +34,7 @@ class FlatLayout:
         self.gates = gates
         self.sizes = shape.parameter_shapes()
         edges = shape.edge_parameters()
-        # Embeddings meet no kernel that asks for aligned sides, and are short enough for zeros to outnumber them.
+        # The kernels of embeddings do not need aligned sizes, and embeddings are so small that padding would dominate.
         unpadded = {} if shape.embedding is None else shape.embedding.parameter_shapes()
         self.offsets: dict[str, int] = {}
         self._padded: dict[str, tuple[int, ...]] = {}  # sizes in the buffer
@@ -47,12 +47,12 @@ class FlatLayout:
             if name == edges[-1]:
                 self.n_edges = end
         self.n_weights = end
-        self.n_body = self.offsets[next(iter(unpadded))] if unpadded else end  # embeddings stand behind these
+        self.n_body = self.offsets[next(iter(unpadded))] if unpadded else end  # embeddings follow the body
         self.gate_places = slice(end, end + (self.n_edges if gates else 0))
         self.n_flat = -(-self.gate_places.stop // align) * align
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Parameters by name as views of `flat`: (M, ...) for (M, P), without M for (P,)."""
+        """Return parameters by name as views of `flat`: (M, ...) for (M, P), without M for (P,)."""
         views = self.padded_views(flat)
         for name, size in self.sizes.items():
             for dim, side in enumerate(reversed(size), start=1):
@@ -60,7 +60,7 @@ class FlatLayout:
         return views
 
     def padded_views(self, flat: Tensor) -> dict[str, Tensor]:
-        """As `views`, with what was added to align them."""
+        """Return `views` including their padding."""
         views = {}
         for name, padded in self._padded.items():
             offset = self.offsets[name]
@@ -68,13 +68,13 @@ class FlatLayout:
         return views
 
     def compact(self, flat: Tensor) -> Tensor:
-        """Return the weights (M, P) on the CPU in the layout without gates and without gaps."""
+        """Return the weights (M, P) on the CPU, in the layout without gates and padding."""
         plain = FlatLayout(self.shape)
         out = flat.new_empty(len(flat), plain.n_weights)
         for name, view in plain.views(out).items():
             view.copy_(self.views(flat)[name])
         if flat.device.type == "cuda":
-            mark().synchronize()  # a copy that has to wait for the device would keep other threads from it meanwhile
+            mark().synchronize()  # a copy that has to wait for the device would block other threads
         return out.cpu()
 
     def first_weights(
@@ -85,9 +85,9 @@ class FlatLayout:
         starts: Sequence[Start | None] = (),
         frequency_scales: Sequence[float | None] = (),
     ) -> Tensor:
-        """Draw the first weights of every model from its own seed, or take those it starts from: (M, P).
+        """Return the initial weights (M, P) of each model: those it starts from, or drawn from its own seed.
 
-        `frequency_scales` are those of models that differ from the shape. Gates are open to begin with either way.
+        `frequency_scales` replace that of the shape where they are not None. Gates are always open at first.
         """
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
         views, own_seeds = self.views(flat), counter_random.seed_array(seeds)
@@ -114,7 +114,7 @@ class FlatLayout:
         return flat
 
     def check_start(self, start: Start) -> None:
-        """Raise ValueError unless `start` has every parameter in its shape, and nothing else."""
+        """Raise ValueError unless `start` has exactly the parameters of the shape, with the right sizes."""
         missing, unknown = sorted(set(self.sizes) - set(start)), sorted(set(start) - set(self.sizes))
         if missing or unknown:
             found = [f"{what} {names}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names]
@@ -130,7 +130,7 @@ class FlatLayout:
                 )
 
     def rate_factors(self, factors: dict[str, float], device: torch.device, dtype: torch.dtype) -> Tensor | None:
-        """Learning-rate factor of every place in a row, or None if all are 1."""
+        """Return the learning-rate factor of every position in a row, or None if all are 1."""
         if not factors:
             return None
         table = torch.ones(self.n_flat, dtype=dtype, device=device)
@@ -141,9 +141,9 @@ class FlatLayout:
                 start = max(fitting, key=len)
                 used.add(start)
                 view.fill_(factors[start])
-        if self.gates:  # a gate moves as fast as its edge
+        if self.gates:  # a gate has the factor of its edge
             table[self.gate_places] = table[: self.n_edges]
         if set(factors) - used:
             unknown = sorted(set(factors) - used)
-            raise ValueError(f"rate_factors name {unknown}, but the parameters are {sorted(self.sizes)}")
+            raise ValueError(f"rate_factors has {unknown}; expected prefixes of the parameters {sorted(self.sizes)}")
         return table

@@ -14,7 +14,7 @@ from tabgnm.training.settings import Member
 
 
 class Gates:
-    """The gates of M models with an l0 penalty; the parameters stand behind the weights in each row."""
+    """The gates of M models with an l0 penalty; their parameters follow the weights in each row."""
 
     def __init__(self, layout: FlatLayout, members: Sequence[Member], flat: Tensor) -> None:
         self.layout = layout
@@ -23,19 +23,19 @@ class Gates:
         self.effective = torch.empty_like(flat)
 
     def select(self, keep: Tensor) -> None:
-        """Keep these models only."""
+        """Keep only these models."""
         on_device = keep.to(self.penalty.device)
         self.penalty, self.effective = self.penalty[on_device], self.effective[on_device]
         self.streams.states = self.streams.states[on_device]
 
     def open_randomly(self, flat: Tensor, models: slice) -> Tensor:
-        """Fill the weights for a training step of some models, whose rows `flat` has; returns the numbers drawn."""
+        """Compute the effective weights of models for a training step from their `flat`; return the random numbers."""
         uniform = self.streams.to_uniform(self.streams.advance(models), flat.dtype)
         self._apply(flat, hard_concrete.random_gate(flat[:, self.layout.gate_places], uniform), models)
         return uniform
 
     def fixed(self, flat: Tensor, models: slice) -> Tensor:
-        """Weights for evaluation, exact zeros included."""
+        """Return the weights for evaluation, including exact zeros."""
         return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.gate_places]), models)
 
     def _apply(self, flat: Tensor, gate: Tensor, models: slice) -> Tensor:
@@ -45,7 +45,7 @@ class Gates:
         return effective
 
     def backward(self, flat: Tensor, grad: Tensor, models: slice, uniform: Tensor) -> None:
-        """Turn the gradient by the effective weights into those by weights and gates, and add the penalty's."""
+        """Convert gradients of effective weights to those of weights and gates, and add the gradient of the penalty."""
         layout = self.layout
         log_alpha, by_log_alpha = flat[:, layout.gate_places], grad[:, layout.gate_places]
         by_effective = grad[:, : layout.n_edges]

@@ -1,4 +1,4 @@
-"""Epochs on a GPU as captured CUDA graphs: one launch per epoch, or per block, instead of one per kernel."""
+"""Running epochs on a GPU as captured CUDA graphs: one launch per epoch or block instead of one per kernel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tabgnm.training.row_batches import Block, BlockRows
 
 _log = logging.getLogger("tabgnm.training")
 
-_WHOLE_EPOCH_STEPS = 64  # Longer epochs are captured block by block: capturing costs as much as running once.
+_WHOLE_EPOCH_STEPS = 64  # longer epochs are captured block by block, as capturing takes as long as running once
 
 
 class CapturedEpochs:
-    """Runs the epochs of an `EpochLoop`; made again when the loop loses models."""
+    """Runs the epochs of an `EpochLoop`; a new object is required when models are dropped from the loop."""
 
     def __init__(self, loop: EpochLoop) -> None:
         self._loop = loop
@@ -31,11 +31,11 @@ class CapturedEpochs:
 
     @property
     def captured(self) -> bool:
-        """Whether the device goes through epochs, or blocks, by itself."""
+        """Whether the device can run epochs or blocks without the host."""
         return bool(self._graphs)
 
     def run_epoch(self) -> None:
-        """Run everything of an epoch after `EpochLoop.load_epoch`."""
+        """Run all parts of an epoch after `EpochLoop.load_epoch`."""
         loop = self._loop
         if not self._whole:
             loop.begin_epoch()
@@ -48,8 +48,8 @@ class CapturedEpochs:
             self._replay("epoch", loop.run_epoch)
 
     def _warm_up(self, work: Callable[[], None]) -> None:
-        """Do the work once without capturing: libraries allocate their workspaces first."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's, without types
+        """Do the work once without capturing, so that libraries can allocate their workspaces."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's stream is untyped
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             work()
@@ -57,7 +57,7 @@ class CapturedEpochs:
         self._warm = True
 
     def _run_block(self, block: Block) -> None:
-        """Gather into buffers that stay where they are, then replay the steps; equal blocks share a graph."""
+        """Gather into buffers with fixed addresses, then replay the steps; equal blocks share a graph."""
         loop = self._loop
         loaded = loop.load_block(block)
         if not self._warm:
@@ -72,7 +72,7 @@ class CapturedEpochs:
         self._replay(key, lambda: loop.step.train_block(block, own, loop.train_loss))
 
     def _replay(self, key: Any, work: Callable[[], None]) -> None:
-        """Replay the graph of `work`, captured first if need be; where it cannot be captured, just do the work."""
+        """Replay the graph of `work`, which is captured first if necessary; if this fails, do the work directly."""
         if key not in self._graphs:
             self._graphs[key] = self._capture(work)
         graph = self._graphs[key]
@@ -82,16 +82,16 @@ class CapturedEpochs:
             graph.replay()
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """Capture `work`; fleets in other threads go on with theirs meanwhile."""
+        """Capture `work`, while fleets in other threads continue."""
         graph = torch.cuda.CUDAGraph()
         try:
             with whole_device, torch.cuda.stream(_capturing_stream(self._loop.flat.device)):
-                # thread_local: what other threads of the program do on the GPU does not concern this graph.
+                # thread_local: GPU work of other threads does not affect this graph.
                 graph.capture_begin(capture_error_mode="thread_local")
                 try:
                     work()
                 except BaseException:
-                    with suppress(RuntimeError):  # It says that the capture failed, not why.
+                    with suppress(RuntimeError):  # its message does not name the cause
                         graph.capture_end()
                     raise
                 graph.capture_end()
@@ -105,5 +105,5 @@ class CapturedEpochs:
 
 @functools.cache
 def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
-    """One for all captures. With a priority, as streams without one are reused and may be another thread's."""
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call] # torch's, without types
+    """Return one stream for all captures. It has a priority, because others are reused and may be another thread's."""
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call] # torch's stream is untyped

@@ -21,13 +21,13 @@ class History:
         The mean loss over the training rows in each epoch, with the weights of each step (including dropout, without
         penalties).
     val_loss : list of float
-        Mean loss over the validation rows after each epoch; empty without validation rows.
+        The mean loss over the validation rows after each epoch; empty without validation rows.
     best_epoch : int
         The epoch, counted from 1, whose weights were kept; 0 for the initial weights.
     status : {"completed", "stopped_early", "diverged", "interrupted"}
         Why training ended. "diverged" means that the loss of the last epoch was not finite.
     val_metric : list of float
-        Mean metric of the validation rows after each epoch (accuracy, or the mean squared error; see
+        The mean metric over the validation rows after each epoch (accuracy or mean squared error; see
         `FleetSettings.metric`); empty if it was not requested.
     """
 
@@ -39,12 +39,12 @@ class History:
 
     @property
     def n_epochs(self) -> int:
-        """Epochs trained."""
+        """The number of trained epochs."""
         return len(self.train_loss)
 
     @property
     def best_val_loss(self) -> float:
-        """Validation loss of the kept weights; NaN without validation rows."""
+        """The validation loss of the kept weights; NaN without validation rows."""
         return self.val_loss[self.best_epoch - 1] if self.val_loss and self.best_epoch else math.nan
 
     def as_dict(self) -> dict[str, Any]:

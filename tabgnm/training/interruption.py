@@ -1,4 +1,4 @@
-"""Ctrl-C that ends training between two epochs, where everything is consistent, instead of anywhere."""
+"""Handling of Ctrl-C: training ends between two epochs, where everything is consistent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def is_within_fit() -> bool:
 
 
 class Interruption:
-    """While active, the first Ctrl-C only requests an end; the second one raises KeyboardInterrupt as usual.
+    """While active, the first Ctrl-C only requests the end of training; the second one raises KeyboardInterrupt.
 
-    Signals reach the main thread only, and a program's own handler is left alone. A request within another one's
-    `around`, in whatever thread, ends that one too; and the other way round.
+    Only the main thread receives signals, and a program's own handler is not replaced. An interruption that is created
+    within `around` of another one, in any thread, belongs to it: a request to either of them ends both.
     """
 
     def __init__(self) -> None:
@@ -38,23 +38,23 @@ class Interruption:
 
     @property
     def by_user(self) -> bool:
-        """Whether Ctrl-C or a callback asked for the end, not a deadline."""
+        """Whether Ctrl-C or a callback requested the end, not a deadline."""
         return self._by_user or (self._outer is not None and self._outer.by_user)
 
     def request(self) -> None:
-        """Request the end of all training around this, as Ctrl-C does."""
+        """Request the end of this and of all outer training, like Ctrl-C."""
         self._by_user = True
         self.end_within()
         if self._outer is not None:
             self._outer.request()
 
     def end_within(self) -> None:
-        """Request the end of what runs within this only."""
+        """Request the end of this and of all inner training."""
         self._event.set()
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Within this, in this thread: whatever else is trained ends when this does."""
+        """Within this context, in this thread, new interruptions become inner ones of this interruption."""
         before = getattr(_of_thread, "innermost", None)
         _of_thread.innermost = self
         try:
@@ -75,7 +75,7 @@ class Interruption:
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what signals pass
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the arguments of signal handlers
         if self.requested:
             raise KeyboardInterrupt
         self.request()

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: memory and cores, within the limits of a container (Linux cgroups)."""
+"""Memory and cores that this process may use, within the limits of a container (Linux cgroups)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/")
-_UNKNOWN_MEMORY = 8 * 2**30  # where the operating system does not say
+_UNKNOWN_MEMORY = 8 * 2**30  # assumed if the operating system does not report it
 
 
 def total_memory(root: Path = _ROOT) -> int:
-    """Return the bytes of main memory that this process could have at most."""
+    """Return the maximum main memory of this process in bytes."""
     limits = [limit for limit, _ in _memory_limits(root)]
     return min([_meminfo("MemTotal", root) or _physical_memory(), *limits])
 
 
 def available_memory(root: Path = _ROOT) -> int:
-    """Return the bytes of main memory that can be used now without swapping."""
+    """Return the main memory in bytes that can be used now without swapping."""
     left = [max(0, limit - used) for limit, used in _memory_limits(root)]
     return min([_meminfo("MemAvailable", root) or _physical_memory() // 2, *left])
 
 
 def core_count(root: Path = _ROOT) -> int:
-    """Return the number of cores that this process may use; a share of a core counts as one."""
+    """Return the number of cores that this process may use; a fraction of a core counts as one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.ceil, _core_limits(root))]))
 
@@ -44,7 +44,7 @@ def _meminfo(name: str, root: Path) -> int | None:
 
 
 def _memory_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield (limit, bytes in use that cannot be dropped) of each cgroup around this process that has a limit."""
+    """Yield (limit, bytes in use that cannot be reclaimed) of each enclosing cgroup that has a limit."""
     for names, folder in (
         (("memory.max", "memory.current", "inactive_file"), ""),
         (("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"), "memory"),
@@ -59,7 +59,7 @@ def _memory_limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _core_limits(root: Path) -> Iterator[float]:
-    """Yield the cores that each cgroup around this process allows, if it has a limit."""
+    """Yield the number of cores that each enclosing cgroup allows, if it has a limit."""
     for group in _cgroups(root, ""):
         quota, _, period = _text(group / "cpu.max").strip().partition(" ")
         if quota.isdecimal() and period.isdecimal():  # otherwise "max"
@@ -71,9 +71,10 @@ def _core_limits(root: Path) -> Iterator[float]:
 
 
 def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of the cgroups around this process: version 2 for "", or a controller of version 1.
+    """Yield the folders of the cgroups that contain this process: version 2 for "", or a controller of version 1.
 
-    Limits of all of them apply. In a container, the path of its own group may not exist: the top folder is that group.
+    The limits of all of them apply. In a container, the path of its own group may not exist; the top folder is that
+    group then.
     """
     top = root / "sys/fs/cgroup" / controller
     path = ""
@@ -89,7 +90,7 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file, or nothing if it cannot be read."""
+    """Return the text of a file, or "" if it cannot be read."""
     try:
         return path.read_text()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The models that are trained together: weights, moments, random streams and settings, in one place for a step."""
+"""The state of models that are trained together, for a training step: weights, moments, random streams, settings."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tabgnm.training.settings import FleetSettings, Member
 
 @dataclass(frozen=True, eq=False)
 class ModelState:
-    """What a training step works on; buffers stay where they are as long as the models are the same.
+    """The data of a training step; buffers keep their addresses as long as the models are the same.
 
     Attributes
     ----------
     shape, settings, members
-        As given to the fleet; members are ordered by their number of rows, most first.
+        Those of the fleet; members are ordered by their number of rows, most first.
     layout : FlatLayout
-        Where each parameter stands in a row of `flat`.
+        The position of each parameter in a row of `flat`.
     flat, grad : Tensor
         Parameters and their gradients, (M, P).
     adam : Adam
-        Moments, and the step from gradients to weights.
+        The optimizer and its moments.
     dropout : Dropout
     gates : Gates or None
         Gates of the l0 penalty.
     batch_size : int
-        Most rows of a model in a step.
+        The maximum number of rows of a model in a step.
     n_threads : int
-        Threads that a step may use on a CPU.
+        The number of threads that a step may use on a CPU.
     """
 
     shape: Shape

@@ -1,7 +1,7 @@
-"""Numbers that the host computes for each epoch, sent to the device for many epochs at once.
+"""Sending numbers that the host computes for each epoch to the device, for many epochs at once.
 
-On a GPU an epoch is one launch of a captured graph, whose kernels pick the numbers of their epoch themselves. So the
-host has next to nothing to do between two epochs, which matters when several fleets share it.
+On a GPU, an epoch is one launch of a captured graph, whose kernels select the numbers of their epoch. So the host has
+next to nothing to do between two epochs, which matters if several fleets share it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_NUMBERS = 2**18  # of all these epochs
 
 
 class EpochWindow(Generic[T]):
-    """Values of consecutive epochs, computed for many at once, which costs hardly more than for one."""
+    """Values of consecutive epochs; computing them for many epochs costs hardly more than for one."""
 
     values: T  # of all epochs of the window
 
@@ -41,12 +41,12 @@ class EpochWindow(Generic[T]):
         return True
 
     def place(self, epoch: int) -> int:
-        """Return where in `values` those of an epoch are."""
+        """Return the position of an epoch in `values`."""
         return epoch - self._epochs.start
 
 
 class Prefetch:
-    """Brings the numbers of each epoch into `target`, a buffer that stays where it is."""
+    """Copies the numbers of each epoch to `target`, a buffer with a fixed address."""
 
     def __init__(self, target: Tensor) -> None:
         self._target = target
@@ -55,16 +55,16 @@ class Prefetch:
         if target.device.type == "cuda":
             size = (self._window.n_epochs, *target.shape)
             self._on_device = torch.empty(size, dtype=target.dtype, device=target.device)
-            # Copies from page-locked memory run in the background: not to be written again before they are done.
+            # Copies from page-locked memory run in the background, so it must not be overwritten before they are done.
             self._locked = torch.empty(size, dtype=target.dtype, pin_memory=True)
             self._copied: torch.cuda.Event | None = None
 
     def load(self, epoch: int, compute: Callable[[range], NDArray[Any]]) -> None:
         """Make the numbers of an epoch available; on a CPU, in the buffer.
 
-        `compute` returns the numbers of a range of epochs, one array of the shape of the buffer for each. It is not
-        stored: as a method of the owner it would make a reference cycle, and leave device memory to the garbage
-        collector.
+        `compute` returns the numbers of a range of epochs, an array with the shape of the buffer for each. It is not
+        stored: as a method of the owner it would create a reference cycle, so that device memory would only be freed by
+        the garbage collector.
         """
         is_new = self._window.move_to(epoch, compute)
         if self._on_device is None:
@@ -78,7 +78,7 @@ class Prefetch:
             self._copied = mark()
 
     def pick(self, epoch: Tensor) -> None:
-        """Copy the numbers of the epoch into the buffer, on the device; on a CPU they are there already."""
+        """Copy the numbers of the epoch to the buffer, on the device; on a CPU, `load` has already done this."""
         if self._on_device is not None:
             place = epoch.remainder(self._window.n_epochs).view(1)
             torch.index_select(self._on_device, 0, place, out=self._target.unsqueeze(0))

@@ -1,4 +1,4 @@
-"""Progress of training: one bar for all fleets of a fit in a terminal or notebook, or log messages."""
+"""Progress of training: one bar for all fleets of a fit, in a terminal or notebook, or log messages."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tabgnm.training.progress_display import ProgressDisplay, ProgressState, dis
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Score of a model of a fleet, given its position and its validation metric; larger is better.
+# Returns the score of a model, given its position in the fleet and its validation metric; larger is better.
 Score = Callable[[int, float], float]
 
 
 class ProgressLine:
-    """What is shown: networks done, the best score so far, and the time left. For any thread.
+    """A line that shows finished networks, the best score so far, and the time left. It is thread-safe.
 
     Parameters
     ----------
     console : rich.console.Console or None, default=None
-        None shows it in the notebook, on stderr if that is a terminal, or in the log.
+        The console. If None, progress is shown in the notebook, on stderr if it is a terminal, or in the log.
     score_name : str, default=""
-        Name of the scores; without one, the lowest loss is shown.
+        The name of the scores. If empty, the lowest loss is shown.
     shows_best : bool, default=True
         Whether to show the best score or loss at all.
     deadline : float or None, default=None
-        When training ends at the latest, in terms of `time.monotonic`.
+        The latest end of training, in the time of `time.monotonic`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ProgressLine:
 
     @contextmanager
     def shown(self, n_models: int, n_model_epochs: int) -> Iterator[None]:
-        """Show the line until the end, for as many models and epochs of models as are expected."""
+        """Show the line within this context, for the expected numbers of models and of their epochs in total."""
         self._n_models, self._n_steps, self._n_done, self._n_taken = n_models, n_model_epochs, 0, 0
         self._began = time.monotonic()
         with display(self.console) as self._display:
@@ -63,7 +63,7 @@ class ProgressLine:
                     self._display = None
 
     def expect(self, n_models: int, n_model_epochs: int) -> None:
-        """Change how much is expected from now on, besides what is done."""
+        """Set the remaining numbers of models and of their epochs."""
         with self._lock:
             self._n_models, self._n_steps = self._n_done + n_models, self._n_taken + n_model_epochs
 
@@ -76,7 +76,7 @@ class ProgressLine:
         loss_name: str = "loss",
         score: float = -math.inf,
     ) -> None:
-        """Move on by epochs of models; some models may be done, and losses or scores may be better than before."""
+        """Advance by epochs of models; also count models that are done, and update the best loss and score."""
         with self._lock:
             self._n_taken += n_model_epochs
             self._n_done += models_done
@@ -105,9 +105,9 @@ class ProgressBar(Callback):
     Parameters
     ----------
     console : rich.console.Console or None, default=None
-        None shows it in the notebook, on stderr if that is a terminal, or in the log.
+        The console. If None, progress is shown in the notebook, on stderr if it is a terminal, or in the log.
     line : ProgressLine or None, default=None
-        A line that several fleets share and that is shown already; None shows one for each fit.
+        A line that is already shown and that several fleets share. If None, each fit shows its own line.
     score : callable or None, default=None
         Returns the score of a model, given its position in the fleet and its validation metric; larger is better.
     """
@@ -128,7 +128,7 @@ class ProgressBar(Callback):
             self._ending.enter_context(self.line.shown(n_models, n_models * max_epochs))
 
     def on_epoch_end(self, report: EpochReport) -> None:
-        """Move on by the models that trained in this epoch."""
+        """Advance by the models that were trained in this epoch."""
         losses, name = (report.val_loss, "loss") if report.val_loss else (report.train_loss, "training loss")
         lowest = min((loss for loss in losses if math.isfinite(loss)), default=math.inf)
         highest = -math.inf
@@ -142,5 +142,5 @@ class ProgressBar(Callback):
         self.line.move(max(0, self._max_epochs - n_epochs), models_done=1)
 
     def on_train_end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._ending.close()

@@ -1,4 +1,4 @@
-"""Where progress is shown: a bar in a terminal or in a notebook, lines of a log anywhere else."""
+"""Displays of progress: a bar in a terminal or notebook, log messages anywhere else."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tabgnm")
 
 _NOTEBOOK_SECONDS = 0.3  # between two updates
-# Between two lines of a log: few in a long fit, but the first ones soon.
+# Between two log messages: few in a long fit, but the first ones soon.
 _LOG_SECONDS, _LOG_SHARE = 10.0, 0.1
 
 
 @dataclass(frozen=True)
 class ProgressState:
-    """How far training is.
+    """The progress of training.
 
     Attributes
     ----------
     share : float
-        From 0 to 1.
+        The fraction that is done, from 0 to 1.
     n_done, n_models : int
     best : str
         The best score so far and its name; may be empty.
     seconds, seconds_left : float
-        `seconds_left` is NaN as long as it is not known.
+        `seconds_left` is NaN if it is not known yet.
     """
 
     share: float
@@ -54,10 +54,10 @@ class ProgressState:
 
 
 class ProgressDisplay(Protocol):
-    """Something that shows a state."""
+    """The interface of displays."""
 
     def update(self, state: ProgressState) -> None:
-        """Show a state; not every one has to be shown."""
+        """Show a state; a display may skip states."""
         ...
 
     def close(self, state: ProgressState) -> None:
@@ -67,7 +67,7 @@ class ProgressDisplay(Protocol):
 
 @contextmanager
 def display(console: Console | None = None) -> Iterator[ProgressDisplay]:
-    """Open the display that suits the place where the program runs; `console` is a terminal to use if it is one."""
+    """Open the display that suits the environment; `console` is used if it is a terminal."""
     shell = None if console is not None else _notebook()
     if shell is not None:
         yield _NotebookDisplay()
@@ -90,7 +90,7 @@ def clock(seconds: float) -> str:
 
 
 class _TerminalDisplay:
-    """A line that is redrawn, and taken away at the end."""
+    """A line that is redrawn, and removed at the end."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -109,15 +109,15 @@ class _TerminalDisplay:
 
 
 class _NotebookDisplay:
-    """An output of the cell that is updated in place; it needs nothing but IPython.
+    """An output of the cell that is updated in place; it only needs IPython.
 
-    The bars of rich would need ipywidgets, and without them show nothing before the end.
+    The bars of rich need ipywidgets; without them, they show nothing before the end.
     """
 
     def __init__(self) -> None:
-        from IPython.display import display  # installed where there is a notebook
+        from IPython.display import display  # always installed in a notebook
 
-        # Kernels find the cell by the context, which threads of training do not have.
+        # Kernels find the cell by the context, which training threads do not inherit.
         self._context = contextvars.copy_context()
         nothing = self._data(ProgressState(0, 0, 0, "", 0, float("nan")))
         self._handle: Any = display(nothing, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -141,21 +141,21 @@ class _NotebookDisplay:
 
 
 class LogDisplay:
-    """Lines in the log, the fewer the longer it takes, and one at the end."""
+    """Log messages, less and less frequent in long fits, and one at the end."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began = self._last = clock()
 
     def update(self, state: ProgressState) -> None:
-        """Log the state if the last line is a while ago."""
+        """Log the state if the last message was some time ago."""
         now = self._clock()
         if now - self._last >= max(_LOG_SECONDS, _LOG_SHARE * (now - self._began)):
             self._last = now
             _log.info("training: %s", str(state).strip())
 
     def close(self, state: ProgressState) -> None:
-        """Log how it ended."""
+        """Log the final state."""
         best = f"; {state.best}" if state.best else ""
         _log.info("trained %d of %d networks in %s%s", state.n_done, state.n_models, clock(state.seconds), best)
 
@@ -168,7 +168,7 @@ def _notebook() -> Any:
 
 
 def _is_configured() -> bool:
-    """Whether somebody has decided where lines of the logger go, or which ones."""
+    """Whether the user has set a handler or a level for messages of the logger."""
     handlers = [*_log.handlers, *logging.getLogger().handlers]
     return _log.level != logging.NOTSET or any(not isinstance(own, logging.NullHandler) for own in handlers)
 
@@ -180,7 +180,7 @@ _handler: logging.Handler | None = None
 
 @contextmanager
 def _visible_log() -> Iterator[None]:
-    """Within this, INFO lines of the logger `tabgnm` go to stderr if nobody has configured logging."""
+    """Within this context, INFO messages of the logger `tabgnm` go to stderr, unless logging is already configured."""
     global _n_visible, _handler
     with _lock:
         _n_visible += 1
@@ -196,6 +196,6 @@ def _visible_log() -> Iterator[None]:
             _n_visible -= 1
             if _n_visible == 0 and _handler is not None:
                 _log.removeHandler(_handler)
-                if _log.level == logging.INFO:  # else somebody has set it meanwhile
+                if _log.level == logging.INFO:  # otherwise the user has set it meanwhile
                     _log.setLevel(logging.NOTSET)
                 _handler = None

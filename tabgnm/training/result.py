@@ -1,4 +1,4 @@
-"""The result of training a fleet: models with their histories, and predictions of all models at once."""
+"""The result of training a fleet: models with their histories, and joint predictions of all models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrainedModel:
         settings = self.shape.settings()
         dtype = next(iter(self.parameters.values())).dtype
         make: Any = _MODULES[type(self.shape)]
-        # On "meta" nothing is drawn, which would move the random numbers of the caller.
+        # On the device "meta" no weights are drawn, which would change the state of torch's random generator.
         net = make(**settings, dropout=self.dropout, dtype=dtype, device="meta")
         net.load_state_dict({name: value.clone() for name, value in self.parameters.items()}, assign=True)
         module: GNM | MLP | EmbeddedNetwork = net.requires_grad_().eval()

@@ -1,8 +1,8 @@
-"""The training rows of every model in a fleet: shuffled, cut into batches, and gathered block by block.
+"""The training rows of every model in a fleet: shuffled, split into batches, and gathered block by block.
 
-Models may have different numbers of rows. They are ordered by them, most first, so that the models which still have a
-batch in a step are the first ones: later steps of an epoch work on fewer models. Where the last batches of models have
-different sizes, rows beyond a model's own end have weight 0.
+Models may have different numbers of rows. They are sorted by this number, most rows first, so that the models that
+still have a batch in a step are the first ones: later steps of an epoch are for fewer models. If the last batches of
+models have different sizes, the rows beyond the end of a model have weight 0.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tabgnm.training import counter_random
 from tabgnm.training.data import Table
 from tabgnm.training.kernels import elementwise_kernels
 
-ALIGN = 16  # On a GPU, the sides of matrices are multiples of this.
+ALIGN = 16  # on a GPU, the sizes of matrices are multiples of this
 
 
 class DeviceTables:
-    """All tables of a fleet, one below the other, on the device."""
+    """All tables of a fleet, concatenated, on the device."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
         x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
         self.n_columns = x.shape[1]
-        # The kernels of a GPU read aligned rows; see FlatLayout.
+        # GPU kernels read aligned rows; see FlatLayout.
         self.x = F.pad(x, (0, -self.n_columns % ALIGN)) if device.type == "cuda" else x
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
@@ -37,7 +37,7 @@ class DeviceTables:
 
 
 class RowSet:
-    """Row numbers of M models, (M, most rows), and the weights of the rows."""
+    """The row numbers of M models, (M, most rows), and the weights of the rows."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class RowSet:
         self.ids = torch.zeros(len(rows), largest, dtype=torch.int64)
         for i, (source, own) in enumerate(zip(sources, rows, strict=True)):
             self.ids[i, : len(own)] = own + tables.first_row[source]
-            # Rows beyond the end have weight 0. They are the model's own: 0 times another one's infinity would be NaN.
+            # Rows beyond the end have weight 0. They repeat a row of the model: 0 times an infinity of another model's
+            # row would be NaN.
             self.ids[i, len(own) :] = self.ids[i, 0]
         self.ids = self.ids.to(device)
         self.weights: Tensor | None = None
@@ -65,7 +66,7 @@ class RowSet:
             self.weights = table.to(device)
 
     def select(self, keep: Tensor) -> None:
-        """Keep these models only."""
+        """Keep only these models."""
         self.sizes = [self.sizes[i] for i in keep.tolist()]
         keep, largest = keep.to(self.ids.device), max(self.sizes)
         self.ids = self.ids[keep, :largest].contiguous()
@@ -78,7 +79,7 @@ class RowSet:
         return min(self.sizes) < max(self.sizes)
 
     def shares(self, dtype: torch.dtype) -> Tensor:
-        """Return 1 / size for a model's own rows and 0 beyond, (M, most rows)."""
+        """Return 1 / size for the rows of a model and 0 beyond its end, (M, most rows)."""
         sizes = torch.tensor(self.sizes, device=self.ids.device).unsqueeze(1)
         own = torch.arange(self.ids.shape[1], device=self.ids.device) < sizes
         return own.to(dtype) / sizes.to(dtype)
@@ -86,7 +87,7 @@ class RowSet:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step of an epoch: positions of its rows within the block, and how many of the first models take part."""
+    """One step of an epoch: the positions of its rows in the block, and how many of the first models take part."""
 
     index: int  # of the step in the epoch
     start: int
@@ -105,12 +106,12 @@ class Block:
 
     @property
     def pattern(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what has to be equal for two blocks to run the same computation."""
+        """Return a key that is equal for blocks with the same computation."""
         return tuple((batch.start, batch.n_rows, batch.n_models) for batch in self.batches)
 
 
 class BlockRows(NamedTuple):
-    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates."""
+    """The data of the steps of a block: rows, targets, weights of rows in a step and in the epoch, learning rates."""
 
     x: Tensor  # (M, L, m)
     y: Tensor  # (M, L, ...)
@@ -120,14 +121,14 @@ class BlockRows(NamedTuple):
 
 
 class RowBatches:
-    """Shuffles and gathers the training rows of M models, epoch by epoch, into buffers that stay where they are."""
+    """Shuffles and gathers the training rows of M models in each epoch, into buffers with fixed addresses."""
 
     def __init__(self, rows: RowSet, batch_size: int, block_steps: int, dtype: torch.dtype) -> None:
         self.rows = rows
         self.batch_size = min(batch_size, max(rows.sizes))
         self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
         if sorted(rows.sizes, reverse=True) != rows.sizes:
-            raise ValueError("models have to be ordered by their number of rows, most first")
+            raise ValueError(f"models have {rows.sizes[:20]} rows; expected them sorted by this number, most first")
         device, n_models = rows.ids.device, len(rows.sizes)
         self.blocks = self._cut(block_steps)
         n_positions = max(block.n_positions for block in self.blocks)
@@ -136,7 +137,7 @@ class RowBatches:
         self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
         self.ids = torch.zeros_like(rows.ids)
         self._sizes = torch.tensor(rows.sizes, device=device) if rows.ragged else None
-        # What each position counts in its step, and in the mean loss of the epoch.
+        # The weight of each position in its step, and in the mean loss of the epoch.
         self._base_step_weights = self._step_shares(dtype)
         self._base_epoch_weights = rows.shares(dtype)
         self.step_weights, self.epoch_weights = self._base_step_weights.clone(), self._base_epoch_weights.clone()
@@ -164,7 +165,7 @@ class RowBatches:
         return blocks
 
     def shuffle(self, keys: Sequence[int] | Tensor) -> None:
-        """Draw the order of an epoch from a key per model."""
+        """Draw the order of rows in an epoch, from a key per model."""
         order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
         torch.gather(self.rows.ids, 1, order, out=self.ids)
         if self.rows.weights is not None:
@@ -173,7 +174,7 @@ class RowBatches:
             torch.mul(self._base_epoch_weights, weights, out=self.epoch_weights)
 
     def gather(self, block: Block, rates: Tensor) -> BlockRows:
-        """Fetch the rows of a block; `rates` are those of the epoch. The buffers are used again for the next block."""
+        """Gather the rows of a block; `rates` are those of the epoch. The buffers are reused for the next block."""
         n, first, last = block.n_models, block.first_position, block.first_position + block.n_positions
         ids = self.ids[:n, first:last].reshape(-1)
         tables = self.rows.tables

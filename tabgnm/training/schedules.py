@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def schedule_factors(name: str, warmup: float, progress: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Factor of the learning rate at `progress`, the fraction of all steps already done, in [0, 1).
+    """Return the factor of the learning rate at `progress`, the fraction of all steps already done, in [0, 1).
 
     "log_cosine" is RealMLP's coslog4 (Holzmueller, Grinsztajn, Steinwart, 2024): 0.5 (1 - cos(2 pi log2(1 + 15 t))),
-    four waves that get longer.
+    four waves of increasing length.
     """
     if name == "cosine":
         factors = 0.5 * (1 + np.cos(np.pi * progress))

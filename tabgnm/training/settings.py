@@ -62,9 +62,9 @@ def torch_device(wanted: str) -> torch.device:
 
 
 class _LossOrName:
-    """A required field of a dataclass that takes a loss or its name, and always holds the loss.
+    """A required field of a dataclass that accepts a loss or its name, and always returns the loss.
 
-    A descriptor, because only these have one type for what is given and another for what is held.
+    It is a descriptor, because only a descriptor can have different types for setting and getting.
     """
 
     def __get__(self, settings: FleetSettings | None, owner: type) -> Loss:
@@ -190,11 +190,11 @@ class FleetSettings:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the weights."""
+        """The type of the weights."""
         return torch.float64 if self.precision == "float64" else torch.float32
 
     def key(self) -> tuple[Any, ...]:
-        """Return something hashable that is equal for equal settings."""
+        """Return a hashable key that is equal for equal settings."""
         return tuple(
             tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in vars(self).values()
         )

@@ -1,4 +1,4 @@
-"""A thread pool for tasks of a millisecond, which uses its threads only while they save time."""
+"""A thread pool for tasks of about a millisecond, which uses its threads only while they save time."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from tabgnm.training.threads import torch_threads
 
 Work = Callable[[int, int], None]
 
-_MOST_SAVED = 10  # calls; the savings that count, so that threads are given up soon when the cores become busy
-_PAUSE = 20  # times what was lost, so that trying again costs a twentieth at most
+_MOST_SAVED = 10  # calls whose savings count, so that threads are disabled soon when the cores become busy
+_PAUSE = 20  # times the time lost, so that trying again costs at most a twentieth
 
 
 class ThreadPool:
     """Threads that share tasks with the calling thread.
 
-    If other programs use the cores, a thread may lose its own for milliseconds while the others wait for it, or for the
-    interpreter lock that it holds. So the pool measures what its threads save: the processor time of the tasks, which
-    is what they would take in one thread, minus the time until all are done. Once the threads have cost more than they
-    have saved, the calling thread does all tasks for a while, and then tries again. Results are the same either way.
+    If other programs use the cores, a thread may lose its core for milliseconds while the others wait for it, or for
+    the interpreter lock that it holds. So the pool measures the time that its threads save: the processor time of the
+    tasks, which is what they would take in one thread, minus the time until all are done. Once the threads have cost
+    more time than they have saved, the calling thread does all tasks for a while; then the pool tries again. Results
+    are the same either way.
 
-    A call takes 20 us more than its tasks; with `concurrent.futures` it would be 50.
+    A call takes 20 us longer than its tasks; with `concurrent.futures`, it would be 50 us.
 
     Parameters
     ----------
     n_threads : int
-        Including the calling one.
+        The number of threads, including the calling one.
     """
 
     def __init__(self, n_threads: int) -> None:
@@ -44,9 +45,9 @@ class ThreadPool:
         self._threads: list[threading.Thread] = []
 
     def run(self, work: Work, n_tasks: int) -> None:
-        """Call work(thread, task) for every task, each in some thread, and return when all are done.
+        """Call work(thread, task) for every task, each in one of the threads, and return when all are done.
 
-        The calling thread has number 0. An exception of a task is raised here, when no thread works any more.
+        The calling thread has number 0. An exception of a task is raised here, after all tasks have ended.
         """
         n_helpers = min(self._n_threads, n_tasks) - 1
         start = time.perf_counter()
@@ -58,11 +59,11 @@ class ThreadPool:
             self._start_threads(n_helpers)
         self._job = job = _Job(work, n_tasks)
         for wake in self._wake[:n_helpers]:
-            if wake.locked():  # else the thread has not noticed the last job yet
+            if wake.locked():  # otherwise the thread has not seen the last job yet
                 wake.release()
         job.take_tasks(0)
         job.all_done.acquire()
-        self._job = None  # its work may hold large arrays
+        self._job = None  # it may refer to large arrays
         if job.errors:
             raise job.errors[0]
         self._record(sum(job.seconds), time.perf_counter() - start)
@@ -84,7 +85,9 @@ class ThreadPool:
             thread.start()
 
     def _serve(self, wake: threading.Lock, number: int, flush_denormal: bool) -> None:
-        torch.set_flush_denormal(flush_denormal)  # as in the calling thread, or the bits would depend on the thread
+        torch.set_flush_denormal(
+            flush_denormal
+        )  # as in the calling thread, so that results do not depend on the thread
         with torch_threads(1), torch.inference_mode(), np.errstate(all="ignore"):
             while True:
                 wake.acquire()
@@ -116,7 +119,7 @@ class _Job:
         self.all_done.acquire()
 
     def take_tasks(self, thread: int) -> None:
-        """Work on the next task that no thread has begun, until there is none."""
+        """Run tasks that no other thread has begun, until there are none."""
         while (task := next(self._begun)) < self._n_tasks:
             start = time.thread_time()
             try:

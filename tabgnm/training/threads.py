@@ -1,4 +1,4 @@
-"""How many threads a fit or a prediction uses on a CPU, and the thread counts of torch and NumPy while it runs."""
+"""The number of threads of a fit or prediction on a CPU, and the thread counts of torch and NumPy meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from tabgnm._printable import shown
 from tabgnm.training.machine import core_count
 
-MOST_THREADS = 1024  # starting more would take seconds, and gain nothing on any machine
+MOST_THREADS = 1024  # starting more would take seconds without a benefit on any machine
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -34,10 +34,10 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 class _TorchThreads:
-    """torch's thread count, changed by several Python threads at once and put back when the last one is done.
+    """The thread count of torch, which several Python threads may change at once; each of them restores it.
 
-    torch keeps one number for each Python thread and one that new threads start with, which may be one that another
-    thread has set for now. So every thread puts its own number back, to that from before the first of them changed it.
+    torch has a count for each Python thread, and a count for new threads, which another thread may have changed for a
+    while. So every thread restores the count from before the first of them changed it.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _TorchThreads:
         self._of_thread = threading.local()
 
     def outside(self) -> int:
-        """Return the thread count of the program, whoever has changed it for now."""
+        """Return the thread count of the program, without temporary changes."""
         with self._lock:
             return self._before if self._n_users else torch.get_num_threads()
 
@@ -70,14 +70,14 @@ class _TorchThreads:
 
 
 class _BlasThreads:
-    """One thread for NumPy's matrix products, which is a setting of the whole process.
+    """Limits NumPy's matrix products to one thread, which is a setting of the whole process.
 
-    While a thread computes a product with several threads of OpenBLAS, the process cannot be forked: `fork` ends these
-    threads, and the computing thread or `fork` itself then waits for ever.
+    While a product uses several threads of OpenBLAS, the process cannot be forked: `fork` ends these threads, and the
+    computing thread or `fork` itself then waits forever.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may fork while its thread has the lock
+        self._lock = threading.RLock()  # a signal handler may fork while its thread holds the lock
         self._n_users = 0
 
     @contextmanager
@@ -97,7 +97,7 @@ class _BlasThreads:
                     self._restore()
 
     def _let_every_thread_set(self) -> None:
-        """Make the next call effective: threadpoolctl 3.8 obeys only the first thread that has set a count."""
+        """Let any thread set the count: threadpoolctl 3.8 only obeys the first thread that has set it."""
         for library in self._libraries.lib_controllers:
             if hasattr(library, "clear_controlling_thread"):
                 library.clear_controlling_thread(force=True)
@@ -108,14 +108,14 @@ class _BlasThreads:
         self._let_every_thread_set()
 
     def before_fork(self) -> None:
-        """Wait until no other thread is changing the count, which may start and end threads of OpenBLAS."""
+        """Wait until no other thread is changing the count, which may start or end threads of OpenBLAS."""
         self._lock.acquire()
 
     def after_fork_in_parent(self) -> None:
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        if self._n_users:  # whose threads are not in this process
+        if self._n_users:  # the threads of the users do not exist in this process
             self._restore()
 
 
@@ -123,7 +123,7 @@ _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
 
 
 def _after_fork_in_child() -> None:
-    """Begin anew in a forked process, where locks may be held by threads that are gone, and OpenMP waits for them."""
+    """Reset the state in a forked process, where threads that hold locks, or that OpenMP waits for, do not exist."""
     global _torch_threads, _blas_threads
     torch.set_num_threads(1)
     _blas_threads.after_fork_in_child()
@@ -140,13 +140,13 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
-    """Within this, in this Python thread, torch uses `n_threads` threads; afterwards as many as before."""
+    """Within this context, in this Python thread, torch uses `n_threads` threads."""
     with _torch_threads.use(n_threads):
         yield
 
 
 @contextmanager
 def single_threaded_math() -> Iterator[None]:
-    """Within this, products of NumPy and torch use one thread each, for code that has threads of its own."""
+    """Within this context, matrix products of NumPy and torch use one thread, for code that has its own threads."""
     with _blas_threads.use_one(), _torch_threads.use(1):
         yield

@@ -1,4 +1,4 @@
-"""What proximal Adam does after each step: soft thresholds of single edges, and of all edges of an input together."""
+"""Soft thresholding by proximal Adam after each step, for single edges and for all edges of a group of inputs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tabgnm.nn.shapes import EmbeddedShape
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.settings import FleetSettings, Member
 
-_NEVER = 1e30  # times any rate larger than any weight; infinity times a rate of 0 would be NaN
+_NEVER = 1e30  # keeps a weight at 0 with any positive rate; infinity times a rate of 0 would be NaN
 
 
 def check_thresholds(layout: FlatLayout, member: Member, settings: FleetSettings) -> None:
-    """Raise ValueError unless factors of thresholds and groups of inputs fit the network and the optimizer."""
+    """Raise ValueError unless the l1 factors and input groups match the network and the optimizer."""
     if (member.l1_factors or member.group_l1) and settings.optimizer != "proximal_adam":
         raise ValueError(
-            f"l1_factors and group_l1 are for optimizer='proximal_adam', which sets weights to 0, not for "
-            f"{settings.optimizer!r}"
+            f"optimizer={settings.optimizer!r} does not support l1_factors and group_l1; use "
+            "optimizer='proximal_adam', which sets weights to 0"
         )
     edges = layout.shape.edge_parameters()
     for name, factors in (member.l1_factors or {}).items():
@@ -30,7 +30,7 @@ def check_thresholds(layout: FlatLayout, member: Member, settings: FleetSettings
     if member.group_l1 and (settings.input_groups is None or len(settings.input_groups) != body.n_inputs):
         given = "none" if settings.input_groups is None else len(settings.input_groups)
         raise ValueError(
-            f"group_l1={member.group_l1} needs the group of each of the {body.n_inputs} inputs of the network, but "
+            f"group_l1={member.group_l1} requires the group of each of the {body.n_inputs} inputs of the network, but "
             f"input_groups has {given}; use FleetSettings(input_groups=(0, 0, 1, ...))"
         )
 
@@ -38,8 +38,8 @@ def check_thresholds(layout: FlatLayout, member: Member, settings: FleetSettings
 class EdgeThresholds:
     """Thresholds per unit of the learning rate for all edges of M models, and for groups of inputs.
 
-    An edge of a model with `l1` and a factor f loses rate x l1 x f of its absolute value, down to 0. All edges that
-    leave the inputs of a group, g of them with norm s, are scaled by max(0, 1 - rate x group_l1 x sqrt(g) / s).
+    The absolute weight of an edge with factor f decreases by rate x l1 x f, but not below 0. The g edges that leave the
+    inputs of a group, with norm s, are scaled by max(0, 1 - rate x group_l1 x sqrt(g) / s).
     """
 
     def __init__(self, layout: FlatLayout, members: Sequence[Member], settings: FleetSettings, flat: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The validation rows of M models, piece by piece, and the losses and metrics of the models' outputs for them."""
+"""The validation rows of M models, in pieces, and the losses and metrics of the outputs for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tabgnm.training.kernels import epoch_kernels, loss_kind
 from tabgnm.training.row_batches import RowSet
 from tabgnm.training.settings import FleetSettings
 
-VALIDATION_ROWS = 4096  # of a model at a time
+VALIDATION_ROWS = 4096  # per model at a time
 
 
 class Piece(NamedTuple):
-    """Rows of some models, equally many for each: x (n, L, m), targets, and weights (n, L), 0 beyond a model's own."""
+    """The same number of rows for each of some models: x (n, L, m), targets, and weights (n, L), 0 for padding."""
 
     models: slice
     x: Tensor
@@ -27,19 +27,19 @@ class Piece(NamedTuple):
 
 
 class Validation:
-    """Losses, and metrics if they are asked for, of the validation rows of M models.
+    """Losses, and metrics if requested, of the validation rows of M models.
 
     Parameters
     ----------
     rows : RowSet
     settings : FleetSettings
     like : Tensor
-        Losses have its device and type.
+        A tensor with the device and type of the losses.
 
     Attributes
     ----------
     loss, metric : Tensor
-        Means over each model's rows, (M,); `metric` is None unless the settings ask for it.
+        Means over each model's rows, (M,); `metric` is None unless the settings request it.
     """
 
     def __init__(self, rows: RowSet, settings: FleetSettings, like: Tensor) -> None:
@@ -57,7 +57,7 @@ class Validation:
             self._gathered = self._gather(slice(None), slice(None))
 
     def select(self, keep: Tensor) -> None:
-        """Keep these models only."""
+        """Keep only these models."""
         on_device = keep.to(self.loss.device)
         self.loss = self.loss[on_device]
         self.metric = None if self.metric is None else self.metric[on_device]
@@ -104,12 +104,12 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
     weighted = per_row * weights
-    # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
+    # 0 x infinity is NaN, so rows without weight, which may contain anything, must be excluded.
     if weighted.device.type != "cpu":
         total += torch.where(weights > 0, weighted, 0.0).sum(dim=-1)
         return
-    values = weighted.contiguous().numpy()  # NumPy costs less, and looking at the sum costs less than masking the rows
+    values = weighted.contiguous().numpy()  # NumPy is faster, and checking the sum is faster than masking rows
     sums = values.sum(axis=-1)
     if not np.isfinite(sums).all():
-        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # in the same order, so with the same rounding
+        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # the same order, hence the same rounding
     total += torch.from_numpy(sums)

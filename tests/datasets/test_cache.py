@@ -100,7 +100,7 @@ def test_a_manifest_cannot_point_out_of_its_folder(file: object, cache: Path) ->
 @pytest.mark.parametrize("entry", [{"n_samples": "many"}, {"sha256": 7}])
 def test_a_manifest_with_the_wrong_kind_of_value_is_told(entry: dict[str, object], cache: Path) -> None:
     put(cache, "car.csv.gz", gzip.compress(CAR, mtime=0), car=entry)
-    with pytest.raises(DatasetContentError, match=r"datasets\.json gives .* of car; expected (int|str)"):
+    with pytest.raises(DatasetContentError, match=r"datasets\.json has .* of car; expected (int|str)"):
         load_dataset("car")
 
 

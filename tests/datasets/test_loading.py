@@ -151,14 +151,14 @@ def test_a_sample_never_stands_in_for_the_whole(cache: Path) -> None:
     put_sample(cache, "susy", 4)
     for load in (load_dataset, fetch_dataset):
         with pytest.raises(
-            DatasetContentError, match=r'holds 4 rows, a sample of the 25,000 of SUSY; .*variant="sample"'
+            DatasetContentError, match=r'has 4 rows, a sample of the 25,000 of SUSY; .*variant="sample"'
         ):
             load("susy")
 
 
 def test_a_sample_with_other_rows_than_its_manifest_says_is_refused(cache: Path) -> None:
     put_sample(cache, "year", 4, "year_sample", n_samples=5)
-    with pytest.raises(DatasetContentError, match=r"has 4 rows, but .*datasets\.json says 5"):
+    with pytest.raises(DatasetContentError, match=r"has 4 rows, but .*datasets\.json states 5"):
         load_dataset("year", "sample")
 
 

@@ -43,7 +43,7 @@ def test_the_files_of_these_tests_are_what_gzip_takes_for_dot_z_files(max_width:
     [
         (b"PK\x03\x04", "not a .Z file"),
         (b"\x1f\x9d", "not a .Z file"),
-        (b"\x1f\x9d\x91", "codes of 17 bits"),
+        (b"\x1f\x9d\x91", "codes of up to 17 bits"),
         (b"\x1f\x9d\x90\xff\xff", "damaged .Z file"),
         (b"\x1f\x9d\x90" + (65 | 400 << 9).to_bytes(3, "little"), "damaged .Z file: code 400"),
     ],

@@ -64,7 +64,7 @@ class Reader:
                     self.fills[name] = float(number)
             elif part := re.fullmatch(r"(\w+)_(days|year|month|day|weekday|hour): of (\w+), .*", note):
                 self.parts[part[0].partition(":")[0]] = (part[3], part[2])
-            elif rank := re.fullmatch(r"(\w+_rank): place of (\w+) in the order of its levels: (.*)", note):
+            elif rank := re.fullmatch(r"(\w+_rank): rank of (\w+) in the order of its levels: (.*)", note):
                 self.parts[rank[1]] = (rank[2], rank[3])
             elif unknown := re.fullmatch(r"\[(\w+) is unknown\]: missing, or none of (.*)", note):
                 self.known_levels[unknown[1]] = [self.level(own) for own in re.findall(LEVEL, unknown[2])]

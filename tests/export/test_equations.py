@@ -129,7 +129,7 @@ def test_names_are_quoted_or_replaced_with_a_legend() -> None:
         'relu_2: column "relu"',
         'Gro_e_2: column "Größe*2"',
         "member: 1 for true, 0 for false",
-        'size_rank: place of size in the order of its levels: 0 for small, 1 for middle, 2 for "very large"',
+        'size_rank: rank of size in the order of its levels: 0 for small, 1 for middle, 2 for "very large"',
     ):
         assert f"# {note}" in re.sub(r"\n#   ", " ", text)
     assert '[city = "a \\"b\\" ] c"]' in text

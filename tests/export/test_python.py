@@ -138,7 +138,7 @@ def test_the_text_of_any_number_is_the_same(cell: Any) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ({"number": "7"}, "column 'number' has '7'; expected a number, or None where it is missing"),
+        ({"number": "7"}, "column 'number' has '7'; expected a number, or None if it is missing"),
         ({"number": float("inf")}, "column 'number' has inf; expected a finite number"),
         ({"flag": 2}, "column 'flag' has 2; expected True or False"),
         ({"when": "2024-01-01"}, "column 'when' has '2024-01-01'; expected a date"),

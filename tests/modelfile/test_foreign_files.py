@@ -49,7 +49,7 @@ def with_version(version: object) -> bytes:
 
 
 NOT_OURS = r"not a model file, or it is damaged; expected a file written by `save`"
-OTHER_ZIP = r"zip archive without 'schema.json' as tabgnm writes it .*save the model again"
+OTHER_ZIP = r"does not have the entry 'schema.json' at byte 0 as tabgnm writes it.*save the model again"
 FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", r"it is empty; save the model again"),
     "one byte": (lambda: b"P", NOT_OURS),
@@ -83,10 +83,10 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
         r"entries of its schema: \['candidates', ",
     ),
     "version 10^30": (lambda: with_version(10**30), r"install a newer tabgnm"),
-    "version 0": (lambda: with_version(0), r"version is 0; expected a number from 1 to 2"),
-    "version True": (lambda: with_version(True), r"version is True; expected a number"),
-    "version '1'": (lambda: with_version("1"), r"version is '1'; expected a number"),
-    "version None": (lambda: with_version(None), r"version is None; expected a number"),
+    "version 0": (lambda: with_version(0), r"version is 0; expected an integer from 1 to 2"),
+    "version True": (lambda: with_version(True), r"version is True; expected an integer"),
+    "version '1'": (lambda: with_version("1"), r"version is '1'; expected an integer"),
+    "version None": (lambda: with_version(None), r"version is None; expected an integer"),
 }
 
 

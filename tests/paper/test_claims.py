@@ -110,7 +110,7 @@ def test_a_claim_dated_into_the_future_does_not_block_the_work(path: Path) -> No
 def test_an_owner_is_read_back_and_named() -> None:
     owner = Owner("node:7", 4711, 1_763_208_000, "ab12")
     assert Owner.from_text(owner.as_text()) == owner
-    assert str(owner) == "process 4711 on node:7 (at work since 2025-11-15 12:00:00 UTC)"
+    assert str(owner) == "process 4711 on node:7 (running since 2025-11-15 12:00:00 UTC)"
     assert str(replace(owner, host="a\x1b[2Jb")).startswith(r"process 4711 on a\x1b[2Jb (")
 
 
@@ -152,14 +152,14 @@ def test_a_run_says_for_whom_it_waits_and_does_not_wait_for_ever(path: Path, cap
         claimed_elsewhere(other, work.result_keys())
         with pytest.raises(
             StoreError,
-            match=r"waited 30 s without a new result for process 4711 on elsewhere \(at work since 20.* UTC\): 8 of the 8 "
-            r"trainings that are left\. .* run the same command again later; if one hangs, end it",
+            match=r"waited 30 s without a new result for process 4711 on elsewhere \(running since 20.* UTC\): 8 of "
+            r"the 8 remaining trainings\. .* run the same command again later. If one hangs, end it",
         ):
             run(work, one, max_wait=30.0)
         messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert len(messages) == 1
         assert messages[0].startswith(
-            "waiting for what other processes have claimed: process 4711 on elsewhere (at work"
+            "waiting for trainings that other processes have claimed: process 4711 on elsewhere (running"
         )
         assert one.results() == []
 
@@ -215,7 +215,7 @@ def test_a_record_that_is_no_curve_is_told(path: Path) -> None:
     ):
         with ResultStore(path.with_name(f"{number}")) as store:
             store.keep(task.key, content)
-            with pytest.raises(StoreError, match="has something else than a training curve under the key"):
+            with pytest.raises(StoreError, match=r"the record with the key .* is not a training curve"):
                 run_curves([task], store, device="cpu")
 
 

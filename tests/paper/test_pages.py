@@ -84,7 +84,7 @@ def test_a_selected_training_without_finite_outputs_shows_in_the_table_and_in_a_
     assert table.rows[0][2] == table.rows[0][5] == "not finite" and table.rows[1][2] == "91.00 ± 0.82"
     assert comparison.rows == [("noisy_moons", "not finite", "3", "")]
     assert remarks(change) == [
-        "noisy_moons, GNM: what was selected gives outputs that are not finite on the test rows of fold 2."
+        "noisy_moons, GNM: the selected models have outputs that are not finite on the test rows of fold 2."
     ]
 
 
@@ -131,7 +131,7 @@ def test_the_picture_shows_cells_whose_published_deviation_is_0_and_says_so(
     places = [tuple(place) for points in axis.collections for place in getattr(points, "get_offsets", list)()]
     assert (-10.0, pytest.approx(0.12)) in places
     [caption] = drawn[0].texts
-    assert "the paper's deviation is 0" in caption.get_text()
+    assert "the paper's standard deviation is 0" in caption.get_text()
     drawn[0].draw_without_rendering()
     extent = caption.get_window_extent()
     assert drawn[0].bbox.x0 <= extent.x0 and extent.x1 <= drawn[0].bbox.x1, "the caption is cut off"

@@ -144,10 +144,10 @@ def test_a_row_that_was_changed_is_named_and_can_be_trained_again(path: Path, da
         for read in (store.results, lambda: store.done(["key 0", "key 1"])):
             with pytest.raises(
                 StoreError,
-                match=r"(?s)1 of . rows .* are damaged.*noisy_moons.*key 1.*Remove them, and the same command",
+                match=r"(?s)1 of . rows .* are damaged.*noisy_moons.*key 1.*Remove them with the following command",
             ) as error:
                 read()
-        command = shlex.split(str(error.value).split("trains them again: ")[1])
+        command = shlex.split(str(error.value).split("then run yours again: ")[1])
         assert command[:2] == ["python", "-c"]
         exec(command[2], {})
         assert store.done([f"key {i}" for i in range(3)]) == {"key 0", "key 2"}
@@ -187,9 +187,7 @@ def test_a_store_of_a_newer_layout_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(
-        StoreError, match=r"written by a newer tabgnm \(version 99 of its layout, this one knows 2\); use"
-    ):
+    with pytest.raises(StoreError, match=r"written by a newer tabgnm \(layout version 99; this version reads 2\); use"):
         ResultStore(path)
 
 
@@ -198,7 +196,7 @@ def test_a_store_of_an_older_layout_is_refused_and_left_alone(path: Path) -> Non
     change(path, "PRAGMA user_version = 1")
     before = path.read_bytes()
     with pytest.raises(
-        StoreError, match=r"an older tabgnm \(version 1 .* knows 2\) and was not changed; use that version"
+        StoreError, match=r"an older tabgnm \(layout version 1; .* reads 2\) and was not changed; use the older"
     ):
         ResultStore(path)
     assert path.read_bytes() == before

@@ -210,7 +210,7 @@ def test_a_store_with_other_columns_or_triggers_is_told(tmp_path: Path) -> None:
         path = tmp_path / f"{number}"
         new_store(path)
         change(path, statement)
-        with pytest.raises(StoreError, match="its tables are not those that tabgnm makes"):
+        with pytest.raises(StoreError, match="its tables are not those that tabgnm creates"):
             ResultStore(path)
 
 

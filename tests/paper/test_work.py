@@ -79,7 +79,7 @@ def test_errors_are_in_the_units_of_the_target_whatever_the_scaling() -> None:
 
 
 def test_data_that_differ_from_the_planned_ones_are_refused() -> None:
-    with pytest.raises(ValueError, match="has another content here than where the work was planned; use the same"):
+    with pytest.raises(ValueError, match="differs from the one that the work was planned with; use the same"):
         run_unit(replace(unit(), source=replace(unit().source, digest="another")))
 
 

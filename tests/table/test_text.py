@@ -164,7 +164,7 @@ def test_commas_that_may_be_either_are_not_guessed(cells: list[str]) -> None:
         r"treated as categories.*'a' \(1,234.5%? or 1.*,5%?\)\. Convert them .*decimal of pandas", messages[0]
     )
     with pytest.raises(
-        TableError, match=r"column 'a' are ambiguous text, which can be read as .* or .*; convert the column first"
+        TableError, match=r"column 'a' are ambiguous: the text can be read as .* or .*; convert the column first"
     ):
         fitted(column(cells), kinds={"a": "number"})
     assert warned(column(cells * 5), kinds={"a": "category"})[1] == []
@@ -281,7 +281,7 @@ def test_a_cell_that_cannot_be_read_after_fit_is_missing_with_a_warning(cells: l
     with pytest.warns(UserWarning, match="cannot be read") as caught:
         numbers = encoder.encode(read_table(column(["1.5", "TBD", "2.5", "TBD"])))
     assert [str(warning.message) for warning in caught] == [
-        "column 'a' has 2 cells that cannot be read as a number, such as 'TBD' in row 1; they are taken as missing"
+        "column 'a' has 2 cells that cannot be read as a number, such as 'TBD' in row 1; they are treated as missing"
     ]
     expected = encoder.encode(read_table(column([1.5, None, 2.5, None])))
     np.testing.assert_array_equal(numbers, expected)
@@ -361,7 +361,7 @@ def test_days_and_months_that_may_be_either_are_not_guessed() -> None:
     assert encoder.columns[0].kind == "category"
     assert len(messages) == 1 and "'a' (day/month/year or month/day/year)" in messages[0]
     with pytest.raises(
-        TableError, match=r"dates of column 'a'.*day/month/year or month/day/year; .*pandas\.to_datetime"
+        TableError, match=r"dates in column 'a'.*day/month/year or month/day/year; .*pandas\.to_datetime"
     ):
         fitted(column(cells), kinds={"a": "datetime"})
     # One date that has only one order decides, and both orders may say the same.

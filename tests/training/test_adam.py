@@ -223,7 +223,9 @@ def test_the_longest_name_that_fits_decides_the_factor() -> None:
 
 
 def test_rate_factors_of_unknown_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"rate_factors name \['wieght'\], but the parameters are \['bias_1'"):
+    with pytest.raises(
+        ValueError, match=r"rate_factors has \['wieght'\]; expected prefixes of the parameters \['bias_1'"
+    ):
         train(BASE, [Member()], settings_for(rate_factors={"bias": 1.0, "wieght": 2.0}))
 
 

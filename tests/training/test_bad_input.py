@@ -77,7 +77,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: settings_for(eps=0.0), ValueError, "eps=0.0 is out of range; expected a finite number > 0"),
     (lambda: settings_for(clip_norm=0.0), ValueError, "clip_norm=0.0 is out of range; expected a finite number > 0"),
     (lambda: settings_for(rate_factors={"bias": -1.0}), ValueError, r"rate_factors\['bias'\]=-1.0 is out of range"),
-    (lambda: fit(Member(), rate_factors={"wieght": 2.0}), ValueError, r"rate_factors name \['wieght'\], but the parameters are \['bias_1'"),
+    (lambda: fit(Member(), rate_factors={"wieght": 2.0}), ValueError, r"rate_factors has \['wieght'\]; expected prefixes of the parameters \['bias_1'"),
     (lambda: fit(Member(), device="tpu"), ValueError, "device='tpu' is not known; use 'auto', 'cpu' or 'cuda'"),
     (lambda: fit(Member(), precision="tf32"), ValueError, "precision='tf32' requires a GPU; use 'float32' or 'float64' on a CPU"),
     (lambda: fit(Member(), precision="bf16"), ValueError, "precision='bf16' requires a GPU"),

@@ -209,7 +209,9 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
         fit(path, [Member()], settings_for())
     save_file({"a": torch.zeros(3)}, path, metadata={"tabgnm": '{"format": 3}'})
-    with pytest.raises(CheckpointError, match=r"it is not a checkpoint, or one of an earlier version\); delete it"):
+    with pytest.raises(
+        CheckpointError, match=r"it is not a checkpoint, or was written by an earlier version\); delete it"
+    ):
         fit(path, [Member()], settings_for())
 
 

@@ -79,7 +79,7 @@ def test_the_inputs_of_a_group_vanish_together() -> None:
         (
             Member(group_l1=0.1),
             FleetSettings(loss=SquaredError(), optimizer="proximal_adam"),
-            "needs the group of each of the 4 inputs",
+            "requires the group of each of the 4 inputs",
         ),
         (
             Member(group_l1=0.1),

@@ -1,11 +1,11 @@
-"""Triton kernels for GPUs, and whether they can be used on a device; asked once per process.
+"""Triton kernels for GPUs, and a check whether they can be used on a device, done once per process.
 
 - `elementwise`: the optimizer's step and gathering rows;
-- `layers`: whole layers of a network with everything around their products;
+- `layers`: whole layers of a network, including activation, dropout and the optimizer's step;
 - `embedding`: learned embeddings of the inputs, forward and backward;
-- `epochs`: what happens once in an epoch.
+- `epochs`: computations that are done once per epoch.
 
-Nothing depends on them: where Triton or the compiler it needs is missing, torch's operations are used.
+They are optional: if Triton or the compiler it needs is missing, torch's operations are used.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tabgnm.training.gpu_sharing import whole_device
 
 _log = logging.getLogger("tabgnm.training")
 
-# What the kernels can do. They know losses by numbers. Activations are 0 at 0: what was added to align a layer has to
-# stay 0.
+# The losses, which kernels identify by numbers, and activations that the kernels support. Activations must be 0 at 0,
+# so that the padding of a layer stays 0.
 _LOSS_KINDS: dict[type, int] = {
     CrossEntropy: 0,
     SquaredError: 1,
@@ -47,18 +47,18 @@ _LOSS_KINDS: dict[type, int] = {
     Tweedie: 8,
 }
 ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
-MOST_OUTPUTS = 128  # A kernel holds all outputs of some rows at once,
-MOST_EMBEDDED = 2048  # and all weights of an embedded number.
+MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
+MOST_EMBEDDED = 2048  # and all weights of an embedded number
 
 
 def loss_kind(loss: Loss) -> int | None:
-    """Return the number of a loss that the kernels have, or None; one derived from it may compute something else."""
+    """Return the number of a loss in the kernels, or None; a subclass may compute something else, so it has none."""
     return _LOSS_KINDS.get(type(loss))
 
 
 @functools.cache
 def _usable(name: str, device: torch.device) -> ModuleType | None:
-    """Return a module of kernels if they compile and compute what they should on a device."""
+    """Return a module of kernels if they compile and give correct results on a device, otherwise None."""
     if device.type != "cuda":
         return None
     try:
@@ -66,27 +66,27 @@ def _usable(name: str, device: torch.device) -> ModuleType | None:
         with whole_device:
             module.self_check(device)
             torch.cuda.synchronize(device)
-    except Exception as error:  # in many ways: Triton not installed, no C compiler, an older or unknown GPU
+    except Exception as error:  # many causes: Triton is not installed, no C compiler, an older or unknown GPU
         _log.info("the kernels in %s cannot be used (%s: %s)", name, type(error).__name__, error)
         return None
     return module
 
 
 def elementwise_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `elementwise`, or None where it cannot be used."""
+    """Return the module `elementwise`, or None if it cannot be used."""
     return _usable("elementwise", device)
 
 
 def epoch_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `epochs`, or None where it cannot be used."""
+    """Return the module `epochs`, or None if it cannot be used."""
     return _usable("epochs", device)
 
 
 def layer_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `layers`, or None where it cannot be used."""
+    """Return the module `layers`, or None if it cannot be used."""
     return _usable("layers", device)
 
 
 def embedding_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `embedding`, or None where it cannot be used."""
+    """Return the module `embedding`, or None if it cannot be used."""
     return _usable("embedding", device)

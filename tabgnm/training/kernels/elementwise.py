@@ -1,7 +1,7 @@
-"""GPU kernels that work number by number: the optimizer's step and gathering rows; and parts of other kernels.
+"""Elementwise GPU kernels (the optimizer's step, gathering rows), and functions for other kernels.
 
-Small networks take so little time per operation that the number of kernels and of passes over memory decides. Each
-kernel here does what two to six operations of torch do.
+In small networks, operations take so little time that the number of kernels and of passes over memory matters most.
+Each kernel here replaces two to six operations of torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STREAM_FACTOR, _STREAM_STEP = tl.constexpr(STREAM_FACTOR), tl.constexpr(STREAM_
 
 
 class OptimizerBuffers(NamedTuple):
-    """What `adam` reads and writes besides gradients and rates; what is not needed is None."""
+    """The buffers that `adam` reads and writes, besides gradients and rates; those that are not needed are None."""
 
     flat: Tensor  # weights and their moments, (M, P)
     moment: Tensor
@@ -37,9 +37,9 @@ class OptimizerBuffers(NamedTuple):
 
 @triton.jit
 def adam(grad, columns, inside, step):
-    """Step the weights at `columns` of a model's row with their gradient; `step` says which model, where and how far.
+    """Update the weights at `columns` of a model's row with their gradient; `step` has the model, buffers and rates.
 
-    Quotient and root may be off by a unit in the last place. Exact ones take as long as reading the memory.
+    The quotient and the root may be off by a unit in the last place. Exact ones take as long as reading the memory.
     """
     model, buffers, flat_model, rates_ptr, rates_stride, beta_1, beta_2 = step
     places = model * flat_model + columns
@@ -98,10 +98,10 @@ def adam_step(
     threshold: Tensor | None = None,
     factors: Tensor | None = None,
 ) -> None:
-    """Step the first models, as many as `flat` (n, P) has; `rates` (3, M, 1) are those of the step."""
+    """Update the first n models, given `flat` (n, P); `rates` (3, M, 1) are those of the step."""
     n_models, n_columns = flat.shape
     edges = OptimizerBuffers(flat, moment, square, factors, l2, l1, decay, threshold)
-    others = OptimizerBuffers(flat, moment, square, factors)  # penalties act on edges only, which come first
+    others = OptimizerBuffers(flat, moment, square, factors)  # penalties only apply to edges, which come first
     for first, last, buffers in ((0, n_edges, edges), (n_edges, n_columns, others)):
         if first < last:
             _adam_kernel[(triton.cdiv(last - first, _BLOCK), n_models)](
@@ -121,7 +121,7 @@ def _gather_kernel(table_ptr, ids_ptr, out_ptr, n_rows, width, ROWS: tl.constexp
 
 
 def gather_rows(table: Tensor, ids: Tensor) -> Tensor:
-    """Return table[ids] for a table (N, w): torch's kernel takes a block of threads for each short row."""
+    """Return table[ids] for a table (N, w), faster than torch, which uses a block of threads for each short row."""
     out = torch.empty(len(ids), table.shape[1], dtype=table.dtype, device=table.device)
     columns = min(64, triton.next_power_of_2(table.shape[1]))
     rows = 2048 // columns
@@ -133,7 +133,7 @@ def gather_rows(table: Tensor, ids: Tensor) -> Tensor:
 
 @triton.jit
 def stream_numbers(places, inside):
-    """Advance the random streams behind the pointers, as `counter_random.Streams` does, and return their states."""
+    """Advance the random streams at these pointers, like `counter_random.Streams`, and return their states."""
     numbers = tl.load(places, mask=inside, other=0) * _STREAM_FACTOR + _STREAM_STEP
     tl.store(places, numbers, mask=inside)
     return numbers
@@ -141,7 +141,7 @@ def stream_numbers(places, inside):
 
 @triton.jit
 def activate(z, ACTIVATION: tl.constexpr):
-    """Return f(z) and f'(z). A model that diverges has to be noticed, so NaN stays NaN."""
+    """Return f(z) and f'(z). NaN stays NaN, so that diverging models are detected."""
     if ACTIVATION == "relu":
         return tl.maximum(z, 0.0, propagate_nan=tl.PropagateNan.ALL), tl.where(z > 0, 1.0, 0.0)
     elif ACTIVATION == "leaky_relu":
@@ -163,7 +163,7 @@ def activate(z, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def deviance_slope(logs, target, power):
-    """Return the derivative of a deviance by the logarithm of its prediction."""
+    """Return the derivative of a deviance with respect to the logarithm of its prediction."""
     return 2 * (tl.exp((2 - power) * logs) - target * tl.exp((1 - power) * logs))
 
 
@@ -171,7 +171,7 @@ def deviance_slope(logs, target, power):
 def loss_slope(
     output, target_ptr, target_row, weight_ptr, setting, rows, columns, n_rows, n_outputs, KIND: tl.constexpr
 ):  # fmt: skip
-    """Return the weighted gradient of the loss by outputs (rows, columns); 0 where there is no row or output."""
+    """Return the weighted gradient of the loss for outputs (rows, columns); 0 outside the rows and outputs."""
     row_inside, column_inside = rows < n_rows, columns < n_outputs
     inside = row_inside[:, None] & column_inside[None, :]
     if KIND == 0:
@@ -203,7 +203,7 @@ def loss_slope(
 
 
 def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
     flat, rates = torch.ones(2, 8, device=device), torch.ones(3, 2, 1, device=device)
     moment, square = torch.zeros_like(flat), torch.zeros_like(flat)
     # With all rates 1: m = 0.5, v = 0.75, w = 1 - m / (sqrt(v) + 1).

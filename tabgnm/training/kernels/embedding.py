@@ -1,8 +1,8 @@
-"""GPU kernels of learned input embeddings, always in float32: one embeds, one computes gradients and steps.
+"""GPU kernels of learned input embeddings, always in float32: one embeds, the other computes gradients and updates.
 
 They compute what `tabgnm.nn.embeddings.embed` and `embed_backward` define. The backward pass computes the basis of
-numbers again, which takes less time than reading it. Gradients are sums over rows in a fixed order: one program has all
-rows of a column of numbers, or of some levels of a category, and takes the optimizer's step at the end.
+numbers again, which is faster than reading it. Gradients are sums over rows in a fixed order: one program processes all
+rows of a column of numbers, or of some levels of a category, and performs the optimizer's step at the end.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tabgnm.training.kernels.layers import product, tile_side
 
 _TWO_PI, _TURNS_PER_RADIAN = tl.constexpr(2 * math.pi), tl.constexpr(0.5 / math.pi)
 _COLUMNS = tl.constexpr(32)  # plain columns that a program copies
-_LEVELS, _LEVEL_ROWS = tl.constexpr(32), tl.constexpr(64)  # levels that a program steps, and rows it reads at once
-# A program reads what it works on from its row of a table: what kind it is, the first column in x, the first in the
-# outputs, and where its parameters begin.
+_LEVELS, _LEVEL_ROWS = tl.constexpr(32), tl.constexpr(64)  # levels that a program updates, and rows it reads at once
+# A program reads its task from a row of a table: the kind, the first column in x, the first column in the outputs, and
+# the offsets of its parameters.
 _NUMBERS, _CATEGORY, _PLAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 _PART_SIZE = tl.constexpr(8)
 
@@ -31,8 +31,8 @@ _PART_SIZE = tl.constexpr(8)
 @triton.jit
 def _cos_sin(turns):
     """Return cosine and sine of 2 pi turns."""
-    # Whole turns are left out exactly, however many there are. Adding and subtracting 1.5 * 2^23 rounds to an integer,
-    # which is then in the low bits: the quarter turn that is nearest. What is left is at most an eighth.
+    # Whole turns are subtracted exactly, however many there are. Adding 1.5 * 2^23 rounds to an integer, the nearest
+    # quarter turn, which is then in the low bits. The remaining angle is at most an eighth of a turn.
     turns -= tl.floor(turns + 0.5)
     rounded = 4 * turns + 12582912.0
     quarter = rounded.to(tl.int32, bitcast=True)
@@ -47,7 +47,7 @@ def _cos_sin(turns):
 
 @triton.jit
 def _basis(x, k, n_basis, frequency_ptr, phase_ptr, PERIODIC: tl.constexpr):
-    """Return the basis (ROWS, BASIS) of numbers x, and the sines that belong to a periodic one."""
+    """Return the basis (ROWS, BASIS) of numbers x, and the sines that correspond to a periodic basis."""
     if PERIODIC:
         frequency = tl.load(frequency_ptr + k, mask=k < n_basis, other=0.0)
         phase = tl.load(phase_ptr + k, mask=k < n_basis, other=0.0)
@@ -116,7 +116,7 @@ def _step_numbers(
     weight_at = tl.load(part_ptr + 5) + k[None, :] * numeric_dim + d[:, None]
     weight_inside = dim_inside[:, None] & basis_inside[None, :]
     weight = tl.load(own_ptr + weight_at, mask=weight_inside, other=0.0)
-    # Learned numbers come first: Triton gives a thread all of them, so that sums over them are within a thread.
+    # The embedding dimension comes first: Triton assigns all of it to one thread, so sums over it are within a thread.
     by_weight, by_bias = tl.zeros((DIM, ROWS, BASIS), tl.float32), tl.zeros((DIM, ROWS), tl.float32)
     by_phase, by_frequency = tl.zeros((ROWS, BASIS), tl.float32), tl.zeros((ROWS, BASIS), tl.float32)
     for start in range(0, n_rows, ROWS):
@@ -164,7 +164,7 @@ def _step_kernel(
     x_model, x_row, grad_model, grad_row, flat_model, rates_stride, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
     PERIODIC: tl.constexpr, ROWS: tl.constexpr, BASIS: tl.constexpr, DIM: tl.constexpr, LEVEL_DIM: tl.constexpr,
 ):  # fmt: skip
-    """Step the parameters of a column of numbers, or of some levels of a category."""
+    """Update the parameters of a column of numbers, or of some levels of a category."""
     part_ptr += tl.program_id(0) * _PART_SIZE
     model = tl.program_id(1).to(tl.int64)
     x_ptr += model * x_model + tl.load(part_ptr + 1)
@@ -181,7 +181,7 @@ def _step_kernel(
 
 
 class Embedding:
-    """Embeds the columns of M models, and steps the parameters of the embeddings.
+    """Embeds the columns of M models, and updates the parameters of the embeddings.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Embedding:
     buffers : OptimizerBuffers
     betas : (float, float)
     offsets : mapping from str to int
-        Where each parameter begins in a row of `buffers.flat`.
+        The offset of each parameter in a row of `buffers.flat`.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Embedding:
         betas: tuple[float, float],
         offsets: Mapping[str, int],
     ) -> None:
-        self._buffers, self._betas = OptimizerBuffers(*buffers[:4]), betas  # penalties are for the body only
+        self._buffers, self._betas = OptimizerBuffers(*buffers[:4]), betas  # penalties only apply to the body
         n_plain, n_numeric, width = embedding.n_plain, embedding.n_numeric, embedding.numeric_width
         n_basis, dim, level_dim = embedding.n_basis, embedding.numeric_dim, embedding.level_dim
         periodic = embedding.numeric == "periodic"
@@ -219,7 +219,7 @@ class Embedding:
         self._forward_parts, self._step_parts = self._table(numbers + categories + plain), self._table(numbers + levels)
         self._counts = n_basis, dim, level_dim
         self._constants = {"PERIODIC": periodic, "LEVEL_DIM": tile_side(level_dim)}
-        # How many numbers a program holds at once decides whether they stay in registers.
+        # Limits how many numbers a program holds at once, so that they fit into registers.
         basis = tile_side(n_basis)
         self._sizes = {"ROWS": min(128, 4096 // basis), "BASIS": basis, "DIM": tile_side(dim)}
         basis, dim = triton.next_power_of_2(n_basis), triton.next_power_of_2(dim)
@@ -230,7 +230,7 @@ class Embedding:
         return torch.tensor(rows, dtype=torch.int32, device=self._buffers.flat.device)
 
     def forward(self, flat: Tensor, x: Tensor, out: Tensor) -> None:
-        """Embed `x` (n, B, columns) with the parameters in `flat` (n, P) into `out` (n, B, at least the outputs)."""
+        """Embed `x` (n, B, columns) with the parameters in `flat` (n, P) into `out` (n, B, outputs or more)."""
         n_models, n_rows, _ = x.shape
         grid = len(self._forward_parts), triton.cdiv(n_rows, self._sizes["ROWS"]), n_models
         _forward_kernel[grid](
@@ -239,7 +239,7 @@ class Embedding:
         )  # fmt: skip
 
     def step(self, x: Tensor, grad: Tensor, rates: Tensor) -> None:
-        """Step the first models, as many as `x` (n, B, columns) has, with the gradient by what `forward` computed."""
+        """Update the first n models, given `x` (n, B, columns) and the gradient of the outputs of `forward`."""
         n_models, n_rows, _ = x.shape
         if len(self._step_parts):
             _step_kernel[(len(self._step_parts), n_models)](
@@ -250,7 +250,7 @@ class Embedding:
 
 
 def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
     embedding = InputEmbedding(1, 1, n_basis=2, numeric_dim=1, levels=(2,), level_dim=1)
     offsets = {"embed_frequency": 0, "embed_phase": 2, "embed_weight": 4, "embed_bias": 6, "embed_level": 7}
     flat, x = torch.ones(1, 9, device=device), torch.tensor([[[3.0, 0.5, 1.0]]], device=device)

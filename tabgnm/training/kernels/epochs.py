@@ -1,6 +1,6 @@
-"""GPU kernels for what happens once in an epoch: random numbers and losses.
+"""GPU kernels for computations that are done once per epoch: random numbers and losses.
 
-With torch's operations these are dozens of kernels of a microsecond or two each, as much as several steps.
+With torch's operations, these are dozens of kernels of one or two microseconds, which take as long as several steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tabgnm.training.kernels.elementwise import deviance_slope
 
 _BLOCK = 1024
 _LARGEST_LOG = tl.constexpr(LARGEST_LOG)
-# As in `counter_random`; multiplication wraps around, so signed integers do.
+# As in `counter_random`; multiplication wraps around, so signed integers can be used.
 _GOLDEN = tl.constexpr(0x9E3779B97F4A7C15 - 2**64)
 _MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9 - 2**64)
 _MIX_2 = tl.constexpr(0x94D049BB133111EB - 2**64)
@@ -41,7 +41,7 @@ def _hash_kernel(key_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def hashes(keys: Tensor, n: int) -> Tensor:
-    """Return (M, n) random 64-bit integers: entry (i, j) depends on keys[i] and j only."""
+    """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
     out = torch.empty(len(keys), n, dtype=torch.int64, device=keys.device)
     _hash_kernel[(triton.cdiv(n, _BLOCK), len(keys))](keys, out, n, BLOCK=_BLOCK)
     return out
@@ -103,11 +103,11 @@ def _loss_kernel(
                     part = (constant + tl.exp((2 - setting) * logs)) / (2 - setting)
                     part -= target * tl.exp((1 - setting) * logs) / (1 - setting)
                 part = 2 * part + deviance_slope(logs, target, setting) * (output - logs)
-            # A maximum or minimum may have dropped NaN, and a model that diverges has to be noticed.
+            # A maximum or minimum may have dropped NaN, which must be kept to detect diverging models.
             part += output - output
             loss = tl.sum(tl.where(inside, part, 0.0), axis=1)
         weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
-        # 0 x infinity is NaN: rows without weight must not be looked at.
+        # 0 x infinity is NaN, so rows without weight must be excluded.
         sums += tl.where(weight > 0, loss * weight, 0.0)
     tl.store(total_ptr + model, tl.load(total_ptr + model) + tl.sum(sums, axis=0))
 
@@ -125,7 +125,7 @@ def add_losses(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor, to
 
 
 def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
     # The first two numbers of splitmix64 with seed 0.
     expected = torch.tensor([[0xE220A8397B1DCDAF - 2**64, 0x6E789E6AA1B965F4]], device=device)
     if not torch.equal(hashes(torch.zeros(1, dtype=torch.int64, device=device), 2), expected):

@@ -1,11 +1,11 @@
-"""GPU kernels that do all the work of a layer at once: its product, what stands around it, and the optimizer's step.
+"""GPU kernels that do all the work of a layer at once: its product, the operations around it, the optimizer's step.
 
 - `forward_layer`: product, bias, activation and dropout;
 - `output_layer`: product and bias of the last layer, gradient of the loss;
 - `backward_layer`: product, backward through dropout and activation;
 - `Update`: gradients of all weights and biases, and the optimizer's step.
 
-No gradient of a weight ever goes to memory. A step of K layers takes 2K kernels.
+Gradients of weights are never written to memory. A step of K layers takes 2K kernels.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tabgnm.nn.losses import Loss
 from tabgnm.training.kernels import loss_kind
 from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, loss_slope, stream_numbers
 
-# Into how many bfloat16 numbers `product` splits a number, by precision. Two hold more bits than TF32 does.
+# The number of bfloat16 parts into which `product` splits a number, by precision. Two hold more bits than TF32.
 PARTS = {"float32": 3, "tf32": 2, "bf16": 1}
-_FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # below, most multiprocessors of a GPU are idle, or some
-_FEW_UPDATES = 192  # the same for the optimizer's step, which waits for memory
+_FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # with fewer, most or some multiprocessors of a GPU are idle
+_FEW_UPDATES = 192  # the same for the optimizer's step, which is limited by memory
 
 
 @triton.jit
 def _split(x, PARTS: tl.constexpr):
     """Return bfloat16 numbers that add up to x: three hold all its 24 significant bits, two hold 17."""
-    # Cutting bits off takes fewer instructions than rounding, and three parts are exact either way.
+    # Truncating takes fewer instructions than rounding, and three parts are exact either way.
     high = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
     rest = x - high
     middle = (rest.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True) if PARTS == 3 else rest
@@ -46,7 +46,7 @@ def product(left, right, total, PARTS: tl.constexpr):
     else:
         left_1, left_2, left_3 = _split(left.to(tl.float32), PARTS)
         right_1, right_2, right_3 = _split(right.to(tl.float32), PARTS)
-        # Smallest first. What the two smallest parts of both would add is below the last bit of the result.
+        # The smallest products come first. Those that are left out are below the last bit of the result.
         if PARTS == 3:
             small = tl.dot(left_2, right_2)
             small = tl.dot(left_3, right_1, small)
@@ -55,7 +55,7 @@ def product(left, right, total, PARTS: tl.constexpr):
         else:
             small = tl.dot(left_2, right_1)
         small = tl.dot(left_1, right_2, small)
-        # Tensor cores cut off what does not fit when they add, so the long sum is rounded here.
+        # Tensor cores truncate sums, so the long sum is added here, with rounding.
         return total + tl.dot(left_1, right_1, small)
 
 
@@ -64,7 +64,7 @@ def _times_weights(
     source_ptr, weight_ptr, row_inside, target_inside, n_sources, n_targets,
     PARTS: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
 ):  # fmt: skip
-    """Return the product of rows (ROWS, 1) of sources with columns (1, TARGETS) of weights, both as pointers."""
+    """Return the product of rows of sources with columns of weights, given as pointers (ROWS, 1) and (1, TARGETS)."""
     total = tl.zeros((ROWS, TARGETS), dtype=tl.float32)
     for start in range(0, n_sources, SOURCES):
         sources = start + tl.arange(0, SOURCES)
@@ -155,21 +155,21 @@ def _backward_kernel(
         total = product(grad, tl.trans(weight), total, PARTS)
     inside = row_inside & source_inside[None, :]
     places = model * state_model + rows[:, None] * state_row + sources[None, :]
-    if state_ptr is not None:  # ReLU: what was not dropped is positive exactly where the slope is 1
+    if state_ptr is not None:  # ReLU: a state that was not dropped is positive if and only if the slope is 1
         state = tl.load(state_ptr + places, mask=inside, other=0.0)
         if scale_ptr is not None:
             total *= tl.load(scale_ptr + model)
         total = tl.where(state > 0, total, 0.0)
     if slope_ptr is not None:
         total *= tl.load(slope_ptr + places, mask=inside, other=0.0)
-    # Gradients of all layers lie side by side, so this one's are found as those read are.
+    # The gradients of all layers are side by side in one buffer, so they have the same strides.
     grad_source_ptr += model * grad_model + rows[:, None] * grad_row + sources[None, :]
     tl.store(grad_source_ptr, total, mask=inside)
 
 
 @triton.jit
 def _fetch_to_cache(places):
-    """Ask for memory that will be read soon; unlike a load it holds no registers meanwhile."""
+    """Prefetch memory that will be read soon; unlike a load, this does not occupy registers."""
     tl.inline_asm_elementwise(
         "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [places.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
     )
@@ -182,7 +182,7 @@ def _update_kernel(
     PARTS: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr,
     ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
 ):  # fmt: skip
-    """Step one tile of the weights of one layer, and the biases of its targets if the tile is the first for them."""
+    """Update one tile of the weights of one layer, and the biases of its targets if the tile is their first."""
     model = tl.program_id(1).to(tl.int64)
     tile_ptr += tl.program_id(0) * 8
     is_first_layer = tl.load(tile_ptr) != 0
@@ -195,7 +195,7 @@ def _update_kernel(
     weight_column = tl.multiple_of(tl.load(tile_ptr + 7), 16)
     sources, targets = first_source + tl.arange(0, SOURCES), first_target + tl.arange(0, TARGETS)
     source_inside, target_inside = (sources < n_sources)[None, :], (targets < n_targets)[None, :]
-    # The two ends of each row of the tile: a row is at most a line of the cache long, but may lie in two.
+    # The two ends of each row of the tile: a row is at most as long as a cache line, but may extend over two.
     ends = tl.minimum(first_target + tl.arange(0, 2) * (TARGETS - 1), n_targets - 1)
     ends = weight_column + tl.minimum(sources, n_sources - 1)[:, None] * n_targets + ends[None, :]
     _fetch_to_cache(buffers.flat + model * flat_model + ends)
@@ -219,8 +219,8 @@ def _update_kernel(
         if first_source == 0:
             bias_slope += tl.sum(grad, axis=0)
 
-    # Weights and moments are read only now: before the product they would take registers, and with them half of the
-    # programs that run at once.
+    # Weights and moments are read only now: before the product they would occupy registers, which would halve the
+    # number of programs that run at once.
     columns = weight_column + sources[:, None] * n_targets + targets[None, :]
     step = model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2
     adam(slope, columns, (sources < n_sources)[:, None] & target_inside, step)
@@ -229,14 +229,14 @@ def _update_kernel(
 
 
 def tile_side(n: int) -> int:
-    """Return the power of 2 that holds `n`, at least 16 as a product of tensor cores needs."""
+    """Return the smallest power of 2 that is at least `n`, and at least 16, as tensor cores require."""
     return max(16, int(triton.next_power_of_2(n)))
 
 
 def _tile(n_models: int, n_rows: int, n_columns: int) -> tuple[int, int, int, dict[str, int]]:
-    """Rows and columns that a program computes, how many numbers it adds up at once, and options of Triton.
+    """Return the rows and columns that a program computes, the numbers it adds at once, and options of Triton.
 
-    Large tiles save work, small ones keep more multiprocessors busy.
+    Large tiles save work; small ones keep more multiprocessors busy.
     """
     n_programs = n_models * triton.cdiv(n_rows, 64) * triton.cdiv(n_columns, 64)
     if n_programs < _FEW_PROGRAMS:
@@ -259,10 +259,10 @@ def forward_layer(
     slope: Tensor | None = None,
     dropout: Dropout | None = None,
 ) -> None:
-    """Compute states (n, B, t) of a layer from those before it (n, B, s), and slopes like them where asked for.
+    """Compute the states (n, B, t) of a layer from those of the previous layer (n, B, s), and optionally slopes.
 
-    A slope is the derivative of a state by its message, dropout included. `weight` and `bias` are parts of one buffer.
-    Rows of `weight` beyond s, and columns beyond the nodes of dropout, were added to align it.
+    A slope is the derivative of a state with respect to its message, including dropout. `weight` and `bias` are parts
+    of one buffer. Rows of `weight` beyond s, and columns beyond the nodes of dropout, are padding.
     """
     n_models, n_rows, n_targets = state.shape
     n_sources = source.shape[2]
@@ -289,7 +289,7 @@ def output_layer(
     grad: Tensor,
     n_parts: int,
 ) -> None:
-    """Compute outputs (n, B, c) into `kept`, and the gradient by them (n, B, aligned c) into `grad`.
+    """Compute outputs (n, B, c) into `kept`, and their gradient (n, B, padded c) into `grad`.
 
     `targets` are (n, B) or (n, B, c); `shares` (n, B) are the weights of the rows.
     """
@@ -315,10 +315,10 @@ def backward_layer(
     slope: Tensor | None = None,
     scales: Tensor | None = None,
 ) -> None:
-    """Write the gradient by the messages of the layer before, (n, B, s), into `grad_source`; by x if it is the first.
+    """Write the gradient of the messages of the previous layer (or of x), (n, B, s), into `grad_source`.
 
-    `grad` (n, B, t) is the gradient by the messages of the layer; both gradients are parts of one buffer. The layer
-    before is known by its states, if its activation is ReLU, and the scales of dropout, or else by its slopes.
+    `grad` (n, B, t) is the gradient of the messages of this layer; both gradients are parts of one buffer. If the
+    activation is ReLU, `state` and the `scales` of dropout describe the previous layer, otherwise `slope`.
     """
     n_models, n_rows, n_targets = grad.shape
     n_sources = weight.shape[1]
@@ -339,38 +339,38 @@ class Update:
     Parameters
     ----------
     widths : sequence of int
-        Inputs, and targets of each layer.
+        The number of inputs, then the number of targets of each layer.
     buffers : OptimizerBuffers
-        Weights and biases of each layer stand one after the other, from the first column on.
+        Weights and biases of all layers, one after the other, starting at the first column.
     """
 
     def __init__(self, widths: Sequence[int], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:
         flat = buffers.flat
         self._buffers, self._betas = buffers, betas
-        # With this many registers per thread five programs fit on a multiprocessor instead of four.
+        # With this many registers per thread, five programs fit on a multiprocessor instead of four.
         self._sources, self._targets, self._options = 64, 32, {"maxnreg": 96}
         if len(flat) * len(self._cut(widths)) < _FEW_UPDATES:
             self._sources, self._options = 16, {}
         self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
 
     def _cut(self, widths: Sequence[int]) -> list[list[int]]:
-        """Return what `_update_kernel` reads about each tile, in its order."""
+        """Return the description of each tile that `_update_kernel` reads."""
         tiles, source_column, grad_column, weight_column = [], 0, 0, 0
         for layer, (n_sources, n_targets) in enumerate(itertools.pairwise(widths)):
             for source in range(0, n_sources, self._sources):
                 for target in range(0, n_targets, self._targets):
                     columns = [source_column, grad_column, weight_column]
                     tiles.append([int(layer == 0), source, target, n_sources, n_targets, *columns])
-            source_column += n_sources if layer else 0  # states begin with those that the second layer reads
+            source_column += n_sources if layer else 0  # the states begin with those that the second layer reads
             grad_column += n_targets
             weight_column += (n_sources + 1) * n_targets
         return tiles
 
     def __call__(self, x: Tensor, states: Tensor, grads: Tensor, rates: Tensor, n_parts: int) -> None:
-        """Step the first models, as many as `x` (n, B, aligned m) has.
+        """Update the first n models, given `x` (n, B, padded m).
 
-        `states` and `grads` (M, B, widths of the layers side by side) are the states of all layers but the last, of
-        the type of `x`, and the gradients by the messages of all layers.
+        `states` has the states of all layers except the last, with the type of `x`, and `grads` the gradients of the
+        messages of all layers; both are (M, B, total width of the layers).
         """
         n_models, n_rows, _ = x.shape
         _update_kernel[(len(self._tiles), n_models)](
@@ -383,7 +383,7 @@ class Update:
 
 
 def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if this device or this version of Triton computes something else."""
+    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
     # Enough models for the large tiles of all kernels.
     ones, n_parts = torch.ones(_FEW_UPDATES, 64, 64, device=device), PARTS["float32"]
     flat, state = torch.full((_FEW_UPDATES, 65 * 64), 1 / 3, device=device), torch.empty_like(ones)  # needs all parts

@@ -1,12 +1,13 @@
-"""A training step: what takes M models from one batch to the next, and computes their outputs for validation.
+"""Training steps: the update of M models with one batch, and their outputs for validation.
 
-There are three implementations of one small protocol, and `choose_step` is the one place that chooses:
+There are three implementations of one small protocol; only `choose_step` chooses between them:
 
-- `NumpyStep` on a CPU, for networks without message-passing variants but `clamp_inputs`, with or without embeddings;
-- `CudaStep` on a GPU with Triton, for networks without message-passing variants, with or without embeddings;
+- `NumpyStep` on a CPU, for networks without message-passing variants other than `clamp_inputs`;
+- `CudaStep` on a GPU with Triton, for networks without message-passing variants;
 - `TorchStep` for everything else.
 
-All compute what `tabgnm.nn.message_passing.forward` and `backward` define; the tests compare them.
+All of them support embeddings, and compute what `tabgnm.nn.message_passing.forward` and `backward` define; tests
+compare them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class TrainingStep(Protocol):
     Attributes
     ----------
     n_math_threads : int
-        Threads that operations of torch use on a CPU; with 1, also those of NumPy.
+        The number of threads of torch's operations on a CPU; if 1, also of NumPy's.
     """
 
     n_math_threads: int
@@ -43,7 +44,7 @@ class TrainingStep(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back threads; the step is not used afterwards."""
+        """Release threads; the step is not used afterwards."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The training step on a GPU by Triton kernels: two per layer, and three more for learned embeddings."""
+"""The training step on a GPU with Triton kernels: two per layer, and three more for learned embeddings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tabgnm.training.validation import Validation, add_losses
 
 
 class CudaStep:
-    """Steps of networks without message-passing variants, a layer at a time.
+    """Training steps of networks without message-passing variants, one layer at a time.
 
-    States and gradients of all layers lie side by side in one buffer each, which every step uses again. A gradient of a
-    weight is never stored: the kernel that computes it takes the optimizer's step.
+    The states of all layers are side by side in one buffer, and so are their gradients; every step reuses both. The
+    gradient of a weight is never stored: the kernel that computes it also performs the optimizer's step.
     """
 
     def __init__(self, state: ModelState) -> None:
@@ -39,7 +39,7 @@ class CudaStep:
         penalties = adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold
         buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, adam.factors, *penalties)
         self._update = layers.Update([n_inputs, *widths], buffers, adam.settings.betas)
-        self._embedding: Any = None  # of a module that may not be there
+        self._embedding: Any = None  # its module may not be available
         if shape.embedding is not None:
             embeddings = kernels.embedding_kernels(device)
             assert embeddings is not None
@@ -47,7 +47,7 @@ class CudaStep:
 
         ends = list(itertools.accumulate(widths))
         self._columns = [slice(end - width, end) for width, end in zip(widths, ends, strict=True)]
-        # The gradient by embedded inputs stands behind those of the layers. A single layer has no states.
+        # The gradient of embedded inputs follows those of the layers. A single layer has no states.
         size, n_embedded = (len(state.flat), state.batch_size), 0 if self._embedding is None else n_inputs
         self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._inputs = torch.zeros(*size, n_embedded, dtype=self._dtype, device=device)
@@ -74,7 +74,7 @@ class CudaStep:
             and shape.n_outputs <= kernels.MOST_OUTPUTS
             and body.has_no_variant
             and body.activation in kernels.ACTIVATIONS
-            and state.batch_size * 2 * shape.activations_per_row < 2**31  # places are 32-bit integers
+            and state.batch_size * 2 * shape.activations_per_row < 2**31  # offsets are 32-bit integers
             and kernels.layer_kernels(device) is not None
             and kernels.epoch_kernels(device) is not None
             and (shape.embedding is None or CudaStep._supports_embedding(shape.embedding, device))
@@ -97,7 +97,7 @@ class CudaStep:
     def _step(self, batch: Batch, rows: BlockRows, rates: Tensor, outputs: Tensor) -> None:
         layers, parts, last = self._layers, self._n_parts, len(self._weights) - 1
         models, places = slice(0, batch.n_models), slice(batch.start, batch.start + batch.n_rows)
-        own = models, slice(0, batch.n_rows)  # in buffers of a batch
+        own = models, slice(0, batch.n_rows)  # in buffers with the size of a batch
         x = inputs = rows.x[models, places]
         if self._embedding is not None:
             inputs = self._inputs[own]
@@ -142,4 +142,4 @@ class CudaStep:
         return state[..., : self._n_outputs]
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no threads to release."""

@@ -1,4 +1,4 @@
-"""The training step by torch's operations: for every network, device, precision and loss."""
+"""The training step with torch operations, for every network, device, precision and loss."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.validation import Validation, add_losses
 
-# Multiply-adds of a step, forward, up to which a second thread hardly pays; it costs several times as much as it gains
-# if another program uses its core.
+# Up to this many multiply-adds in the forward pass of a step, a second thread hardly helps, and costs several times as
+# much as it gains if another program uses its core.
 _ONE_THREAD_WORK = 12_000_000
 
 
 class TorchStep:
-    """Steps by `message_passing.forward` and `backward` on stacked weights.
+    """Training steps with `message_passing.forward` and `backward` on stacked weights.
 
-    Chosen where the faster steps cannot be: message-passing variants, gates of the l0 penalty, clipped gradients on a
-    GPU, more than 128 outputs there, float64 on a GPU, losses of the user's own on a GPU.
+    Used if the faster steps do not support a network: for message-passing variants and gates of the l0 penalty, and on
+    a GPU, among others, for clipped gradients, more than 128 outputs, float64 and user-defined losses.
     """
 
     def __init__(self, state: ModelState) -> None:
@@ -29,7 +29,7 @@ class TorchStep:
         state.dropout.allocate(rows_last=False)
         n, dtype, device = len(state.flat), state.flat.dtype, state.flat.device
         self._outputs = torch.empty(n, 0, state.shape.n_outputs, dtype=dtype, device=device)
-        # With bf16, the weights of the body and their gradients are rounded to these for every product.
+        # With bf16, copies of the weights and gradients, to which the body's are rounded for every product.
         low = torch.bfloat16 if state.settings.precision == "bf16" else None
         self._low = None if low is None else (state.flat.to(low), torch.zeros_like(state.flat, dtype=low))
         self._views: dict[int, tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
@@ -59,7 +59,7 @@ class TorchStep:
         grad_output = loss.gradient(output, rows.y[models, places]).mul_(rows.weights[models, places].unsqueeze(-1))
         backward(shape, parameters, trace, grad_output.to(trace.output.dtype), gradients)
         if self._low is not None:
-            body = slice(0, state.layout.n_body)  # Embeddings have their gradients in place.
+            body = slice(0, state.layout.n_body)  # the gradients of embeddings are already in place
             grad[:, body].copy_(self._low[1][models, body])
         if state.gates is not None:
             assert uniform is not None
@@ -67,7 +67,7 @@ class TorchStep:
         state.adam.step(models, batch.index, rates)
 
     def _views_of(self, n_models: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Parameters and gradients of the first models by name."""
+        """Return the parameters and gradients of the first models by name."""
         if n_models not in self._views:
             state, models = self._state, slice(0, n_models)
             flat = state.flat if state.gates is None else state.gates.effective
@@ -76,7 +76,7 @@ class TorchStep:
         return self._views[n_models]
 
     def _by_name(self, flat: Tensor, low: Tensor | None) -> dict[str, Tensor]:
-        """Views of `low`, if there is one, but for embeddings, which are always computed as exactly as `flat` is."""
+        """Return views of `low`, if it is not None, except that embeddings always have the precision of `flat`."""
         layout, embedding = self._state.layout, self._state.shape.embedding
         views = layout.views(flat if low is None else low)
         if low is not None and embedding is not None:
@@ -93,4 +93,4 @@ class TorchStep:
             validation.add(piece, forward(state.shape, parameters, piece.x).output.to(flat.dtype))
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no threads to release."""
