@@ -14,6 +14,7 @@ from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import node_names
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
 from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.unused_parameters import warn_about_unused
 from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
@@ -270,7 +271,9 @@ class MachineMethods:
         """Train a small machine on labels, and return it as a new estimator.
 
         Like `distill`, but learns from y instead of the predictions of this estimator, which does not need to be
-        fitted. (It is not called `sparsify` because scikit-learn's linear models have a different method of that name.)
+        fitted. Of the parameters of the estimator, it uses those of the target (`loss`, `class_weight` and so on),
+        `column_kinds`, `device`, `n_jobs` and `random_state`. A warning names others that were set. (It is
+        not called `sparsify` because scikit-learn's linear models have a different method of that name.)
 
         Parameters
         ----------
@@ -287,6 +290,7 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
+        warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
@@ -343,6 +347,7 @@ class MachineMethods:
                 f"{type(self).__name__} has fixed layers and does not learn a graph; use {wanted}().fit_sparse(X, y), "
                 f"or {wanted}(...).fit(X, y).distill(X)"
             )
+        self._check_parameters()
         if n_edges is not None and tolerance is not None:
             raise ValueError(
                 f"n_edges={n_edges} and tolerance={tolerance} cannot both be given; use n_edges=None or tolerance=None"

@@ -22,7 +22,6 @@ from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
-from tabgnm.nn.shapes import GNMShape
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
@@ -86,6 +85,7 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     raw = read_table(X)
     labels = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, labels)
+    estimator._check_learnable(labels, "y", raw.source.row)
     weights = sample_weights(sample_weight, raw.n_rows)
     weights = estimator._row_weights(labels, weights, None)
     targets = estimator._make_targets(labels, weights, None, may_vary=False)
@@ -181,7 +181,8 @@ def learn(
     )
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
-    small = _unfitted(estimator, lesson, points[0].networks[-1].shape)
+    small: TabularEstimator = clone(estimator)
+    small.set_params(**small_parameters(estimator, lesson, settings))
     small._path = path
     small._path_fitted = [_fitted(small, lesson, raw, point.networks[-1]) for point in points]
     return at_place(small, chosen, raw.names, raw.has_names)
@@ -269,25 +270,31 @@ def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float
     return int(good[edges[good].argmin()])
 
 
-def _unfitted(estimator: TabularEstimator, lesson: Lesson, shape: GNMShape) -> TabularEstimator:
-    """Return an estimator of the same kind whose parameters say what a small machine is."""
-    small: TabularEstimator = clone(estimator)
-    small.set_params(
-        n_nodes=shape.n_nodes,
-        n_layers=shape.n_layers,
-        activation=shape.activation,
-        clamp_inputs=True,
-        combine="none",
-        persistent_outputs=False,
-        tied=False,
-        dropout=0.0,
-        scaling=lesson.encoder.settings.scaling,
-        numeric_embedding=None,
-        max_one_hot=lesson.encoder.settings.max_one_hot,
-        n_folds=0,
-        n_candidates=1,
-    )
-    return small
+def small_parameters(estimator: TabularEstimator, lesson: Lesson, settings: PathSettings) -> dict[str, Any]:
+    """Return the parameters that say what a small machine is; the others stay those of the estimator."""
+    shape = settings.shape(lesson.table.x.shape[1], lesson.targets.n_outputs)
+    parameters = {
+        "n_nodes": shape.n_nodes,
+        "n_layers": shape.n_layers,
+        "activation": shape.activation,
+        "init": shape.init,
+        "clamp_inputs": shape.clamp_inputs,
+        "combine": shape.combine,
+        "persistent_outputs": shape.persistent_outputs,
+        "tied": shape.tied,
+        "learn_initial": shape.learn_initial,
+        "dropout": 0.0,
+        "scaling": lesson.encoder.settings.scaling,
+        "numeric_embedding": None,
+        "max_one_hot": lesson.encoder.settings.max_one_hot,
+        "n_folds": 0,
+        "n_candidates": 1,
+        "precision": "float32",
+        "calibrated": False,
+        "target_transform": "none",
+    }
+    known = estimator.get_params(deep=False)
+    return {name: value for name, value in parameters.items() if name in known}
 
 
 def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> FittedPack:

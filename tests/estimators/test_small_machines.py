@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -204,3 +205,60 @@ def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: 
     assert len(everything) == len(lesson.source) == len(FRAME) + 300
     trained = [set(lesson.source[rows].tolist()) for rows in (first, second)]
     assert not trained[0] & trained[1] and len(trained[0] | trained[1]) == len(FRAME)
+
+
+@pytest.fixture
+def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For claims that do not depend on weights."""
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 20)
+
+
+@pytest.mark.parametrize("wrong", [{"scaling": "bogus"}, {"n_jobs": 0}, {"loss": "bogus"}, {"random_state": "x"}])
+def test_parameters_are_validated_before_the_table_is_read(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        GNMRegressor(**wrong).fit_sparse(object(), object())
+    teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1).fit(FRAME, NUMBERS).set_params(**wrong)
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        teacher.distill(object())
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_one_warning_names_all_parameters_that_were_set_and_are_not_used() -> None:
+    model = GNMClassifier(scaling="robust", n_layers=4, effort="best", class_weight="balanced", n_jobs=1)
+    with pytest.warns(UserWarning, match="fit_sparse does not use") as warned:
+        model.fit_sparse(FRAME, LABELS, n_edges=5, **QUICK)
+    [message] = [str(own.message) for own in warned]
+    assert "effort='best', n_layers=4, scaling='robust'; pass n_layers to fit_sparse instead" in message
+    assert "class_weight" not in message and "n_jobs" not in message
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.usefixtures("hardly_trained")
+@pytest.mark.parametrize(
+    "model",
+    [
+        GNMRegressor(),
+        GNMRegressor.paper(),
+        GNMRegressor.paper(loss="huber", huber_delta=0.5, column_kinds={"a": "ignore"}),
+        GNMRegressor(scaling="standard", numeric_embedding=None, target_transform="none", device="cpu"),
+    ],
+)
+def test_presets_and_what_small_machines_are_anyway_need_no_warning(model: GNMRegressor) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = model.fit_sparse(FRAME, NUMBERS, n_edges=5, **QUICK)
+        small.fit_sparse(FRAME, NUMBERS, n_edges=5, **QUICK)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_distilling_does_not_warn_about_parameters_that_the_teacher_was_fitted_with() -> None:
+    teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, scaling="robust").fit(FRAME, NUMBERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = teacher.distill(FRAME, n_edges=5, **QUICK)
+    assert small.scaling == "standard", "the parameters of a small machine say what it is"
+
+
+def test_targets_that_a_loss_cannot_learn_are_refused() -> None:
+    with pytest.raises(ValueError, match="loss='poisson' expects numbers >= 0"):
+        GNMRegressor(loss="poisson").fit_sparse(FRAME, NUMBERS, **QUICK)
