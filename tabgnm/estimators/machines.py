@@ -74,7 +74,9 @@ class MachineMethods:
         """The machines that `distill` or `fit_sparse` chose this one from, by decreasing number of edges.
 
         For each size: the number of edges, columns used and hidden units, the loss on held-out rows with its standard
-        error, the score (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas
+        error, the score (accuracy or R²) with its standard deviation over folds, what both are measured against, and
+        whether the size was chosen. "judged_by" is "target" or, if `distill` was called without y, "model": then loss
+        and score compare with predictions of the distilled estimator, and say nothing about true targets. A pandas
         DataFrame, or a list of dicts if pandas is not installed.
         """
         if not hasattr(self, "_path"):
@@ -222,7 +224,8 @@ class MachineMethods:
         X : table of shape (rows, columns)
             The rows to learn from, usually those of `fit`.
         y : array-like, default=None
-            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used.
+            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used,
+            and the scores of `sparsity_path_` are those of agreeing with it.
         n_edges : int or None, default=None
             The maximum number of edges, including biases. The best machine within this limit is returned.
         tolerance : float or None, default=None

@@ -58,6 +58,8 @@ class Lesson:
         In whose terms predictions are made.
     judged : Tensor
         Targets of the real rows that the machine is judged by.
+    judged_by : {"target", "model"}
+        Whether these are true targets or predictions of the teacher.
     sample_weight : Tensor or None
     strata : Array or None
     """
@@ -69,6 +71,7 @@ class Lesson:
     loss: Loss
     targets: Targets
     judged: Tensor
+    judged_by: str
     sample_weight: Tensor | None
     strata: Array | None
 
@@ -94,7 +97,9 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
     own = None if weights is None else torch.as_tensor(weights)
     source = torch.arange(raw.n_rows)
-    lesson = Lesson(encoder, table, raw.n_rows, source, targets.loss, targets, numbers, own, targets.strata(labels))
+    lesson = Lesson(
+        encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, targets.strata(labels)
+    )
     return lesson, raw
 
 
@@ -140,7 +145,8 @@ def lesson_of_teacher(
         check_lengths(n_rows, labels)
         judged, strata = targets.tensor(labels, torch.float32), targets.strata(labels)
     source = torch.as_tensor(first)
-    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, None, strata), raw
+    judged_by = "model" if y is None else "target"
+    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, None, strata), raw
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
@@ -234,6 +240,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
                 "loss_se": spread,
                 "score": float(np.mean(scores)),
                 "score_std": float(np.std(scores)),
+                "judged_by": lesson.judged_by,
             }
         )
     return rows
@@ -251,6 +258,13 @@ def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     codes = judged.numpy().reshape(len(judged), -1).round().astype(np.int64)
     right = [part.argmax(axis=1) == own for part, own in zip(targets.parts(predicted), codes.T, strict=True)]
     return float(np.mean(np.all(right, axis=0)))
+
+
+def score_name(small: TabularEstimator) -> str:
+    """Return what the scores of the path of a small machine are, for labels."""
+    name = "accuracy" if isinstance(small.fitted_.targets, ClassTargets) else "R²"
+    by_model = hasattr(small, "_path") and small._path[0]["judged_by"] == "model"
+    return f"{name} against the model's predictions" if by_model else name
 
 
 def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
-from tabgnm.estimators.class_targets import ClassTargets
 from tabgnm.estimators.number_targets import NumberTargets
 from tabgnm.export.equations import line_text
 from tabgnm.export.formula_building import formulas_of
@@ -77,7 +76,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     return {
         "estimator": type(model).__name__,
         "target": target,
-        "score_name": "accuracy" if isinstance(model.fitted_.targets, ClassTargets) else "R²",
+        "score_name": small_machines.score_name(model),
         "link": first.link,
         "center": list(first.center),
         "most": first.most,
@@ -151,7 +150,8 @@ def _output_names(model: TabularEstimator, program: Program) -> list[str]:
 
 def _size(record: dict[str, Any], machine: dict[str, Any] | None) -> dict[str, Any]:
     """Describe a size; numbers that are not finite become None, as JSON has no others."""
-    known = {name: value if math.isfinite(value) else None for name, value in record.items()}
+    numbers = {name: value for name, value in record.items() if not isinstance(value, str)}
+    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return known | {"machine": machine}
 
 

@@ -51,6 +51,7 @@ def test_a_target_with_missing_cells_is_not_used_silently(flowers: SimpleNamespa
     result = run("sparsify", flowers.model, "missing.csv", "--edges", "8", *QUICK_SMALL)
     assert "the target is not used" in result.stderr
     assert "the predictions of the model" in result.stdout
+    assert "accuracy against" in result.stdout, "the heading of the scores"
 
 
 def test_the_drawing_has_a_line_for_each_edge(flowers: SimpleNamespace) -> None:

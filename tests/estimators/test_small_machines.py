@@ -16,6 +16,7 @@ import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.report.machine import machine_data
 from tabgnm.sparsity.path import PENALTIES, learn_path
 
 QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "random_state": 0}
@@ -262,3 +263,19 @@ def test_distilling_does_not_warn_about_parameters_that_the_teacher_was_fitted_w
 def test_targets_that_a_loss_cannot_learn_are_refused() -> None:
     with pytest.raises(ValueError, match="loss='poisson' expects numbers >= 0"):
         GNMRegressor(loss="poisson").fit_sparse(FRAME, NUMBERS, **QUICK)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_scores_against_predictions_of_the_teacher_are_named_so_also_in_files_and_pages() -> None:
+    teacher = GNMClassifier(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(FRAME, LABELS)
+    unlabelled, labelled = (teacher.distill(FRAME, y, n_edges=5, **QUICK) for y in (None, LABELS))
+    assert set(unlabelled.sparsity_path_["judged_by"]) == {"model"}
+    assert set(labelled.sparsity_path_["judged_by"]) == {"target"}
+    stored = io.BytesIO()
+    unlabelled.save(stored)
+    loaded = tabgnm.load(io.BytesIO(stored.getvalue()))
+    for small in (unlabelled, loaded, loaded.resized(20)):
+        assert small_machines.score_name(small) == "accuracy against the model's predictions"
+        data = machine_data(small)
+        assert data is not None and data["score_name"] == "accuracy against the model's predictions"
+    assert small_machines.score_name(labelled) == "accuracy"
