@@ -11,17 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 from tabgnm.estimators import pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
-from tabgnm.estimators.learned_graph import node_names
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
 from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.estimators.unused_parameters import warn_about_unused
 from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
+from tabgnm.sparsity.simplifying import with_hidden_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tabgnm.estimators.fitting import FittedPack
+    from tabgnm.nn.node_names import NodeNames
 
 # With n_edges, machines are cut down from those of a few larger sizes, which makes them better than cutting at once.
 _LARGER_SIZES = 3
@@ -47,7 +48,8 @@ class MachineMethods:
     def machine_(self) -> Machine:
         """The network of an estimator with a single network, as a simplified `tabgnm.sparsity.Machine`.
 
-        Its inputs are the encoded columns.
+        Its inputs are the encoded columns, and its hidden units are called h1, h2, ... (without names of columns). Its
+        outputs have the name of the target, if y had one, else "y".
 
         Raises
         ------
@@ -66,8 +68,9 @@ class MachineMethods:
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
-        names = node_names(group, self._names)  # type: ignore[attr-defined]
-        return simplified(unrolled(network.double(), names.inputs, names.outputs))
+        names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
+        machine = simplified(unrolled(network.double(), names.inputs, names.outputs))
+        return with_hidden_names(machine, taken=self._names)  # type: ignore[attr-defined]
 
     @property
     def sparsity_path_(self) -> Any:
@@ -118,7 +121,15 @@ class MachineMethods:
         -------
         str
         """
-        return described(self.machine_)
+        lines = [described(self.machine_)]
+        group = self.fitted_.groups[0]
+        if quantiles := getattr(group.targets, "predicted_quantiles", ()):
+            names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
+            target = self._named_target(group)  # type: ignore[attr-defined]
+            pairs = zip(names.outputs, quantiles, strict=True)
+            listed = ", ".join(f"{name} the {quantile:g} quantile" for name, quantile in pairs)
+            lines.append(f"It predicts quantiles of {target}: {listed}.")
+        return "\n".join(lines)
 
     def equations(self, format: str = "text", digits: int | None = 6) -> Any:  # noqa: A002 - the usual name
         """Return the equations of the machine, in the names and units of the columns of the table.
@@ -170,7 +181,7 @@ class MachineMethods:
         pandas.DataFrame, or a list of dicts if pandas is not installed
         """
         machine = self.machine_
-        names = node_names(self.fitted_.groups[0], self._names)  # type: ignore[attr-defined]
+        names: NodeNames = self._node_names(self.fitted_.groups[0])  # type: ignore[attr-defined]
         records = edge_records(machine, names.columns)
         return as_frame(records)
 

@@ -21,12 +21,13 @@ _DOCSTRING = '''\
 """A {estimator}, exported by tabgnm {version}.
 
 predict(rows){of_classes} take{s} a list of dicts, a dict of columns, or a frame, and need{s} NumPy{row_needs}.
-COLUMNS has the columns that are read, with what their cells are. Missing cells are None or NaN.
+COLUMNS has the columns that are read, with what their cells are. Missing cells are None or NaN.{dates}
 """
 
 from __future__ import annotations
 
 '''
+_DATES = "\nDates with a time zone are converted to UTC; their parts, such as the hour, are those in UTC."
 
 
 def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> str:
@@ -60,6 +61,7 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         version=__version__,
         of_classes=" and predict_proba(rows)" if has_classes else "",
         s="" if has_classes else "s",
+        dates=_DATES if any(plan.kind == "datetime" for plan in estimator.fitted_.encoders[0].plans) else "",
         row_needs="; predict_row(row) takes one dict and needs nothing" if small else "",
     )
     content = docstring + source

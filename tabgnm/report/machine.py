@@ -174,7 +174,7 @@ def _machine(program: Program, place_of: dict[Key, int]) -> dict[str, Any]:
         "units": units,
         "outputs": [numbers[value] for value in machine.outputs],
         "equations": others,
-        "notes": [note for note in formulas.notes if _is_short(note)],
+        "notes": [note.text for note in formulas.notes if _is_short(note.text)],
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -148,3 +150,27 @@ def with_short_names(machine: Machine) -> Machine:
             taken.add(name)
         units.append(replace(unit, name=name))
     return replace(machine, units=tuple(units))
+
+
+def with_hidden_names(machine: Machine, taken: Iterable[str] = ()) -> Machine:
+    """Name hidden units h1, h2, ... in the order of computation, without the names of inputs, outputs and `taken`.
+
+    A unit that updates an input or an output node in an inner layer is a hidden unit like any other; `Unit.node` still
+    is the name of its node.
+
+    Examples
+    --------
+    >>> hidden = Unit("y_1", 1, (0,), (1.0,), 0.5, "relu", node="y")
+    >>> output = Unit("y", 2, (1,), (2.0,), 0.0, "identity", node="y")
+    >>> machine = with_hidden_names(Machine(("h1",), (hidden, output), (2,), ("y",)))
+    >>> [unit.name for unit in machine.units]
+    ['h2', 'y']
+    """
+    avoided = {*machine.input_names, *machine.output_names, *taken}
+    names = (name for number in itertools.count(1) if (name := f"h{number}") not in avoided)
+    outputs = set(machine.outputs)
+    units = tuple(
+        unit if value in outputs else replace(unit, name=next(names))
+        for value, unit in enumerate(machine.units, start=machine.n_inputs)
+    )
+    return replace(machine, units=units)

@@ -55,12 +55,14 @@ def test_an_mlp_with_skip_edges_is_described() -> None:
     assert "1 edge skips a layer: pay -> y." in text
 
 
-def test_nodes_that_are_updated_twice_are_named_after_the_users_columns() -> None:
+def test_units_of_nodes_that_are_updated_twice_are_listed_and_explained() -> None:
     network = GNM(2, 1, n_nodes=5, n_layers=3, init="kaiming", activation="tanh")
     text = described(unrolled(network, ["unit_price", "age"], ["sales"]))
-    assert "Nodes updated in more than one layer: age, h0, sales, unit_price." in text
+    text = " ".join(text.split())
+    assert "A node of the graph has a unit in each layer that updates it. Units of the same node: " in text
+    assert "unit_price_1 and unit_price_2, age_1 and age_2, h0_1 and h0_2, sales_1 and sales_2 and sales." in text
     clamped = GNM(2, 1, n_nodes=4, n_layers=1, clamp_inputs=True)
-    assert "updated in more than one layer" not in described(unrolled(clamped, ["unit_price", "unit_cost"], ["sales"]))
+    assert "Units of the same node" not in described(unrolled(clamped, ["unit_price", "unit_cost"], ["sales"]))
 
 
 def test_a_constant_output_among_others_is_described_and_is_part_of_an_mlp() -> None:
