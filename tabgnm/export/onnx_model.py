@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
 from tabgnm.export.labels import plain_labels
-from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels
+from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels, missing_text
 from tabgnm.export.onnx_graph import GraphBuilder, onnx_module
 from tabgnm.export.onnx_networks import Arithmetic
 from tabgnm.export.onnx_outputs import OutputWriter, output_names
@@ -71,7 +71,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     reader = ColumnReader(graph, inputs, levels, is_matrix=is_matrix)
     _compute(program, graph, reader, OutputWriter(graph, _NUMPY_TYPES[number_type]))
     model = graph.model(type(estimator).__name__)
-    _describe(model, estimator, program, inputs)
+    _describe(model, estimator, program, inputs, levels)
     return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -139,7 +139,11 @@ def _type_of(column: RawColumn, estimator: TabularEstimator, number_type: str) -
 
 
 def _describe(
-    model: Any, estimator: TabularEstimator, program: Program | PackProgram, inputs: Sequence[ColumnInput]
+    model: Any,
+    estimator: TabularEstimator,
+    program: Program | PackProgram,
+    inputs: Sequence[ColumnInput],
+    levels: Mapping[int, Sequence[str]],
 ) -> None:
     """Write what the model is into its metadata."""
     classes = [plain_labels(own)[1] for own in program.classes]
@@ -147,13 +151,18 @@ def _describe(
     facts = {
         "tabgnm_version": __version__,
         "estimator": type(estimator).__name__,
-        "columns": [
-            {"name": own.column.name, "position": own.column.position, "kind": own.column.kind, "input": own.input}
-            for own in inputs
-        ],
+        "columns": [_described_column(own, levels) for own in inputs],
     }
     if classes:
         facts["classes"] = classes[0] if program.one_dimensional else classes
     for name, value in facts.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _described_column(own: ColumnInput, levels: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+    column = own.column
+    described = {"name": column.name, "position": column.position, "kind": column.kind, "input": own.input}
+    if column.kind == "category":
+        described["missing"] = missing_text(levels.get(column.position, ()))
+    return described
