@@ -14,7 +14,7 @@ from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
 from tabgnm.estimators.target_arrays import name_of_target
 from tabgnm.estimators.unused_parameters import warn_about_unused
-from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
+from tabgnm.sparsity import Machine, NoMachine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 from tabgnm.sparsity.simplifying import with_hidden_names
 
@@ -29,10 +29,25 @@ _LARGER_SIZES = 3
 
 
 class NoSingleMachine(ValueError, AttributeError):
-    """The estimator has several networks or learned embeddings, so there is no single machine to read.
+    """The estimator has several networks, learned embeddings or gates, so there is no single machine to read.
 
-    It is also an AttributeError, so that `hasattr(estimator, "machine_")` is False.
+    Raised by what reads a machine: `machine_`, `describe`, `edges`, `equations` and `tabgnm.export.program_of`.
+    `export` raises `ExportError` instead. It is also an AttributeError, so that `hasattr(estimator, "machine_")` is
+    False.
     """
+
+
+def advice(estimator: Any) -> str:
+    """Say how to get a small machine from an estimator, for errors."""
+    from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
+
+    if isinstance(estimator, GNMParameters):
+        return (
+            "call distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
+            "labels"
+        )
+    gnm = type(estimator).__name__.replace("MLP", "GNM")
+    return f"MLPs do not learn small machines: use {gnm}().fit_sparse(X, y), or {gnm}().fit(X, y).distill(X)"
 
 
 class MachineMethods:
@@ -54,7 +69,8 @@ class MachineMethods:
         Raises
         ------
         NoSingleMachine
-            If the estimator has several networks or learned embeddings; use `distill` or `fit_sparse` first.
+            If the estimator has several networks, learned embeddings or `combine="gated"`; use `distill` or
+            `fit_sparse` first.
         """
         check_is_fitted(self, "fitted_")
         if self.fitted_.n_networks > 1 or self.fitted_.groups[0].shape.embedding is not None:
@@ -62,14 +78,16 @@ class MachineMethods:
             if self.fitted_.n_networks > 1:
                 what = f"{self.fitted_.n_networks} networks"
             raise NoSingleMachine(
-                f"this {type(self).__name__} has {what}, so there is no single machine to read or export; call "
-                "distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
-                "labels"
+                f"this {type(self).__name__} has {what}, so there is no single machine to read or export; "
+                f"{advice(self)}"
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
         names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
-        machine = simplified(unrolled(network.double(), names.inputs, names.outputs))
+        try:
+            machine = simplified(unrolled(network.double(), names.inputs, names.outputs))
+        except NoMachine as error:
+            raise NoSingleMachine(f"this {type(self).__name__} is not a machine: {error}; or {advice(self)}") from error
         return with_hidden_names(machine, taken=self._names)  # type: ignore[attr-defined]
 
     @property
@@ -110,6 +128,7 @@ class MachineMethods:
                 "has been fitted or pruned since; call distill or fit_sparse again"
             )
         place = small_machines.choose(self._path, n_edges, None)
+        small_machines.warn_if_constant(self._path, place, n_edges, stacklevel=2)
         has_names = hasattr(self, "feature_names_in_")
         small: Any = small_machines.at_place(self, place, self._names, has_names)  # type: ignore[attr-defined, arg-type]
         return small  # type: ignore[no-any-return]
@@ -149,6 +168,13 @@ class MachineMethods:
         Returns
         -------
         str or dict
+
+        Raises
+        ------
+        NoSingleMachine
+            If the estimator has several networks, learned embeddings or gates.
+        ExportError
+            If the network predicts logarithms (`target_transform="log"`).
 
         Examples
         --------
@@ -238,7 +264,8 @@ class MachineMethods:
             The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used,
             and the scores of `sparsity_path_` are those of agreeing with it.
         n_edges : int or None, default=None
-            The maximum number of edges, including biases. The best machine within this limit is returned.
+            The maximum number of edges, including biases. The best machine within this limit is returned, with a
+            warning if it is a constant because no column can be used with so few edges.
         tolerance : float or None, default=None
             The tolerated increase of the loss: the smallest machine whose loss is at most this fraction above the
             lowest loss is returned.
@@ -256,7 +283,8 @@ class MachineMethods:
         Returns
         -------
         estimator
-            An estimator of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network. Its method `fit`, and that of a clone, trains
+            a dense network; call `fit_sparse` for another small machine.
         """
         check_is_fitted(self, "fitted_")
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
@@ -299,7 +327,8 @@ class MachineMethods:
         Returns
         -------
         estimator
-            An estimator of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network. Its method `fit`, and that of a clone, trains
+            a dense network; call `fit_sparse` for another small machine.
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
@@ -331,8 +360,8 @@ class MachineMethods:
         NotFittedError
             If the estimator is not fitted.
         ExportError
-            If the estimator cannot be exported to this format, or the file cannot be written. ".c" and ".sql" do not
-            support packs; use `distill` or `fit_sparse` first.
+            If the estimator cannot be exported to this format, or the file cannot be written. ".c" and ".sql" require
+            a single machine (see `machine_`); use `distill` or `fit_sparse` first.
         """
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
 
@@ -356,11 +385,7 @@ class MachineMethods:
         from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
 
         if not isinstance(self, GNMParameters):
-            wanted = type(self).__name__.replace("MLP", "GNM")
-            raise TypeError(
-                f"{type(self).__name__} has fixed layers and does not learn a graph; use {wanted}().fit_sparse(X, y), "
-                f"or {wanted}(...).fit(X, y).distill(X)"
-            )
+            raise TypeError(f"{type(self).__name__} has fixed layers and does not learn a graph. {advice(self)}")
         self._check_parameters()
         if n_edges is not None and tolerance is not None:
             raise ValueError(

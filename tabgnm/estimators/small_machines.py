@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -89,9 +90,15 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     labels = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, labels)
     estimator._check_learnable(labels, "y", raw.source.row)
-    weights = sample_weights(sample_weight, raw.n_rows)
-    weights = estimator._row_weights(labels, weights, None)
-    targets = estimator._make_targets(labels, weights, None, may_vary=False)
+    weights = estimator._row_weights(labels, sample_weights(sample_weight, raw.n_rows), None)
+    classes = None
+    if weights is not None and (weights == 0).any():
+        rows = np.flatnonzero(weights)
+        if not len(rows):
+            raise ValueError("all rows have zero weight; expected at least one positive weight")
+        classes = estimator._labels_of_all_rows(labels)
+        raw, labels, weights = raw.take(rows), labels[rows], weights[rows]
+    targets = estimator._make_targets(labels, weights, classes, may_vary=False)
     encoder = TableEncoder(readable_settings(estimator)).fit(raw)
     numbers = targets.tensor(labels, torch.float32)
     table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
@@ -187,6 +194,7 @@ def learn(
     )
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
+    warn_if_constant(path, chosen, n_edges, stacklevel=4)
     small: TabularEstimator = clone(estimator)
     small.set_params(**small_parameters(estimator, lesson, settings))
     small._path = path
@@ -205,6 +213,12 @@ def at_place(small: TabularEstimator, place: int, names: list[str], has_names: b
 
 def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
     """Return the held-out real rows of each fold."""
+    if lesson.n_real < n_folds:
+        enough = f"use more rows, or n_folds={lesson.n_real}" if lesson.n_real > 1 else "use at least 2 rows"
+        raise ValueError(
+            f"X has {lesson.n_real} {'row' if lesson.n_real == 1 else 'rows'} with a weight, which n_folds={n_folds} "
+            f"folds cannot share; expected at least one row per fold: {enough}"
+        )
     rows = np.zeros(lesson.n_real)
     seed = int(rng.randint(2**31))
     strata = lesson.strata
@@ -282,6 +296,24 @@ def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float
     most = loss[best] + (path[best]["loss_se"] if tolerance is None else tolerance * abs(loss[best]))
     good = np.flatnonzero(loss <= most)
     return int(good[edges[good].argmin()])
+
+
+def warn_if_constant(path: Sequence[dict[str, Any]], chosen: int, n_edges: int | None, stacklevel: int) -> None:
+    """Warn if the chosen machine uses no column although others of the path do."""
+    using = [own["edges"] for own in path if own["columns"]]
+    if path[chosen]["columns"] or not using:
+        return
+    smallest = min(using)
+    if n_edges is not None and smallest > n_edges:
+        why = f"n_edges={n_edges} is too small to use a column"
+    else:
+        why = "machines of this size that use columns do not have a clearly lower loss on held-out rows"
+    larger = smallest if n_edges is None else max(smallest, n_edges + 1)
+    warnings.warn(
+        f"the machine is a constant, because {why}; the smallest one that uses columns has {smallest} edges: use "
+        f"n_edges>={larger} for a larger one",
+        stacklevel=stacklevel + 1,
+    )
 
 
 def small_parameters(estimator: TabularEstimator, lesson: Lesson, settings: PathSettings) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
+from tabgnm.estimators.machines import advice
 from tabgnm.export.labels import plain_labels
 from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels, missing_text
 from tabgnm.export.onnx_graph import GraphBuilder, onnx_module
@@ -54,7 +55,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
         raise ExportError(
             f"the weights have {program.n_bytes:,} bytes, but an ONNX file may have at most {_MOST_BYTES:,}; export a "
-            "small machine, estimator.distill(X)"
+            f"small machine: {advice(estimator)}"
         )
     all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]
     is_matrix = _is_matrix(program, matrix, has_names=hasattr(estimator, "feature_names_in_"))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.class_targets import ClassTargets
-from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.losses.deviances import LARGEST_LOG
 from tabgnm.sparsity import Machine, Unit
@@ -26,7 +25,7 @@ Link = Literal["identity", "sorted", "exp", "sigmoid", "softmax", "constant"]
 
 
 class ExportError(ValueError):
-    """The estimator cannot be exported to the requested format."""
+    """The estimator cannot be exported to the requested format, or the file cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +109,12 @@ def program_of(estimator: TabularEstimator) -> Program:
 
     Raises
     ------
+    NoSingleMachine
+        If the estimator has several networks, learned embeddings or gates. The message names the alternatives.
     ExportError
-        If the estimator has several networks or learned embeddings. The message names the alternatives.
+        If the network predicts logarithms.
     """
-    try:
-        machine = estimator.machine_
-    except NoSingleMachine as error:
-        raise ExportError(str(error)) from error
+    machine = estimator.machine_
     group = estimator.fitted_.groups[0]
     targets = group.targets
     common: dict[str, Any] = {"target": estimator._named_target(group), "single": group.dtype is np.float32}
@@ -147,8 +145,8 @@ def program_of(estimator: TabularEstimator) -> Program:
         return program(scaled, "exp", center=tuple(targets.center.tolist()))
     if targets.transform != "none":
         raise ExportError(
-            f"a model with target_transform={targets.transform!r} cannot be exported to this format; fit with "
-            "target_transform='none'"
+            f"a model with target_transform={targets.transform!r} cannot be written as equations, C or SQL; fit with "
+            "target_transform='none', or export to .onnx or .py"
         )
     n_outputs = len(machine.outputs)
     scaled = scaled_outputs(machine, *(np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center)))

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
 from tabgnm.estimators.checks import check_number
+from tabgnm.estimators.machines import advice
 from tabgnm.export.pack_program import pack_program_of
 from tabgnm.export.program import ExportError, program_of
 from tabgnm.export.python_machine import machine_source
@@ -53,7 +54,7 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         source = machine_source(program_of(estimator))
     else:
         program = pack_program_of(estimator)
-        _check_size(program.n_bytes * 1.25, most)  # before anything of that size is made
+        _check_size(estimator, program.n_bytes * 1.25, most)  # before anything of that size is made
         source = pack_source(program)
     has_classes = hasattr(estimator, "predict_proba")
     docstring = _DOCSTRING.format(
@@ -65,13 +66,13 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         row_needs="; predict_row(row) takes one dict and needs nothing" if small else "",
     )
     content = docstring + source
-    _check_size(len(content), most)
+    _check_size(estimator, len(content), most)
     return content
 
 
-def _check_size(n_bytes: float, most: float) -> None:
+def _check_size(estimator: TabularEstimator, n_bytes: float, most: float) -> None:
     if n_bytes > most * 1e6:
         raise ExportError(
-            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, export a "
-            "small machine, estimator.distill(X), or use a larger max_megabytes"
+            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, use a "
+            f"larger max_megabytes, or export a small machine: {advice(estimator)}"
         )

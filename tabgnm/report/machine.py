@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
+from tabgnm.estimators.machines import advice
 from tabgnm.estimators.number_targets import NumberTargets
 from tabgnm.export.equations import line_text
 from tabgnm.export.formula_building import formulas_of
@@ -113,8 +114,7 @@ def machine_html(model: TabularEstimator, *, examples: Any = None, target: str =
     machine = machine_data(model, examples=examples, target=target)
     if machine is None:
         raise ValueError(
-            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; call distill(X) "
-            "or fit_sparse(X, y) first"
+            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; {advice(model)}"
         )
     jinja2 = import_extra("jinja2", "report", "writing the page of a machine")
     environment = jinja2.Environment(

@@ -180,6 +180,8 @@ def learn_path(
         shorter = replace(fleet, max_epochs=max(1, round(share * fleet.max_epochs)))
         return [_network(shape, model.parameters) for model in Fleet(shape, members, shorter).fit(table).models]
 
+    if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns
+        return points
     numbers = range(len(row_sets))
     # Two ways to each budget, and the better one counts: from the sparsest network of the penalties that has enough
     # edges, and from the network of the next larger budget.

@@ -235,7 +235,7 @@ def test_identifiers_are_valid_and_differ(texts: list[str]) -> None:
 
 
 def test_a_pack_that_is_too_large_is_an_error_with_remedies() -> None:
-    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, export a small machine"):
+    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, use a larger"):
         python_file(fitted("calibrated"), max_megabytes=0.001)
     assert python_file(fitted("calibrated"), max_megabytes=1)
 

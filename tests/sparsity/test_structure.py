@@ -143,6 +143,22 @@ def test_a_sum_that_many_units_read_is_kept_where_inlining_it_would_add_edges() 
     assert simplified(own).n_edges <= own.n_edges
 
 
+@pytest.mark.parametrize(("weight", "bias", "remains"), [(-2.0, -0.5, False), (-2.0, 0.0, False), (-2.0, 0.5, True)])
+def test_a_relu_whose_argument_is_never_positive_is_zero(weight: float, bias: float, remains: bool) -> None:
+    second = Unit("h1", 2, (2,), (weight,), bias, "relu")
+    own = machine(RELU, second, Unit("y", 3, (0, 3), (1.0, 3.0), 0.5, "identity"))
+    small, x = simplified(own), random_rows(2)
+    assert ("h1" in [unit.name for unit in small.units]) == remains
+    assert (small.run(x) == own.run(x)).all()
+    assert remains or small.n_edges == 2
+
+
+def test_an_output_that_is_never_positive_is_the_constant_zero() -> None:
+    own = machine(RELU, Unit("y", 2, (2,), (-1.0,), 0.0, "relu"))
+    assert simplified(own).n_edges == 0
+    assert (simplified(own).run(random_rows(2)) == 0).all()
+
+
 @pytest.mark.parametrize(("weight", "bias", "remains"), [(2.0, 0.5, False), (-2.0, 0.5, True), (2.0, -0.5, True)])
 def test_a_relu_whose_argument_is_never_negative_is_left_out(weight: float, bias: float, remains: bool) -> None:
     second = Unit("h1", 2, (2,), (weight,), bias, "relu")
