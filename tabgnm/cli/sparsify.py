@@ -15,10 +15,10 @@ from rich.table import Table
 from tabgnm._files import paths
 from tabgnm.cli.machine_text import machine_table
 from tabgnm.cli.models import inputs_of, load_model, read_inputs, target_of
-from tabgnm.cli.score_tables import score_names
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.parameters import GNMParameters
@@ -135,9 +135,9 @@ def _labels(frame: Any, name: str | None, asked_for: bool, source: str) -> Any:
 def path_table(small: TabularEstimator) -> Table:
     """Return the sizes of the path, with the chosen one marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    score = {"accuracy": "accuracy", "r2": "R²"}.get(score_names(small)[0], "score")
+    score = small_machines.score_name(small)
     for heading in ("edges", "columns", "hidden units", "loss", score, ""):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", no_wrap=heading != score)
     for own in small._path:
         chosen = bool(own["chosen"])
         cells = [

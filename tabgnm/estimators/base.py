@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,12 @@ class TabularEstimator(
         """
         began = time.monotonic()
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
+        if previous is None and hasattr(self, "_path_fitted"):
+            warnings.warn(
+                "fit replaces the small machine by a dense network with the same parameters; call fit_sparse(X, y) for "
+                "another small machine",
+                stacklevel=2,
+            )
         prepared = self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous)
         self._set_target_name(name_of_target(y))
         return self._train(prepared, began)

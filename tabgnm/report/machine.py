@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
-from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.estimators.machines import advice
 from tabgnm.estimators.number_targets import NumberTargets
 from tabgnm.export.equations import line_text
 from tabgnm.export.formula_building import formulas_of
@@ -77,7 +77,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     return {
         "estimator": type(model).__name__,
         "target": target,
-        "score_name": "accuracy" if isinstance(model.fitted_.targets, ClassTargets) else "R²",
+        "score_name": small_machines.score_name(model),
         "link": first.link,
         "center": list(first.center),
         "most": first.most,
@@ -114,8 +114,7 @@ def machine_html(model: TabularEstimator, *, examples: Any = None, target: str =
     machine = machine_data(model, examples=examples, target=target)
     if machine is None:
         raise ValueError(
-            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; call distill(X) "
-            "or fit_sparse(X, y) first"
+            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; {advice(model)}"
         )
     jinja2 = import_extra("jinja2", "report", "writing the page of a machine")
     environment = jinja2.Environment(
@@ -151,7 +150,8 @@ def _output_names(model: TabularEstimator, program: Program) -> list[str]:
 
 def _size(record: dict[str, Any], machine: dict[str, Any] | None) -> dict[str, Any]:
     """Describe a size; numbers that are not finite become None, as JSON has no others."""
-    known = {name: value if math.isfinite(value) else None for name, value in record.items()}
+    numbers = {name: value for name, value in record.items() if not isinstance(value, str)}
+    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return known | {"machine": machine}
 
 
@@ -174,7 +174,7 @@ def _machine(program: Program, place_of: dict[Key, int]) -> dict[str, Any]:
         "units": units,
         "outputs": [numbers[value] for value in machine.outputs],
         "equations": others,
-        "notes": [note for note in formulas.notes if _is_short(note)],
+        "notes": [note.text for note in formulas.notes if _is_short(note.text)],
     }
 
 

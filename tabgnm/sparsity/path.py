@@ -68,6 +68,18 @@ class PathSettings:
                 f"penalty={shown(self.penalty)} is not known; use one of {', '.join(map(repr, PENALTIES))}"
             )
 
+    def shape(self, n_inputs: int, n_outputs: int) -> GNMShape:
+        """Return the shape of all networks of the path."""
+        return GNMShape(
+            n_inputs,
+            n_outputs,
+            n_nodes=n_inputs + n_outputs + 1 + self.n_hidden,
+            n_layers=self.n_layers,
+            activation=self.activation,
+            init="kaiming",
+            clamp_inputs=True,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
@@ -118,16 +130,7 @@ def learn_path(
     list of PathPoint
         The dense networks first, then in order of decreasing budget.
     """
-    n_inputs = table.x.shape[1]
-    shape = GNMShape(
-        n_inputs,
-        n_outputs,
-        n_nodes=n_inputs + n_outputs + 1 + settings.n_hidden,
-        n_layers=settings.n_layers,
-        activation=settings.activation,
-        init="kaiming",
-        clamp_inputs=True,
-    )
+    shape = settings.shape(table.x.shape[1], n_outputs)
     n_rows = max(map(len, row_sets))
     batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
     n_steps = settings.n_steps or N_STEPS
@@ -177,6 +180,8 @@ def learn_path(
         shorter = replace(fleet, max_epochs=max(1, round(share * fleet.max_epochs)))
         return [_network(shape, model.parameters) for model in Fleet(shape, members, shorter).fit(table).models]
 
+    if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns
+        return points
     numbers = range(len(row_sets))
     # Each budget is reached in two ways, and the better result is kept: from the sparsest penalized network that has
     # enough edges, and from the network of the next larger budget.

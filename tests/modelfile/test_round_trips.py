@@ -35,6 +35,9 @@ from tests.modelfile.examples import (
     target,
 )
 
+# Machines that were trained for a few steps may be constants.
+pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
+
 
 def assert_identical(a: Any, b: Any) -> None:
     """Equal in type and value, NaN and the sign of 0 included."""
@@ -241,6 +244,7 @@ def test_a_small_machine_comes_back_with_its_path_of_sizes() -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore:fit replaces the small machine")
 @pytest.mark.parametrize("change", ["fit", "partial_fit", "prune"])
 def test_a_machine_that_is_trained_or_pruned_has_left_its_path(change: str) -> None:
     model = from_bytes(content("path of a regressor"))
