@@ -50,7 +50,7 @@ def run_evaluate(
         X, y = inputs_and_target(source, reading, model, name)
         labels = model._check_y(y, "y")
         model._check_scored(labels)
-        row, further = (_classes if is_classification(model) else _numbers)(model, X, labels, seed)
+        row, further = _classes(model, X, labels) if is_classification(model) else _numbers(model, X, labels, seed)
         names = score_names(model)
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
@@ -75,7 +75,7 @@ def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
     return f"{then} This is clearly better: was the model fitted to these rows?" if better else then
 
 
-def _classes(model: Any, X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:  # noqa: ARG001 - as for numbers
+def _classes(model: Any, X: Any, labels: Array) -> tuple[ScoreRow, dict[str, Any]]:
     targets = model.fitted_.targets
     if targets.kind in ("multilabel", "joint"):
         raise UnusableModel("evaluate does not support models with several targets; use score(X, y) in Python")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,9 @@ from tabgnm.cli.options import (
     output_path,
 )
 from tabgnm.cli.terminal import command
+
+if TYPE_CHECKING:
+    from tabgnm.cli.settings import FitSettings
 
 _TRAINING = "Training"
 
@@ -73,6 +76,28 @@ Group = Annotated[
 ]
 
 
+def _settings(
+    task: TaskOption,
+    effort: EffortOption,
+    time_limit: float | None,
+    metric: str,
+    set_value: list[str] | None,
+    seed: int,
+    device: str,
+) -> FitSettings:
+    """Return the parameters of the estimator that the options of `fit` and `search` say."""
+    from tabgnm.cli.settings import FitSettings
+
+    options = {
+        "effort": effort.value,
+        "time_limit": time_limit,
+        "metric": metric,
+        "random_state": seed,
+        "device": device,
+    }
+    return FitSettings.of(task.value, set_value or [], options)
+
+
 @command
 def fit(
     data: Data,
@@ -110,23 +135,12 @@ def fit(
       tabgnm fit patients.parquet -t died -o died.tabgnm --group patient --ignore id --effort fast
     """
     from tabgnm.cli.fit import Columns, run_fit
-    from tabgnm.cli.settings import FitSettings
 
     run_fit(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
         Columns(target, tuple(ignore or ()), weight, group),
-        FitSettings.of(
-            task.value,
-            set_value or [],
-            {
-                "effort": effort.value,
-                "time_limit": time_limit,
-                "metric": metric,
-                "random_state": seed,
-                "device": device,
-            },
-        ),
+        _settings(task, effort, time_limit, metric, set_value, seed, device),
         output,
         only_settings=print_settings,
         quiet=quiet,
@@ -172,20 +186,13 @@ def search(
     """
     from tabgnm.cli.fit import Columns
     from tabgnm.cli.search import run_search
-    from tabgnm.cli.settings import FitSettings, Grid
+    from tabgnm.cli.settings import Grid
 
-    given = {
-        "effort": effort.value,
-        "time_limit": time_limit,
-        "metric": metric,
-        "random_state": seed,
-        "device": device,
-    }
     run_search(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
         Columns(target, tuple(ignore or ()), weight, group),
-        FitSettings.of(task.value, set_value or [], given),
+        _settings(task, effort, time_limit, metric, set_value, seed, device),
         Grid.of(grid),
         output,
         n_folds=folds,
