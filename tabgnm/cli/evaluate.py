@@ -14,6 +14,7 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 from tabgnm._printable import brief, printable
 from tabgnm.cli.confidence import r2_interval, wilson_interval
 from tabgnm.cli.models import inputs_and_target, load_model, target_of
+from tabgnm.cli.progress import showing_steps
 from tabgnm.cli.score_tables import (
     ScoreRow,
     baseline_row,
@@ -39,19 +40,25 @@ _LONGEST_LABEL = 16
 
 
 def run_evaluate(
-    model_path: Path, source: str, reading: Reading, target: str | None, *, seed: int, as_json: bool
+    model_path: Path, source: str, reading: Reading, target: str | None, *, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """Score a model on the rows of a table."""
     out = Output(as_json=as_json)
-    with out.showing_warnings(), table_is_to_blame():
+    with (
+        out.showing_warnings(),
+        showing_steps("reading the table", wanted=not quiet and not as_json) as say,
+        table_is_to_blame(),
+    ):
         model = load_model(model_path)
         name = target_of(model, target)
         assert name is not None
         X, y = inputs_and_target(source, reading, model, name)
+        say("predicting")
         labels = model._check_y(y, "y")
         model._check_scored(labels)
         row, further = _classes(model, X, labels) if is_classification(model) else _numbers(model, X, labels, seed)
         names = score_names(model)
+        say("fitting simple models to compare with")
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
     caption = f"{len(X):,} rows of {name!r}. Baselines are cross-validated on the same rows."

@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from tabgnm._printable import brief
+from tabgnm.cli.progress import showing_progress, showing_steps
 from tabgnm.cli.score_tables import (
     ScoreRow,
     baseline_row,
@@ -23,7 +24,7 @@ from tabgnm.cli.score_tables import (
     score_records,
     score_table,
 )
-from tabgnm.cli.terminal import Output, showing_progress, table_is_to_blame
+from tabgnm.cli.terminal import Output, table_is_to_blame
 from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table, task_of
 from tabgnm.estimators.baselines import baselines
 from tabgnm.training.progress_display import clock
@@ -53,15 +54,17 @@ def run_fit(
     """Read a table, fit, tell what came out and write the model."""
     out = Output(as_json=as_json)
     with out.showing_warnings():
-        table = read_training_table(source, reading, columns)
+        with showing_steps("reading the table", wanted=not quiet):
+            table = read_training_table(source, reading, columns)
         task, said = chosen_task(settings.task, table, columns.target)
         if only_settings:
             _show_settings(out, settings, task, len(table.X))
             return
         out.text(said)
         model, seconds, interrupted = fitted(settings, task, table, quiet=quiet)
-        rows = scores_beside_baselines(model, table)
         model.save(output)
+        with showing_steps("fitting simple models to compare with", wanted=not quiet):
+            rows = scores_beside_baselines(model, table)
     if interrupted:
         out.text(INTERRUPTED_TRAINING)
     tell_scores(out, model, rows, len(table.X))
@@ -124,8 +127,11 @@ def fitted(
         except KeyboardInterrupt:
             if not hasattr(model, "fitted_"):
                 raise
-            return model, time.monotonic() - began, True
-    return model, time.monotonic() - began, False
+            interrupted = True
+        else:
+            interrupted = False
+    model.set_params(verbose=0)  # progress is a matter of this command, not of the model
+    return model, time.monotonic() - began, interrupted
 
 
 def scores_beside_baselines(model: TabularEstimator, table: TrainingTable) -> list[ScoreRow]:

@@ -17,6 +17,7 @@ from tabgnm.cli.options import (
     Format,
     Model,
     NoHeader,
+    Quiet,
     Reading,
     Seed,
     TableName,
@@ -81,6 +82,7 @@ def sparsify(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Distill a model into a small machine that can be read as equations, drawn, and exported.
@@ -107,6 +109,7 @@ def sparsify(
         assignments=set_value or [],
         picture=picture,
         seed=seed,
+        quiet=quiet,
         as_json=as_json,
     )
 

@@ -16,6 +16,7 @@ from tabgnm.cli.options import (
     Format,
     Model,
     NoHeader,
+    Quiet,
     Reading,
     Seed,
     TableName,
@@ -67,6 +68,7 @@ def predict(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a table, in the same order.
@@ -91,6 +93,7 @@ def predict(
         coverage=interval,
         out_of_range=out_of_range,
         keep=keep or [],
+        quiet=quiet,
         as_json=as_json,
     )
 
@@ -106,6 +109,7 @@ def evaluate(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on rows whose target is known.
@@ -119,7 +123,7 @@ def evaluate(
     from tabgnm.cli.evaluate import run_evaluate
 
     reading = Reading(table_format, table_name, delimiter, encoding, no_header)
-    run_evaluate(model, data, reading, target, seed=seed, as_json=as_json)
+    run_evaluate(model, data, reading, target, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @command
@@ -149,6 +153,7 @@ def report(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a report about a model and a table as one self-contained HTML file.
@@ -160,4 +165,4 @@ def report(
     from tabgnm.cli.report import run_report
 
     reading = Reading(table_format, table_name, delimiter, encoding, no_header)
-    run_report(model, data, reading, target, output, title, as_json=as_json)
+    run_report(model, data, reading, target, output, title, quiet=quiet, as_json=as_json)

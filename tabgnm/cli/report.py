@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabgnm.cli.models import inputs_and_target, load_model, target_of
+from tabgnm.cli.progress import showing_steps
 from tabgnm.cli.terminal import Output, table_is_to_blame
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ def run_report(
     output: Path,
     title: str | None,
     *,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Write the report of a model on the rows of a table."""
     from tabgnm.report import write_report
 
     out = Output(as_json=as_json)
-    with out.showing_warnings():
+    with out.showing_warnings(), showing_steps("reading the table", wanted=not quiet and not as_json):
         model = load_model(model_path)
         name = target_of(model, target)
         assert name is not None

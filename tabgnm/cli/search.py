@@ -20,8 +20,9 @@ from tabgnm.cli.fit import (
     tell_next_commands,
     tell_scores,
 )
+from tabgnm.cli.progress import showing_progress, showing_steps
 from tabgnm.cli.score_tables import score_names, score_records
-from tabgnm.cli.terminal import Output, UsageProblem, showing_progress, table_is_to_blame
+from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
 from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
 from tabgnm.estimators.metrics import scorer_of
 from tabgnm.training.progress_display import clock
@@ -50,7 +51,8 @@ def run_search(
     grid.check(settings.task, settings.values)
     began = time.monotonic()
     with out.showing_warnings():
-        table = read_training_table(source, reading, columns)
+        with showing_steps("reading the table", wanted=not quiet):
+            table = read_training_table(source, reading, columns)
         task, said = chosen_task(settings.task, table, columns.target)
         grid.check(task, settings.values)
         out.text(said)
@@ -58,8 +60,9 @@ def run_search(
         search = _searched(settings, task, table, grid, n_folds, quiet=quiet)
         best = replace(settings, values={**settings.values, **search.best_params_})
         model, _, interrupted = fitted(best, task, table, quiet=quiet)
-        rows = scores_beside_baselines(model, table)
         model.save(output)
+        with showing_steps("fitting simple models to compare with", wanted=not quiet):
+            rows = scores_beside_baselines(model, table)
     results = _results(search)
     metric = score_names(model)[0] if settings.values["metric"] == "auto" else str(settings.values["metric"])
     out.show(_table(results, metric))

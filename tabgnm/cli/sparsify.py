@@ -15,6 +15,7 @@ from rich.table import Table
 from tabgnm._files import paths
 from tabgnm.cli.machine_text import machine_table
 from tabgnm.cli.models import inputs_of, load_model, read_inputs, target_of
+from tabgnm.cli.progress import in_terminal, showing_progress
 from tabgnm.cli.score_tables import score_names
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
@@ -43,6 +44,7 @@ def run_sparsify(
     assignments: list[str],
     picture: Path | None,
     seed: int,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Distill a model, show the small machine and write it."""
@@ -61,10 +63,12 @@ def run_sparsify(
         frame = read_inputs(source, reading, model)
         name = target_of(model, target, required=False)
         labels = _labels(frame, name, target is not None, source)
-        with table_is_to_blame():
-            small = model.distill(
+        wanted = not quiet and not as_json and in_terminal()
+        with showing_progress(wanted=wanted) as verbose, table_is_to_blame():
+            small = model.set_params(verbose=verbose).distill(
                 frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
             )
+        small.set_params(verbose=0)
         if name is not None:
             small._set_target_name(name)
         small.save(output)

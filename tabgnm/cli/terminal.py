@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import math
 import os
 import sys
@@ -220,34 +219,3 @@ def table_is_to_blame() -> Iterator[None]:
         if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
             raise
         raise TableFileError(str(error)) from error
-
-
-@contextmanager
-def showing_progress(*, wanted: bool) -> Iterator[int]:
-    """Yield the `verbose` of an estimator; within this, lines of progress go to stderr where there is no bar."""
-    if not wanted:
-        yield 0
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.addFilter(lambda record: record.levelno < logging.WARNING)  # `main` shows warnings
-    log = logging.getLogger("tabgnm")
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield 1
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-
-
-@contextmanager
-def row_counter(*, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that shows how many rows are done, on a line of stderr that goes away; only in a terminal."""
-    console = console_of(sys.stderr)
-    if not wanted or not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("reading the first rows") as status:
-        yield lambda n_rows: status.update(f"{n_rows:,} rows")

@@ -11,7 +11,6 @@ import pytest
 import tabgnm
 from tabgnm.cli import predict as predict_module
 from tabgnm.cli.tablefiles import open_table
-from tabgnm.cli.terminal import row_counter
 from tests.cli.running import diabetes, iris, run, run_json
 
 
@@ -119,14 +118,3 @@ def test_a_kept_column_cannot_have_the_name_of_a_prediction(flowers: SimpleNames
     iris().rename(columns={"id": "prediction"}).to_csv("new.csv", index=False)
     result = run("predict", flowers.model, "new.csv", "--keep", "prediction", code=2)
     assert "rename it" in result.stderr
-
-
-def test_the_count_of_rows_is_shown_in_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    for is_terminal in (True, False):
-        stderr = io.StringIO()
-        stderr.isatty = lambda own=is_terminal: own  # type: ignore[method-assign]
-        monkeypatch.setattr("sys.stderr", stderr)
-        monkeypatch.setenv("TERM", "xterm-256color")
-        with row_counter(wanted=True) as show_rows:
-            show_rows(12_345)
-        assert ("12,345 rows" in stderr.getvalue()) == is_terminal
