@@ -32,24 +32,38 @@ _TRAINING = "Training"
 
 MODEL = Path("model.tabgnm")
 
-Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Target = Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", callback=output_path, help="The model file; an existing one is replaced.")
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", callback=output_path, help="The model file; an existing one is replaced."
+    ),
 ]
 Task = Annotated[
     TaskOption,
     typer.Option(
-        help="classification or regression. auto: classification for text, booleans, and whole numbers with at most 10 "
-        "different values.",
+        metavar="TASK",
+        help="auto, classification or regression. auto: classification for text, booleans, and whole numbers with at "
+        "most 10 different values.",
         rich_help_panel=_TRAINING,
     ),
 ]
-Effort = Annotated[EffortOption, typer.Option(help="How many networks to train.", rich_help_panel=_TRAINING)]
+Effort = Annotated[
+    EffortOption,
+    typer.Option(metavar="LEVEL", help="How many networks to train: fast, default or best.", rich_help_panel=_TRAINING),
+]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Maximum training time in seconds.", rich_help_panel=_TRAINING, show_default=False)
+    float | None,
+    typer.Option(metavar="SECONDS", help="Maximum training time.", rich_help_panel=_TRAINING, show_default=False),
 ]
 Metric = Annotated[
-    str, typer.Option(help="Metric for choosing settings: accuracy, roc_auc, mae, ...", rich_help_panel=_TRAINING)
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Metric for choosing settings: accuracy, roc_auc, mae, ...",
+        rich_help_panel=_TRAINING,
+        show_default="the loss",
+    ),
 ]
 SetValue = Annotated[
     list[str] | None,
@@ -61,7 +75,7 @@ SetValue = Annotated[
         show_default=False,
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=_TRAINING)]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=_TRAINING)]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; repeatable.", show_default=False)
 ]
@@ -129,10 +143,8 @@ def fit(
     Prints out-of-fold scores and the scores of simple baselines. Ctrl-C keeps the best model so far.
 
     For example:
-
       tabgnm fit houses.csv --target price
-
-      tabgnm fit patients.parquet -t died -o died.tabgnm --group patient --ignore id --effort fast
+      tabgnm fit patients.parquet -t died --group patient --effort fast
     """
     from tabgnm.cli.fit import Columns, run_fit
 
@@ -165,7 +177,7 @@ def search(
     time_limit: TimeLimit = None,
     metric: Metric = "auto",
     set_value: SetValue = None,
-    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    folds: Annotated[int, typer.Option(metavar="N", min=2, help="Number of cross-validation folds.")] = 5,
     seed: Seed = DEFAULT_SEED,
     device: Device = "auto",
     table_format: Format = None,
@@ -181,8 +193,7 @@ def search(
     `--metric` also ranks the settings. `--time-limit` applies only to the final fit.
 
     For example:
-
-      tabgnm search houses.csv --target price --grid learning_rate=0.01,0.001 --grid dropout=0,0.2 --effort fast
+      tabgnm search houses.csv --target price --grid dropout=0,0.2
     """
     from tabgnm.cli.fit import Columns
     from tabgnm.cli.search import run_search

@@ -35,18 +35,24 @@ def predict(
         typer.Option(
             "--output",
             "-o",
+            metavar="FILE",
             callback=output_path,
             help="The file to write: .csv, .parquet, ..., as for DATA; or - for stdout.",
         ),
     ] = Path("-"),
     output_format: Annotated[
         str | None,
-        typer.Option(help="Output format, if not given by the file extension: csv, jsonl, ...", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Output format, if not given by the file extension: csv, jsonl, ...",
+            show_default=False,
+        ),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Also write the probability of each class.")] = False,
     interval: Annotated[
         float | None,
         typer.Option(
+            metavar="P",
             min=0.01,
             max=0.999,
             help="Also write intervals that contain the target with this probability, e.g. 0.9.",
@@ -76,9 +82,7 @@ def predict(
     Tables of any length are read and written in chunks. Columns that the model does not know are ignored.
 
     For example:
-
       tabgnm predict model.tabgnm new.csv -o predictions.csv --keep id --proba
-
       cat new.csv | tabgnm predict model.tabgnm - | head
     """
     from tabgnm.cli.predict import run_predict
@@ -117,7 +121,6 @@ def evaluate(
     Use rows that the model was not fitted on. Simple baselines are cross-validated on the same rows.
 
     For example:
-
       tabgnm evaluate model.tabgnm test.csv
     """
     from tabgnm.cli.evaluate import run_evaluate
@@ -131,7 +134,6 @@ def info(model: Model, as_json: AsJson = False) -> None:
     """Show the contents of a model file: target, columns, scores, settings.
 
     For example:
-
       tabgnm info model.tabgnm
     """
     from tabgnm.cli.info import run_info
@@ -144,10 +146,15 @@ def report(
     model: Model,
     data: Annotated[str, typer.Option("--data", "-d", metavar="DATA", help="A table with the target, or - for stdin.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=output_path, help="The HTML file; an existing one is replaced.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=output_path, help="The HTML file; an existing one is replaced."
+        ),
     ] = Path("report.html"),
     target: Target = None,
-    title: Annotated[str | None, typer.Option(help="The heading of the page.", show_default=False)] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The heading of the page.", show_default=False)
+    ] = None,
     table_format: Format = None,
     table_name: TableName = None,
     delimiter: Delimiter = None,
@@ -159,7 +166,6 @@ def report(
     """Write a report about a model and a table as one self-contained HTML file.
 
     For example:
-
       tabgnm report model.tabgnm --data test.csv -o report.html
     """
     from tabgnm.cli.report import run_report

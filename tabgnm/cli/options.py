@@ -44,6 +44,13 @@ def output_path(path: Path | None) -> Path | None:
     return path
 
 
+def _seed(seed: int) -> int:
+    """Refuse what is no seed; typer's own check would show its limits, which nobody needs, in the help."""
+    if not 0 <= seed < 2**32:
+        raise typer.BadParameter(f"{seed} is not a seed; expected an integer from 0 to {2**32 - 1}")
+    return seed
+
+
 # Arguments
 
 Data = Annotated[
@@ -60,6 +67,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
+        metavar="NAME",
         help="Format of the table, if not given by the file extension: csv, parquet, ...",
         rich_help_panel=_TABLE,
         show_default=False,
@@ -67,16 +75,26 @@ Format = Annotated[
 ]
 TableName = Annotated[
     str | None,
-    typer.Option("--table", help="Name of the table in a database.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(
+        "--table", metavar="NAME", help="Name of the table in a database.", rich_help_panel=_TABLE, show_default=False
+    ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="The delimiter between cells. Detected by default.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(
+        metavar="CHAR",
+        help="The delimiter between cells. Detected by default.",
+        rich_help_panel=_TABLE,
+        show_default=False,
+    ),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        help="The text encoding, such as latin-1. Default: UTF-8.", rich_help_panel=_TABLE, show_default=False
+        metavar="NAME",
+        help="The text encoding, such as latin-1. Default: UTF-8.",
+        rich_help_panel=_TABLE,
+        show_default=False,
     ),
 ]
 NoHeader = Annotated[
@@ -85,7 +103,13 @@ NoHeader = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", "-t", help="The target column. Default: the target of the model.", show_default=False),
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="The target column. Default: the target of the model.",
+        show_default=False,
+    ),
 ]
 
 # What is printed
@@ -96,7 +120,7 @@ AsJson = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=_PRINTED)]
 DEFAULT_SEED = 0
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
+Seed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Random seed.")]
 
 
 @dataclass(frozen=True)
