@@ -88,6 +88,14 @@ Group = Annotated[
         metavar="COLUMN", help="Rows with the same value, such as a patient, stay in the same fold.", show_default=False
     ),
 ]
+ColumnKind = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=KIND",
+        help="What a column is if not as detected: number, category, datetime or ignore; repeatable.",
+        show_default=False,
+    ),
+]
 
 
 def _settings(
@@ -96,6 +104,7 @@ def _settings(
     time_limit: float | None,
     metric: str,
     set_value: list[str] | None,
+    column_kind: list[str] | None,
     seed: int,
     device: str,
 ) -> FitSettings:
@@ -109,7 +118,7 @@ def _settings(
         "random_state": seed,
         "device": device,
     }
-    return FitSettings.of(task.value, set_value or [], options)
+    return FitSettings.of(task.value, set_value or [], options, column_kind or [])
 
 
 @command
@@ -120,6 +129,7 @@ def fit(
     ignore: Ignore = None,
     weight: Weight = None,
     group: Group = None,
+    column_kind: ColumnKind = None,
     task: Task = TaskOption.auto,
     effort: Effort = EffortOption.default,
     time_limit: TimeLimit = None,
@@ -152,7 +162,7 @@ def fit(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
         Columns(target, tuple(ignore or ()), weight, group),
-        _settings(task, effort, time_limit, metric, set_value, seed, device),
+        _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         output,
         only_settings=print_settings,
         quiet=quiet,
@@ -172,6 +182,7 @@ def search(
     ignore: Ignore = None,
     weight: Weight = None,
     group: Group = None,
+    column_kind: ColumnKind = None,
     task: Task = TaskOption.auto,
     effort: Effort = EffortOption.default,
     time_limit: TimeLimit = None,
@@ -203,7 +214,7 @@ def search(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
         Columns(target, tuple(ignore or ()), weight, group),
-        _settings(task, effort, time_limit, metric, set_value, seed, device),
+        _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         Grid.of(grid),
         output,
         n_folds=folds,

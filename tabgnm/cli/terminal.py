@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from tabgnm._printable import printable
+from tabgnm.cli.wording import in_options, warning_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,7 +92,7 @@ class Output:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
                 return  # for those who write code
-            text = " ".join(str(message).split())
+            text = " ".join(warning_text(message).split())
             if text not in self.warnings:
                 self.warnings.append(text)
                 error_line(text, kind="Warning", style="yellow")
@@ -218,4 +219,4 @@ def table_is_to_blame() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
             raise
-        raise TableFileError(str(error)) from error
+        raise TableFileError(in_options(str(error))) from error

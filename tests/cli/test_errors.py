@@ -27,11 +27,15 @@ def table() -> Path:
         (["--set", "effort=fast"], "use --effort instead"),
         (["--set", "cv=3"], "not available on the command line"),
         (["--set", "dropout=2"], "dropout"),
-        (["--metric", "bleu"], "metric='bleu' is not known"),
+        (["--metric", "bleu"], "--metric 'bleu' is not known"),
         (["--device", "abacus"], "abacus"),
-        (["--time-limit", "-1"], "time_limit"),
+        (["--time-limit", "-1"], "--time-limit -1"),
         (["--task", "classification", "--set", "loss=poisson"], "loss is not a parameter of classification"),
         (["--set", "class_weight=balanced", "--set", "loss=poisson"], "not a parameter of"),
+        (["--set", "column_kinds={'a': 'number'}"], "use --column-kind instead"),
+        (["--column-kind", "zip"], "expected COLUMN=KIND"),
+        (["--column-kind", "zip=code"], "number, category, datetime, ignore"),
+        (["--column-kind", "zip=number", "--column-kind", "zip=category"], "the kinds number and category"),
         (["--ignore", "species"], "is given by both --target and --ignore"),
         (["--weight", "id", "--group", "id"], "is given by both --weight and --group"),
     ],
@@ -95,7 +99,8 @@ def test_a_table_that_cannot_be_used_ends_with_3_and_one_line(
 
 def test_weights_that_are_not_numbers_are_a_fault_of_the_table(table: Path) -> None:
     result = run("fit", table, "-t", "sepal_length", "--weight", "species", *QUICK, code=3)
-    assert "sample_weight" in result.stderr
+    assert "--weight" in result.stderr
+    assert "sample_weight" not in result.stderr
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "sparsify"])
