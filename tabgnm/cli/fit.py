@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,14 @@ from tabgnm.cli.score_tables import (
     score_table,
 )
 from tabgnm.cli.terminal import Output, table_is_to_blame
-from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table, task_of
+from tabgnm.cli.training_table import (
+    Columns,
+    TrainingTable,
+    names_in_words,
+    one_or_all,
+    read_training_table,
+    task_of_all,
+)
 from tabgnm.estimators.baselines import baselines
 from tabgnm.training.progress_display import clock
 
@@ -56,7 +64,7 @@ def run_fit(
     with out.showing_warnings():
         with showing_steps("reading the table", wanted=not quiet):
             table = read_training_table(source, reading, columns)
-        task, said = chosen_task(settings.task, table, columns.target)
+        task, said = chosen_task(settings.task, table, columns.targets)
         if only_settings:
             _show_settings(out, settings, task, len(table.X))
             return
@@ -76,7 +84,7 @@ def run_fit(
     out.finish(
         {
             "task": task,
-            "target": columns.target,
+            "target": one_or_all(columns.targets),
             "rows": len(table.X),
             "scores": score_records(rows, score_names(model)),
             "out_of_fold": dict(model.fitted_.scores),
@@ -88,17 +96,18 @@ def run_fit(
     )
 
 
-def chosen_task(given: str | None, table: TrainingTable, target: str) -> tuple[str, str]:
+def chosen_task(given: str | None, table: TrainingTable, targets: Sequence[str]) -> tuple[str, str]:
     """Return the task, and what to say about it; warn of classes that cannot be validated."""
-    task, reason = (given, "") if given is not None else task_of(table.y)
-    n_classes = f", {table.y.nunique():,} classes" if task == "classification" else ""
+    task, reason = (given, "") if given is not None else task_of_all(table.y)
+    one = len(targets) == 1
+    n_classes = f", {table.y.nunique():,} classes" if task == "classification" and one else ""
     other = "regression" if task == "classification" else "classification"
     remedy = f"; use --task {other} if that is wrong" if "whole numbers" in reason else ""
     why = f" ({reason}{remedy})" if reason else ""
     shape = f"{len(table.X):,} rows, {table.X.shape[1]:,} columns"
-    if task == "classification" and table.groups is None:  # whose folds leave all rows out
+    if task == "classification" and one and table.groups is None:  # whose folds leave all rows out
         _warn_of_single_rows(table.y)
-    return task, f"{task.capitalize()} of {target!r}{n_classes}{why}: {shape}."
+    return task, f"{task.capitalize()} of {names_in_words(targets)}{n_classes}{why}: {shape}."
 
 
 def _warn_of_single_rows(y: Any) -> None:
@@ -160,7 +169,8 @@ def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_ro
         caption = f"Out-of-fold scores on {scored} rows: each is predicted by networks that were not trained on it."
     else:
         caption = (
-            "This model was not validated (n_folds=0, or too few rows of each class), so it has no out-of-fold score."
+            "This model was not validated (--set n_folds=0, or too few rows of each class), so it has no out-of-fold "
+            "score."
         )
     if rows:
         out.show(score_table(rows, score_names(model)))

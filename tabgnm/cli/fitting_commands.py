@@ -32,7 +32,10 @@ _TRAINING = "Training"
 
 MODEL = Path("model.tabgnm")
 
-Target = Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")]
+Targets = Annotated[
+    list[str],
+    typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict; repeat it for several targets."),
+]
 Output = Annotated[
     Path,
     typer.Option(
@@ -124,7 +127,7 @@ def _settings(
 @command
 def fit(
     data: Data,
-    target: Target,
+    target: Targets,
     output: Output = MODEL,
     ignore: Ignore = None,
     weight: Weight = None,
@@ -148,7 +151,7 @@ def fit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model that predicts one column of a table from the others, and write it to a file.
+    """Fit a model that predicts a column of a table from the others, and write it to a file.
 
     Prints out-of-fold scores and the scores of simple baselines. Ctrl-C keeps the best model so far.
 
@@ -161,7 +164,7 @@ def fit(
     run_fit(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        Columns(target, tuple(ignore or ()), weight, group),
+        Columns(tuple(target), tuple(ignore or ()), weight, group),
         _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         output,
         only_settings=print_settings,
@@ -173,7 +176,7 @@ def fit(
 @command
 def search(
     data: Data,
-    target: Target,
+    target: Targets,
     grid: Annotated[
         list[str],
         typer.Option(metavar="NAME=V1,V2", help="A parameter of the estimator and the values to try; repeatable."),
@@ -213,7 +216,7 @@ def search(
     run_search(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        Columns(target, tuple(ignore or ()), weight, group),
+        Columns(tuple(target), tuple(ignore or ()), weight, group),
         _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         Grid.of(grid),
         output,

@@ -21,7 +21,7 @@ from tabgnm.cli.options import (
     Reading,
     Seed,
     TableName,
-    Target,
+    Targets,
     output_path,
 )
 from tabgnm.cli.terminal import command
@@ -81,7 +81,7 @@ def sparsify(
             show_default=False,
         ),
     ] = None,
-    target: Target = None,
+    target: Targets = None,
     seed: Seed = DEFAULT_SEED,
     table_format: Format = None,
     table_name: TableName = None,
@@ -107,7 +107,7 @@ def sparsify(
         model,
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        target,
+        target or [],
         output,
         n_edges=edges,
         tolerance=tolerance,

@@ -20,7 +20,7 @@ from tabgnm.cli.options import (
     Reading,
     Seed,
     TableName,
-    Target,
+    Targets,
     output_path,
 )
 from tabgnm.cli.terminal import command
@@ -106,7 +106,7 @@ def predict(
 def evaluate(
     model: Model,
     data: Data,
-    target: Target = None,
+    target: Targets = None,
     seed: Seed = DEFAULT_SEED,
     table_format: Format = None,
     table_name: TableName = None,
@@ -126,7 +126,7 @@ def evaluate(
     from tabgnm.cli.evaluate import run_evaluate
 
     reading = Reading(table_format, table_name, delimiter, encoding, no_header)
-    run_evaluate(model, data, reading, target, seed=seed, quiet=quiet, as_json=as_json)
+    run_evaluate(model, data, reading, target or [], seed=seed, quiet=quiet, as_json=as_json)
 
 
 @command
@@ -151,7 +151,7 @@ def report(
             "--output", "-o", metavar="FILE", callback=output_path, help="The HTML file; an existing one is replaced."
         ),
     ] = Path("report.html"),
-    target: Target = None,
+    target: Targets = None,
     title: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The heading of the page.", show_default=False)
     ] = None,
@@ -171,4 +171,4 @@ def report(
     from tabgnm.cli.report import run_report
 
     reading = Reading(table_format, table_name, delimiter, encoding, no_header)
-    run_report(model, data, reading, target, output, title, quiet=quiet, as_json=as_json)
+    run_report(model, data, reading, target or [], output, title, quiet=quiet, as_json=as_json)

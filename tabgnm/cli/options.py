@@ -101,13 +101,13 @@ NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help="The first line is data: columns are called x0, x1, ...", rich_help_panel=_TABLE),
 ]
-Target = Annotated[
-    str | None,
+Targets = Annotated[
+    list[str] | None,
     typer.Option(
         "--target",
         "-t",
         metavar="COLUMN",
-        help="The target column. Default: the target of the model.",
+        help="The target column, if its name differs from that of the model; repeat it for several targets.",
         show_default=False,
     ),
 ]

@@ -23,7 +23,7 @@ from tabgnm.cli.fit import (
 from tabgnm.cli.progress import showing_progress, showing_steps
 from tabgnm.cli.score_tables import score_names, score_records
 from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
-from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
+from tabgnm.cli.training_table import Columns, TrainingTable, one_or_all, read_training_table
 from tabgnm.estimators.metrics import scorer_of
 from tabgnm.training.progress_display import clock
 
@@ -53,7 +53,7 @@ def run_search(
     with out.showing_warnings():
         with showing_steps("reading the table", wanted=not quiet):
             table = read_training_table(source, reading, columns)
-        task, said = chosen_task(settings.task, table, columns.target)
+        task, said = chosen_task(settings.task, table, columns.targets)
         grid.check(task, settings.values)
         out.text(said)
         out.text(f"{grid.n_settings} settings on {n_folds} folds each.")
@@ -76,7 +76,7 @@ def run_search(
     out.finish(
         {
             "task": task,
-            "target": columns.target,
+            "target": one_or_all(columns.targets),
             "rows": len(table.X),
             "metric": metric,
             "best": dict(search.best_params_),
@@ -94,7 +94,7 @@ def _searched(
     given = settings.values["metric"]
     scoring = None
     if given != "auto":
-        n_classes = table.y.nunique() if task == "classification" else 2
+        n_classes = table.y.nunique() if task == "classification" and table.y.ndim == 1 else 2
         scoring = scorer_of(given, n_classes)
     cv: Any = n_folds
     parameters = {} if table.weights is None else {"sample_weight": table.weights}

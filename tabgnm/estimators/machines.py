@@ -13,7 +13,7 @@ from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import node_names
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
-from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
 
@@ -249,8 +249,8 @@ class MachineMethods:
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
-        name = name_of_target(y) or getattr(self, "target_name_", None)
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name)
+        names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names)
 
     def fit_sparse(
         self,
@@ -287,7 +287,7 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names_of_targets(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
         """Export this fitted estimator as code or a model that makes the same predictions without this package.
@@ -374,7 +374,7 @@ class MachineMethods:
         tolerance: float | None,
         n_folds: int,
         rng: np.random.RandomState,
-        target_name: str | None,
+        target_names: list[str],
     ) -> Self:
         small: Any = small_machines.learn(
             self,  # type: ignore[arg-type]
@@ -386,5 +386,5 @@ class MachineMethods:
             n_folds=n_folds,
             rng=rng,
         )
-        small._set_target_name(target_name)
+        small._set_target_names(target_names)
         return small  # type: ignore[no-any-return]
