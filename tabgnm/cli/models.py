@@ -57,11 +57,22 @@ def targets_of(model: TabularEstimator, given: Sequence[str], *, required: bool 
     return names
 
 
+def strips_spaces(model: TabularEstimator) -> bool:
+    """Whether spaces before the cells of a text file mean nothing: the model knows no level that begins with one.
+
+    The file itself cannot tell, as it may have a single row.
+    """
+    fitted = model.fitted_
+    levels = [name for own in fitted.encoders for plan in own.plans if plan.levels for name in plan.levels.names]
+    labels = [own for part in getattr(fitted.targets, "classes", []) for own in part.tolist()]
+    return not any(isinstance(own, str) and own.startswith(" ") for own in (*levels, *labels))
+
+
 def read_inputs(source: str, reading: Reading, model: TabularEstimator) -> pd.DataFrame:
     """Read a table that has the columns of a model, and maybe others."""
     wanted = inputs_of(model)
     # As text, which the model reads itself: the rows of this file alone might look like another type.
-    frame = read_table(source, text=wanted, **reading.keywords())
+    frame = read_table(source, text=wanted, strip=strips_spaces(model), **reading.keywords())
     require_columns(list(frame.columns), wanted, source)
     return frame
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabgnm.cli.models import inputs_of, load_model
+from tabgnm.cli.models import inputs_of, load_model, strips_spaces
 from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
 from tabgnm.cli.progress import row_counter
 from tabgnm.cli.tablefiles import TableFileError, open_table, open_writer, require_columns
@@ -47,7 +47,7 @@ def run_predict(
         columns = PredictionColumns(
             model, probabilities=probabilities, coverage=coverage, out_of_range=out_of_range, keep=keep
         )
-        with open_table(source, **reading.keywords()) as reader:
+        with open_table(source, strip=strips_spaces(model), **reading.keywords()) as reader:
             inputs = inputs_of(model)
             require_columns(reader.columns, [*inputs, *keep], source)
             with (

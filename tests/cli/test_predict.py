@@ -118,3 +118,19 @@ def test_a_kept_column_cannot_have_the_name_of_a_prediction(flowers: SimpleNames
     iris().rename(columns={"id": "prediction"}).to_csv("new.csv", index=False)
     result = run("predict", flowers.model, "new.csv", "--keep", "prediction", code=2)
     assert "rename it" in result.stderr
+
+
+@pytest.mark.parametrize("spaced", [True, False])
+def test_spaces_after_delimiters_mean_nothing_unless_the_model_knows_them(spaced: bool) -> None:
+    frame = iris().drop(columns="id").assign(colour=np.where(iris()["petal_width"] > 0.8, "red", "blue"))
+    model = tabgnm.GNMClassifier(n_candidates=1, n_folds=0, max_epochs=20, random_state=0)
+    if spaced:  # as pandas reads such a file
+        frame = frame.assign(**{name: " " + frame[name] for name in ("colour", "species")})
+    model.fit(frame[["colour", "sepal_width"]], frame["species"]).save("model.tabgnm")
+    expected = model.predict(frame[["colour", "sepal_width"]])
+    rows = [", ".join(map(str, row)) for row in frame[["sepal_width", "colour"]].to_numpy()]
+    rows = [row.replace(",  ", ", ") for row in rows]
+    for some in (rows, rows[:1]):
+        Path("new.csv").write_text("\n".join(["sepal_width, colour", *some, ""]))
+        run("predict", "model.tabgnm", "new.csv", "-o", "out.jsonl")
+        assert list(pd.read_json("out.jsonl", lines=True)["prediction"]) == list(expected[: len(some)])
