@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tabgnm.cli.options import Reading
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_EQUATIONS = 200  # lines
+_MOST_EQUATIONS = 60  # lines; more than two screens are not read
 DIGITS = 4
 
 
@@ -63,6 +63,7 @@ def run_sparsify(
             )
         _check_options(model, options)
         frame = read_inputs(source, reading, model)
+        _check_rows(model, options, len(frame), source)
         names = targets_of(model, target, required=False)
         labels = _labels(frame, names, bool(target), source)
         wanted = not quiet and not as_json and in_terminal()
@@ -107,6 +108,16 @@ def _options(assignments: list[str]) -> dict[str, Any]:
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name not in own]
     named = (named_value(text, "--set", "n_layers=2", known) for text in assignments)
     return {name: value_of(value) for name, value in named}
+
+
+def _check_rows(model: TabularEstimator, options: dict[str, Any], n_rows: int, source: str) -> None:
+    """Raise if there are fewer rows than folds to compare sizes on."""
+    n_folds = options.get("n_folds", inspect.signature(model.distill).parameters["n_folds"].default)
+    if n_rows < n_folds:
+        fewer = f", or use --set n_folds={n_rows}" if n_rows > 1 else ""
+        raise TableFileError(
+            f"{source!r} has {n_rows} rows, but sizes are compared on {n_folds} folds; add rows{fewer}"
+        )
 
 
 def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
