@@ -22,6 +22,7 @@ from tabgnm.cli.options import (
     TableName,
     TaskOption,
     output_path,
+    refuse_own_input,
 )
 from tabgnm.cli.terminal import command
 
@@ -159,6 +160,7 @@ def fit(
       tabgnm fit houses.csv --target price
       tabgnm fit patients.parquet -t died --group patient --effort fast
     """
+    refuse_own_input(output, data)
     from tabgnm.cli.fit import Columns, run_fit
 
     run_fit(
@@ -209,6 +211,7 @@ def search(
     For example:
       tabgnm search houses.csv --target price --grid dropout=0,0.2
     """
+    refuse_own_input(output, data)
     from tabgnm.cli.fit import Columns
     from tabgnm.cli.search import run_search
     from tabgnm.cli.settings import Grid

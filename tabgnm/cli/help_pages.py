@@ -1,14 +1,17 @@
-"""Help pages of commands: no types of flags, and paragraphs that are as wide as the terminal."""
+"""Help pages of commands, without types of flags and with whole paragraphs; and errors about their options."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from tabgnm.cli.terminal import write_json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,7 +53,18 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands with a help page for people."""
+    """A group of commands with a help page for people, and errors about options for programs."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run a command; with `--json`, errors that typer finds in the options are an object on stdout, too."""
+        try:
+            return super().main(*args, **settings)
+        except SystemExit as ended:
+            error: Any = ended.__context__  # what typer ended with, after it has shown it
+            given = args[0] if args else settings.get("args")
+            if "--json" in (sys.argv if given is None else given) and hasattr(error, "format_message"):
+                write_json({"error": error.format_message(), "exit_code": ended.code})
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters as the page shows them."""

@@ -23,6 +23,7 @@ from tabgnm.cli.options import (
     TableName,
     Targets,
     output_path,
+    refuse_own_input,
 )
 from tabgnm.cli.terminal import command
 
@@ -101,6 +102,7 @@ def sparsify(
     """
     if edges is not None and tolerance is not None:
         raise typer.BadParameter("--edges and --tolerance both limit the size of the machine; use one of them")
+    refuse_own_input(output, model, data)
     from tabgnm.cli.sparsify import run_sparsify
 
     run_sparsify(

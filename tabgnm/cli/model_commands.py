@@ -22,6 +22,7 @@ from tabgnm.cli.options import (
     TableName,
     Targets,
     output_path,
+    refuse_own_input,
 )
 from tabgnm.cli.terminal import command
 
@@ -85,6 +86,7 @@ def predict(
       tabgnm predict model.tabgnm new.csv -o predictions.csv --keep id --proba
       cat new.csv | tabgnm predict model.tabgnm - | head
     """
+    refuse_own_input(output, model, data)
     from tabgnm.cli.predict import run_predict
 
     run_predict(
@@ -168,6 +170,7 @@ def report(
     For example:
       tabgnm report model.tabgnm --data test.csv -o report.html
     """
+    refuse_own_input(output, model, data)
     from tabgnm.cli.report import run_report
 
     reading = Reading(table_format, table_name, delimiter, encoding, no_header)

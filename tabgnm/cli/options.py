@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -41,7 +42,18 @@ def output_path(path: Path | None) -> Path | None:
         raise typer.BadParameter(
             printable(f"the folder {path.parent} does not exist; create it first, or choose another one")
         )
+    if not os.access(path.parent, os.W_OK):
+        raise typer.BadParameter(printable(f"the folder {path.parent} cannot be written to; choose another one"))
     return path
+
+
+def refuse_own_input(output: Path | None, *inputs: str | Path) -> None:
+    """Refuse to replace a file that the command reads: it would be lost."""
+    for own in inputs:
+        if output is not None and output.exists() and Path(own).exists() and output.samefile(own):
+            raise typer.BadParameter(
+                printable(f"--output {output} would replace the file that is read; choose another name")
+            )
 
 
 def _seed(seed: int) -> int:
