@@ -186,6 +186,13 @@ def names_of_targets(y: Any) -> list[str]:
     """Return the name of a series of targets, or those of the columns of a table of several; empty if they have none.
 
     Series and tables of pandas, polars and pyarrow.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"height": [1.0], "width": [2.0]})
+    >>> names_of_targets(frame), names_of_targets(frame["width"]), names_of_targets([1.0])
+    (['height', 'width'], ['width'], [])
     """
     names = getattr(y, "columns", None)
     if names is None:
