@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.reporting import ReportMethods
-from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -66,12 +66,15 @@ class TabularEstimator(
         The names of the columns seen during `fit`. Defined only if the columns of X have names.
     target_name_ : str
         The name of the target. Defined only if y is a series with a name, such as a column of a pandas DataFrame.
+    target_names_ : list of str
+        The names of several targets. Defined only if y is a table with names of columns, such as a pandas DataFrame.
     """
 
     fitted_: FittedPack
     n_features_in_: int
     feature_names_in_: Array
     target_name_: str
+    target_names_: list[str]
     _n_calls: int  # of fit and partial_fit since training began
     _oof_values: Array | None  # out-of-fold predictions
     _fixed: dict[str, Any]  # parameters that cannot change while training continues, as they were at its start
@@ -163,7 +166,7 @@ class TabularEstimator(
                 stacklevel=2,
             )
         prepared = self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous)
-        self._set_target_name(name_of_target(y))
+        self._set_target_names(names_of_targets(y))
         return self._train(prepared, began)
 
     def estimate_memory(
@@ -287,11 +290,18 @@ class TabularEstimator(
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _set_target_name(self, name: str | None) -> None:
-        if name is not None:
-            self.target_name_ = name
-        elif hasattr(self, "target_name_"):
-            del self.target_name_
+    def _set_target_names(self, names: Sequence[str]) -> None:
+        for attribute in ("target_name_", "target_names_"):
+            if hasattr(self, attribute):
+                delattr(self, attribute)
+        if len(names) == 1:
+            self.target_name_ = names[0]
+        elif names:
+            self.target_names_ = list(names)
+
+    def _target_names(self) -> list[str]:
+        """Return the names of the targets; none if they had none."""
+        return [self.target_name_] if hasattr(self, "target_name_") else list(getattr(self, "target_names_", []))
 
     # Fitted attributes
 

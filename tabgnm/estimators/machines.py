@@ -12,7 +12,7 @@ from tabgnm.estimators import pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
-from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.estimators.unused_parameters import warn_about_unused
 from tabgnm.sparsity import Machine, NoMachine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
@@ -292,8 +292,8 @@ class MachineMethods:
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
-        name = name_of_target(y) or getattr(self, "target_name_", None)
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name)
+        names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names)
 
     def fit_sparse(
         self,
@@ -334,7 +334,7 @@ class MachineMethods:
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names_of_targets(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
         """Export this fitted estimator as code or a model that makes the same predictions without this package.
@@ -418,7 +418,7 @@ class MachineMethods:
         tolerance: float | None,
         n_folds: int,
         rng: np.random.RandomState,
-        target_name: str | None,
+        target_names: list[str],
     ) -> Self:
         small: Any = small_machines.learn(
             self,  # type: ignore[arg-type]
@@ -430,5 +430,5 @@ class MachineMethods:
             n_folds=n_folds,
             rng=rng,
         )
-        small._set_target_name(target_name)
+        small._set_target_names(target_names)
         return small  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
+from tabgnm.training.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -182,16 +184,19 @@ def learn(
     # Rows that are mixed from a held-out one are held out, too: they are almost copies of it.
     row_sets = [everything[~torch.isin(lesson.source, rows)] for rows in folds]
     weights = lesson.sample_weight
-    points = learn_path(
-        lesson.table,
-        lesson.loss,
-        lesson.targets.n_outputs,
-        [*row_sets, everything],
-        lesson.encoder.owners,
-        settings,
-        seed=int(rng.randint(2**31)),
-        sample_weight=weights,
-    )
+    line = ProgressLine(shows_best=False) if estimator.verbose else None
+    with nullcontext() if line is None else line.shown(0, 0):  # learn_path knows how much there is to do
+        points = learn_path(
+            lesson.table,
+            lesson.loss,
+            lesson.targets.n_outputs,
+            [*row_sets, everything],
+            lesson.encoder.owners,
+            settings,
+            seed=int(rng.randint(2**31)),
+            sample_weight=weights,
+            progress=line,
+        )
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
     warn_if_constant(path, chosen, n_edges, stacklevel=4)

@@ -57,7 +57,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
             n_candidates = 1
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     n_candidates = min(n_candidates, len(prepared.candidates))
-    _log.info("time for %d candidates on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
+    _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
     kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
     return replace(prepared, candidates=kept)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,8 @@ from tabgnm.report.wording import count, number, shortened, text
 
 if TYPE_CHECKING:
     import jinja2
+
+_log = logging.getLogger("tabgnm")
 
 MOST_CHARTED_TARGETS = 3
 _TASKS = {
@@ -97,9 +100,13 @@ def report_html(
     """Return the page that `write_report` writes; the parameters are the same."""
     environment = _environment()  # before anything is computed
     check_is_fitted(model, "fitted_")
+    _log.info("predicting the rows of the report")
     evaluation = evaluate(model, X, y, target_name)
+    _log.info("distilling a small machine for the report")
     small = small_machine(evaluation, machine)  # first, as a machine that cannot be shown is refused
+    _log.info("computing scores for the report")
     scores = score_section(evaluation)
+    _log.info("computing the importance and effects of columns for the report")
     columns = columns_section(evaluation)
     charts = [(own.name, _charts(own)) for own in evaluation.targets[:MOST_CHARTED_TARGETS]]
     target = evaluation.targets[0].name if len(evaluation.targets) == 1 else f"{len(evaluation.targets)} targets"
