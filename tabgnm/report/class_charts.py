@@ -196,7 +196,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
     panel.line([x for x, _, _ in points], [y for _, y, _ in points], "s0")
     for x, y, told in points:
         panel.marker(x, y, 0, told)
-    error = calibration_error(target.confidence, target.predicted == target.codes)
+    error = calibration_error(target.probabilities, target.codes)
     note = (
         "The dotted line is perfect calibration. Bars show the number of rows, whiskers 95 % intervals. "
         f"Calibration error {percent(error)}."

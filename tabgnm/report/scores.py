@@ -189,7 +189,7 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
         )
     )
     found.append(_area(targets, bootstrap))
-    error = np.mean([calibration_error(own.confidence, own.predicted == own.codes) for own in targets])
+    error = np.mean([calibration_error(own.probabilities, own.codes) for own in targets])
     found.append(
         Score(
             "Calibration error",
