@@ -37,6 +37,21 @@ def number(value: float, digits: int = 3, *, trimmed: bool = True) -> str:
     return text.replace("-", "−", 1) if value < 0 else text
 
 
+def with_spread(value: float, spread: float) -> tuple[str, str]:
+    """Return a number and its spread with the same decimals: three digits of the larger one.
+
+    Examples
+    --------
+    >>> with_spread(0.02, 0.0058), with_spread(-0.000376, 0.0047), with_spread(1234.5, 56)
+    (('0.0200', '0.0058'), ('−0.00038', '0.00470'), ('1,234', '56'))
+    """
+    largest = max(abs(value), abs(spread))
+    if not (math.isfinite(largest) and 1e-6 <= largest < 1e9):  # powers of ten, which have no common decimals
+        return number(value, trimmed=False), number(spread, 2, trimmed=False)
+    n = max(0, 2 - math.floor(math.log10(largest)))
+    return decimals(value, n), decimals(spread, n)
+
+
 def percent(share: float, decimals: int = 1, *, trimmed: bool = True) -> str:
     r"""Return a share as a percentage, which no line break separates; `trimmed`: without zeros at the end.
 
