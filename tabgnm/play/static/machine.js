@@ -172,7 +172,7 @@ export class Machine {
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "center";
     context.fillStyle = css(colors.ink);
-    write(context, number(edge.weight), x, y + 4);
+    write(context, number(this.names.weight(edge.weight, from.node)), x, y + 4);
   }
 
   drawNames(context, width, height) {
