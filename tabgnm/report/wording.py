@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tabgnm._printable import printable
+from tabgnm._printable import shortened as shortened
 
 MISSING = "–"
 
@@ -110,17 +111,3 @@ def text(value: Any) -> str:
     if shown in ("NaT", "<NA>", "nan"):
         return MISSING
     return printable(" ".join(shown.removesuffix(" 00:00:00").split()))
-
-
-def shortened(shown: str, longest: int = 24) -> str:
-    """Return a text, or its beginning and end if it is long: columns often differ only at the end.
-
-    Examples
-    --------
-    >>> shortened("a_very_long_name_of_a_column_2024", 17)
-    'a_very_lo…mn_2024'
-    """
-    if len(shown) <= longest:
-        return shown
-    end = (longest - 1) * 7 // 16
-    return f"{shown[: longest - 1 - end]}…{shown[len(shown) - end :]}"

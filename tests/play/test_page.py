@@ -191,6 +191,15 @@ def test_the_page_fits_its_window_and_explains_every_control(page: Page, playgro
         assert button.get_attribute("title") or button.get_attribute("aria-label")
 
 
+def test_names_of_inputs_have_room_between_the_nodes_of_a_narrow_page(page: Page, playground: Playground) -> None:
+    page.set_viewport_size({"width": 380, "height": 900})
+    page.emulate_media(reduced_motion="reduce")
+    open_page(page, playground)
+    first, second = (own.bounding_box() for own in page.locator(".node.input").all())
+    assert first is not None and second is not None
+    assert second["y"] - (first["y"] + first["height"]) >= 20
+
+
 def test_a_hidden_page_does_not_listen(page: Page, playground: Playground) -> None:
     open_page(page, playground)
     assert playground.session.n_listeners == 1
