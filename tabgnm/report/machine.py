@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,9 @@ _DIGITS = 4  # significant ones, of the numbers in equations
 _WEIGHT_DIGITS = 9  # of weights that float32 does not hold
 
 
-def machine_data(model: TabularEstimator, *, examples: Any = None, target: str = "") -> dict[str, Any] | None:
+def machine_data(
+    model: TabularEstimator, *, examples: Any = None, target: str | Sequence[str] = ""
+) -> dict[str, Any] | None:
     """Describe a small machine and every machine on its path of sizes, as values for JSON.
 
     Parameters
@@ -45,8 +47,8 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
         Fitted; the result of `distill` or `fit_sparse`, or any estimator with a single network of plain columns.
     examples : table, default=None
         A few rows that a reader can start from; without any, a typical row is all there is.
-    target : str, default=""
-        Name of the target, if it has one.
+    target : str or sequence of str, default=""
+        Name of the target, or of each of several targets, if they have names.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     rows = [] if examples is None else example_rows(model, columns, examples)
     return {
         "estimator": type(model).__name__,
-        "target": target,
+        "targets": [own for own in ([target] if isinstance(target, str) else target) if own],
         "score_name": small_machines.score_name(model),
         "link": first.link,
         "center": list(first.center),
@@ -92,7 +94,9 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     }
 
 
-def machine_html(model: TabularEstimator, *, examples: Any = None, target: str = "", title: str = "") -> str:
+def machine_html(
+    model: TabularEstimator, *, examples: Any = None, target: str | Sequence[str] = "", title: str = ""
+) -> str:
     """Return a page with the drawing of a small machine and its what-if, as one HTML file that needs nothing else.
 
     Parameters
