@@ -23,7 +23,7 @@ def main() -> None:
 
     # Two workers on this machine. For a cluster of your own: Client("tcp://scheduler:8786").
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         print(f"workers: {len(client.scheduler_info()['workers'])}")

@@ -27,6 +27,20 @@ def brief(text: str, n_chars: int = 60) -> str:
     return text if len(text) <= n_chars else f"{text[:n_chars]}..."
 
 
+def shortened(text: str, longest: int = 24) -> str:
+    """Return a text, or its beginning and end if it is long: columns often differ only at the end.
+
+    Examples
+    --------
+    >>> shortened("a_very_long_name_of_a_column_2024", 17)
+    'a_very_lo…mn_2024'
+    """
+    if len(text) <= longest:
+        return text
+    end = (longest - 1) * 7 // 16
+    return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
+
+
 def shown(value: object, n_chars: int = 200) -> str:
     """Return the `repr` of a value for messages: its beginning if it is long, its type if `repr` fails.
 

@@ -72,7 +72,8 @@ class TabGNMModel(_AbstractModel):  # type: ignore[misc] # untyped
         """Return an estimator that is not fitted yet."""
         parameters = {
             "n_jobs": num_cpus,
-            "device": "cuda" if num_gpus else "cpu",
+            # "cuda" is all GPUs that the process sees, which need not be this model's.
+            "device": "cpu" if not num_gpus else "cuda:0" if num_gpus <= 1 else "cuda",
             "verbose": int(verbosity > 2),  # AutoGluon logs training iterations at verbosity 3 and above
             **self._get_model_params(),
         }

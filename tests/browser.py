@@ -34,7 +34,7 @@ def page(browser: "Browser") -> "Iterator[Page]":
     """A new page of its own, which may reach nothing but this machine and fails the test for any error in its console."""
     context = browser.new_context()
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)  # machines that run tests may be busy
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: errors.append(str(error)))

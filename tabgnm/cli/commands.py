@@ -11,16 +11,16 @@ from rich.console import Console
 from tabgnm import __version__
 from tabgnm.cli.datasets import datasets_app
 from tabgnm.cli.fitting_commands import fit, search
+from tabgnm.cli.help_pages import App
 from tabgnm.cli.machine_commands import export, play, sparsify
 from tabgnm.cli.model_commands import evaluate, info, predict, report
 from tabgnm.cli.options import DEFAULT_SEED, AsJson, Quiet, Seed, output_path
 from tabgnm.cli.paper import paper_app
 from tabgnm.cli.terminal import command, show_tracebacks
 
-app = typer.Typer(
+app = App(
     name="tabgnm",
     help="Graph Neural Machines for tabular data.",
-    no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 table, 4 model file, 130 Ctrl-C.",
 )
@@ -43,7 +43,7 @@ def main() -> None:
     # What the library only logs, a program shows.
     if logging.lastResort is not None:
         logging.getLogger("tabgnm").addHandler(logging.lastResort)
-    app()
+    app(prog_name="tabgnm")  # also for python -m tabgnm
 
 
 def _show_version(wanted: bool) -> None:
@@ -90,6 +90,7 @@ def demo(
         typer.Option(
             "--output",
             "-o",
+            metavar="PATH",
             help="The folder to write to, tabgnm-demo by default; with --compare the picture, tabgnm-demo.png.",
             show_default=False,
         ),
@@ -98,16 +99,16 @@ def demo(
         bool, typer.Option("--compare", help="Instead compare 20 GNMs with 20 MLPs of the same size on two data sets.")
     ] = False,
     seed: Seed = DEFAULT_SEED,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Number of training epochs.", show_default=False)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of training epochs.", show_default=False)
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a demo: fit a table, compare with simple baselines, draw a small machine and print its equations.
 
     For example:
-
       tabgnm demo
-
       tabgnm demo --compare
     """
     if not compare:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tabgnm._printable import printable
+from tabgnm.cli.help_pages import App
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from tabgnm.datasets import DatasetSpec
     from tabgnm.datasets.download import OnBytes
 
-datasets_app = typer.Typer(name="datasets", help="The data sets of the paper.", no_args_is_help=True)
+datasets_app = App(name="datasets", help="The data sets of the paper.")
 
 WIDE_ENOUGH_FOR_TITLES = 100  # columns of the terminal
 
 DataHome = Annotated[
     Path | None,
-    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
+    typer.Option(metavar="FOLDER", help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
 ]
 
 

@@ -45,8 +45,8 @@ def run_demo(folder: Path, *, seed: int, epochs: int | None, quiet: bool, as_jso
     settings = FitSettings.of("auto", set_epochs, {"effort": "fast", "random_state": seed})
     out.text(f"$ tabgnm fit {data} --target {TARGET} --effort fast -o {model_path}", style="bold")
     with out.showing_warnings():
-        table = read_training_table(str(data), Reading(None, None, None, None, False), Columns(TARGET))
-        task, said = chosen_task(settings.task, table, TARGET)
+        table = read_training_table(str(data), Reading(None, None, None, None, False), Columns((TARGET,)))
+        task, said = chosen_task(settings.task, table, [TARGET])
         out.text(said)
         model, seconds, _ = fitted(settings, task, table, quiet=quiet)
         model.save(model_path)

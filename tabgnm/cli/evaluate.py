@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from tabgnm._printable import brief, printable
 from tabgnm.cli.confidence import r2_interval, wilson_interval
-from tabgnm.cli.models import inputs_and_target, load_model, target_of
+from tabgnm.cli.models import inputs_and_targets, load_model, targets_of
+from tabgnm.cli.progress import showing_steps
 from tabgnm.cli.score_tables import (
+    READABLE,
     ScoreRow,
     baseline_row,
     is_classification,
@@ -23,7 +26,9 @@ from tabgnm.cli.score_tables import (
     score_table,
     shown_score,
 )
-from tabgnm.cli.terminal import Output, UnusableModel, table_is_to_blame
+from tabgnm.cli.target_scores import classes_of_targets, log_losses, numbers_of_targets, table_of_targets
+from tabgnm.cli.terminal import Output, table_is_to_blame
+from tabgnm.cli.training_table import names_in_words, one_or_all
 from tabgnm.estimators.baselines import baselines
 from tabgnm.estimators.metrics import quantile_losses
 
@@ -34,38 +39,51 @@ Array = NDArray[Any]
 
 _MOST_CLASSES = 10  # of a confusion matrix in the terminal
 _MOST_CONFUSIONS = 10
-_LEAST_PROBABILITY = 1e-7  # as in the log-loss of the estimators
 _LONGEST_LABEL = 16
 
 
 def run_evaluate(
-    model_path: Path, source: str, reading: Reading, target: str | None, *, seed: int, as_json: bool
+    model_path: Path, source: str, reading: Reading, target: Sequence[str], *, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """Score a model on the rows of a table."""
     out = Output(as_json=as_json)
-    with out.showing_warnings(), table_is_to_blame():
+    with (
+        out.showing_warnings(),
+        showing_steps("reading the table", wanted=not quiet and not as_json) as say,
+        table_is_to_blame(),
+    ):
         model = load_model(model_path)
-        name = target_of(model, target)
-        assert name is not None
-        X, y = inputs_and_target(source, reading, model, name)
+        targets = targets_of(model, target)
+        X, y = inputs_and_targets(source, reading, model, targets)
+        say("predicting")
         labels = model._check_y(y, "y")
         model._check_scored(labels)
-        row, further = (_classes if is_classification(model) else _numbers)(model, X, labels, seed)
+        row, further = _scores(model, targets, X, labels, seed)
         names = score_names(model)
+        say("fitting simple models to compare with")
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
-    caption = f"{len(X):,} rows of {name!r}. Baselines are cross-validated on the same rows."
+    several = ""
+    if len(targets) > 1:
+        several = (
+            " A row counts as right if all targets are."
+            if is_classification(model)
+            else " R² is the mean over the targets."
+        )
+    caption = f"{len(X):,} rows of {names_in_words(targets)}.{several} Baselines are cross-validated on the same rows."
     out.show(score_table(rows, names))
     out.text(caption)
     if model.fitted_.scores:
         out.text(_compared_with_fit(model, row, names[0]))
-    confusion = further.pop("confusion", None)
     for key, value in further.items():
-        out.text(f"{key.replace('_', ' ')}: {value:.4g}")
-    if confusion is not None:
-        out.show(_confusion_table(confusion))
-    record = {"target": name, "rows": len(X), "scores": score_records(rows, names), **further}
-    out.finish(record | ({} if confusion is None else {"confusion": confusion}))
+        if key == "confusion":
+            out.show(_confusion_table(value))
+        elif key == "targets":
+            out.show(table_of_targets(value))
+        else:
+            name, shown = READABLE[key], f"{value:,.4g}" if key == "mae" else shown_score(value, key)
+            out.text(f"{name[0].upper()}{name[1:]}: {shown}.")
+    out.finish({"target": one_or_all(targets), "rows": len(X), "scores": score_records(rows, names), **further})
 
 
 def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
@@ -75,28 +93,30 @@ def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
     return f"{then} This is clearly better: was the model fitted to these rows?" if better else then
 
 
-def _classes(model: Any, X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:  # noqa: ARG001 - as for numbers
-    targets = model.fitted_.targets
-    if targets.kind in ("multilabel", "joint"):
-        raise UnusableModel("evaluate does not support models with several targets; use score(X, y) in Python")
+def _scores(model: Any, targets: list[str], X: Any, labels: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:
+    """Return the scores of a model, and what else is told about its predictions."""
+    if len(targets) > 1:
+        row, of_targets = (
+            classes_of_targets(model, targets, X, labels)
+            if is_classification(model)
+            else numbers_of_targets(model, targets, X, labels, seed)
+        )
+        return row, {"targets": of_targets}
+    return _classes(model, X, labels) if is_classification(model) else _numbers(model, X, labels, seed)
+
+
+def _classes(model: Any, X: Any, labels: Array) -> tuple[ScoreRow, dict[str, Any]]:
     probabilities = model.predict_proba(X)
     classes = model.classes_
     predicted = classes[probabilities.argmax(axis=1)]
     right = np.asarray(predicted == labels)
     accuracy = float(right.mean())
-    places = {label: place for place, label in enumerate(classes.tolist())}
-    own = np.array([places.get(label, -1) for label in labels.tolist()])
-    of_true = np.where(own >= 0, probabilities[np.arange(len(own)), own], 0.0)  # a class that it does not know
-    row = ScoreRow(
-        "this model",
-        accuracy,
-        float(-np.log(np.maximum(of_true, _LEAST_PROBABILITY)).mean()),
-        wilson_interval(accuracy, len(labels)),
-    )
+    loss = float(log_losses(classes, probabilities, labels).mean())
+    row = ScoreRow("this model", accuracy, loss, wilson_interval(accuracy, len(labels)))
     recalls = [float(right[labels == label].mean()) for label in np.unique(labels)]
     further: dict[str, Any] = {"balanced_accuracy": float(np.mean(recalls))}
-    if len(classes) == 2 and len(np.unique(own)) == 2 and (own >= 0).all():
-        further["roc_auc"] = float(roc_auc_score(own, probabilities[:, 1]))
+    if len(classes) == 2 and set(labels.tolist()) == set(classes.tolist()):
+        further["roc_auc"] = float(roc_auc_score(labels == classes[1], probabilities[:, 1]))
     further["confusion"] = _confusion(labels, predicted, classes)
     return row, further
 
@@ -142,8 +162,6 @@ def _numbers(model: Any, X: Any, y: Array, seed: int) -> tuple[ScoreRow, dict[st
     if targets.quantiles is not None:
         loss = float(quantile_losses(y, predicted, targets.quantiles, None).mean())
         return ScoreRow("this model", model._score_numbers(predicted, y, None), loss), {}
-    if targets.n_targets > 1:
-        raise UnusableModel("evaluate does not support models with several targets; use score(X, y) in Python")
     errors = y - predicted
     row = ScoreRow(
         "this model",

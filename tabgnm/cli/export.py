@@ -9,7 +9,7 @@ from typing import Any
 
 from tabgnm import load
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem
-from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.export.exporting import FORMATS, export
 from tabgnm.export.small import is_small
 
@@ -40,14 +40,16 @@ def run_export(model_path: Path, output: Path, suffix: str | None, options: dict
         model = load(model_path)
         if kind in _SMALL_ONLY and not is_small(model):
             small = shlex.quote(str(model_path.with_name("small.tabgnm")))
+            first = f"first run: tabgnm sparsify {shlex.quote(str(model_path))} DATA -o {small}"
+            if not isinstance(model, GNMParameters):
+                first = (
+                    f"{type(model).__name__} has fixed layers: fit a GNM with `tabgnm fit`, and run `tabgnm sparsify`"
+                )
             raise UnusableModel(
                 f"the model {str(model_path)!r} is too large for {kind[1:].upper()}, which requires a small machine; "
-                f"first run: tabgnm sparsify {shlex.quote(str(model_path))} DATA -o {small}"
+                f"{first}"
             )
-        try:
-            export(model, output, **options)
-        except NoSingleMachine as error:
-            raise UnusableModel(str(error)) from None
+        export(model, output, **options)
     n_bytes = output.stat().st_size
     out.text(f"{output}: {n_bytes:,} bytes")
     out.finish({"model": str(model_path), "output": str(output), "format": kind[1:], "bytes": n_bytes})

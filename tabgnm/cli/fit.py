@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich import box
 from rich.table import Table
 
 from tabgnm._printable import brief
+from tabgnm.cli.progress import showing_progress, showing_steps
 from tabgnm.cli.score_tables import (
     ScoreRow,
     baseline_row,
@@ -23,8 +25,15 @@ from tabgnm.cli.score_tables import (
     score_records,
     score_table,
 )
-from tabgnm.cli.terminal import Output, showing_progress, table_is_to_blame
-from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table, task_of
+from tabgnm.cli.terminal import Output, table_is_to_blame
+from tabgnm.cli.training_table import (
+    Columns,
+    TrainingTable,
+    names_in_words,
+    one_or_all,
+    read_training_table,
+    task_of_all,
+)
 from tabgnm.estimators.baselines import baselines
 from tabgnm.training.progress_display import clock
 
@@ -53,15 +62,17 @@ def run_fit(
     """Read a table, fit, tell what came out and write the model."""
     out = Output(as_json=as_json)
     with out.showing_warnings():
-        table = read_training_table(source, reading, columns)
-        task, said = chosen_task(settings.task, table, columns.target)
+        with showing_steps("reading the table", wanted=not quiet):
+            table = read_training_table(source, reading, columns)
+        task, said = chosen_task(settings.task, table, columns.targets)
         if only_settings:
             _show_settings(out, settings, task, len(table.X))
             return
         out.text(said)
         model, seconds, interrupted = fitted(settings, task, table, quiet=quiet)
-        rows = scores_beside_baselines(model, table)
         model.save(output)
+        with showing_steps("fitting simple models to compare with", wanted=not quiet):
+            rows = scores_beside_baselines(model, table)
     if interrupted:
         out.text(INTERRUPTED_TRAINING)
     tell_scores(out, model, rows, len(table.X))
@@ -73,7 +84,7 @@ def run_fit(
     out.finish(
         {
             "task": task,
-            "target": columns.target,
+            "target": one_or_all(columns.targets),
             "rows": len(table.X),
             "scores": score_records(rows, score_names(model)),
             "out_of_fold": dict(model.fitted_.scores),
@@ -85,17 +96,18 @@ def run_fit(
     )
 
 
-def chosen_task(given: str | None, table: TrainingTable, target: str) -> tuple[str, str]:
+def chosen_task(given: str | None, table: TrainingTable, targets: Sequence[str]) -> tuple[str, str]:
     """Return the task, and what to say about it; warn of classes that cannot be validated."""
-    task, reason = (given, "") if given is not None else task_of(table.y)
-    n_classes = f", {table.y.nunique():,} classes" if task == "classification" else ""
+    task, reason = (given, "") if given is not None else task_of_all(table.y)
+    one = len(targets) == 1
+    n_classes = f", {table.y.nunique():,} classes" if task == "classification" and one else ""
     other = "regression" if task == "classification" else "classification"
     remedy = f"; use --task {other} if that is wrong" if "whole numbers" in reason else ""
     why = f" ({reason}{remedy})" if reason else ""
     shape = f"{len(table.X):,} rows, {table.X.shape[1]:,} columns"
-    if task == "classification" and table.groups is None:  # whose folds leave all rows out
+    if task == "classification" and one and table.groups is None:  # whose folds leave all rows out
         _warn_of_single_rows(table.y)
-    return task, f"{task.capitalize()} of {target!r}{n_classes}{why}: {shape}."
+    return task, f"{task.capitalize()} of {names_in_words(targets)}{n_classes}{why}: {shape}."
 
 
 def _warn_of_single_rows(y: Any) -> None:
@@ -124,8 +136,11 @@ def fitted(
         except KeyboardInterrupt:
             if not hasattr(model, "fitted_"):
                 raise
-            return model, time.monotonic() - began, True
-    return model, time.monotonic() - began, False
+            interrupted = True
+        else:
+            interrupted = False
+    model.set_params(verbose=0)  # progress is a matter of this command, not of the model
+    return model, time.monotonic() - began, interrupted
 
 
 def scores_beside_baselines(model: TabularEstimator, table: TrainingTable) -> list[ScoreRow]:
@@ -154,7 +169,8 @@ def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_ro
         caption = f"Out-of-fold scores on {scored} rows: each is predicted by networks that were not trained on it."
     else:
         caption = (
-            "This model was not validated (n_folds=0, or too few rows of each class), so it has no out-of-fold score."
+            "This model was not validated (--set n_folds=0, or too few rows of each class), so it has no out-of-fold "
+            "score."
         )
     if rows:
         out.show(score_table(rows, score_names(model)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,31 +22,52 @@ from tabgnm.cli.options import (
     TableName,
     TaskOption,
     output_path,
+    refuse_own_input,
 )
 from tabgnm.cli.terminal import command
+
+if TYPE_CHECKING:
+    from tabgnm.cli.settings import FitSettings
 
 _TRAINING = "Training"
 
 MODEL = Path("model.tabgnm")
 
-Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Targets = Annotated[
+    list[str],
+    typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict; repeat it for several targets."),
+]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", callback=output_path, help="The model file; an existing one is replaced.")
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", callback=output_path, help="The model file; an existing one is replaced."
+    ),
 ]
 Task = Annotated[
     TaskOption,
     typer.Option(
-        help="classification or regression. auto: classification for text, booleans, and whole numbers with at most 10 "
-        "different values.",
+        metavar="TASK",
+        help="auto, classification or regression. auto: classification for text, booleans, and whole numbers with at "
+        "most 10 different values.",
         rich_help_panel=_TRAINING,
     ),
 ]
-Effort = Annotated[EffortOption, typer.Option(help="How many networks to train.", rich_help_panel=_TRAINING)]
+Effort = Annotated[
+    EffortOption,
+    typer.Option(metavar="LEVEL", help="How many networks to train: fast, default or best.", rich_help_panel=_TRAINING),
+]
 TimeLimit = Annotated[
-    float | None, typer.Option(help="Maximum training time in seconds.", rich_help_panel=_TRAINING, show_default=False)
+    float | None,
+    typer.Option(metavar="SECONDS", help="Maximum training time.", rich_help_panel=_TRAINING, show_default=False),
 ]
 Metric = Annotated[
-    str, typer.Option(help="Metric for choosing settings: accuracy, roc_auc, mae, ...", rich_help_panel=_TRAINING)
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Metric for choosing settings: accuracy, roc_auc, mae, ...",
+        rich_help_panel=_TRAINING,
+        show_default="the loss",
+    ),
 ]
 SetValue = Annotated[
     list[str] | None,
@@ -58,7 +79,7 @@ SetValue = Annotated[
         show_default=False,
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=_TRAINING)]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=_TRAINING)]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; repeatable.", show_default=False)
 ]
@@ -71,16 +92,48 @@ Group = Annotated[
         metavar="COLUMN", help="Rows with the same value, such as a patient, stay in the same fold.", show_default=False
     ),
 ]
+ColumnKind = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=KIND",
+        help="What a column is if not as detected: number, category, datetime or ignore; repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def _settings(
+    task: TaskOption,
+    effort: EffortOption,
+    time_limit: float | None,
+    metric: str,
+    set_value: list[str] | None,
+    column_kind: list[str] | None,
+    seed: int,
+    device: str,
+) -> FitSettings:
+    """Return the parameters of the estimator that the options of `fit` and `search` say."""
+    from tabgnm.cli.settings import FitSettings
+
+    options = {
+        "effort": effort.value,
+        "time_limit": time_limit,
+        "metric": metric,
+        "random_state": seed,
+        "device": device,
+    }
+    return FitSettings.of(task.value, set_value or [], options, column_kind or [])
 
 
 @command
 def fit(
     data: Data,
-    target: Target,
+    target: Targets,
     output: Output = MODEL,
     ignore: Ignore = None,
     weight: Weight = None,
     group: Group = None,
+    column_kind: ColumnKind = None,
     task: Task = TaskOption.auto,
     effort: Effort = EffortOption.default,
     time_limit: TimeLimit = None,
@@ -99,34 +152,22 @@ def fit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model that predicts one column of a table from the others, and write it to a file.
+    """Fit a model that predicts a column of a table from the others, and write it to a file.
 
     Prints out-of-fold scores and the scores of simple baselines. Ctrl-C keeps the best model so far.
 
     For example:
-
       tabgnm fit houses.csv --target price
-
-      tabgnm fit patients.parquet -t died -o died.tabgnm --group patient --ignore id --effort fast
+      tabgnm fit patients.parquet -t died --group patient --effort fast
     """
+    refuse_own_input(output, data)
     from tabgnm.cli.fit import Columns, run_fit
-    from tabgnm.cli.settings import FitSettings
 
     run_fit(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        Columns(target, tuple(ignore or ()), weight, group),
-        FitSettings.of(
-            task.value,
-            set_value or [],
-            {
-                "effort": effort.value,
-                "time_limit": time_limit,
-                "metric": metric,
-                "random_state": seed,
-                "device": device,
-            },
-        ),
+        Columns(tuple(target), tuple(ignore or ()), weight, group),
+        _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         output,
         only_settings=print_settings,
         quiet=quiet,
@@ -137,7 +178,7 @@ def fit(
 @command
 def search(
     data: Data,
-    target: Target,
+    target: Targets,
     grid: Annotated[
         list[str],
         typer.Option(metavar="NAME=V1,V2", help="A parameter of the estimator and the values to try; repeatable."),
@@ -146,12 +187,13 @@ def search(
     ignore: Ignore = None,
     weight: Weight = None,
     group: Group = None,
+    column_kind: ColumnKind = None,
     task: Task = TaskOption.auto,
     effort: Effort = EffortOption.default,
     time_limit: TimeLimit = None,
     metric: Metric = "auto",
     set_value: SetValue = None,
-    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    folds: Annotated[int, typer.Option(metavar="N", min=2, help="Number of cross-validation folds.")] = 5,
     seed: Seed = DEFAULT_SEED,
     device: Device = "auto",
     table_format: Format = None,
@@ -167,25 +209,18 @@ def search(
     `--metric` also ranks the settings. `--time-limit` applies only to the final fit.
 
     For example:
-
-      tabgnm search houses.csv --target price --grid learning_rate=0.01,0.001 --grid dropout=0,0.2 --effort fast
+      tabgnm search houses.csv --target price --grid dropout=0,0.2
     """
+    refuse_own_input(output, data)
     from tabgnm.cli.fit import Columns
     from tabgnm.cli.search import run_search
-    from tabgnm.cli.settings import FitSettings, Grid
+    from tabgnm.cli.settings import Grid
 
-    given = {
-        "effort": effort.value,
-        "time_limit": time_limit,
-        "metric": metric,
-        "random_state": seed,
-        "device": device,
-    }
     run_search(
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        Columns(target, tuple(ignore or ()), weight, group),
-        FitSettings.of(task.value, set_value or [], given),
+        Columns(tuple(target), tuple(ignore or ()), weight, group),
+        _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         Grid.of(grid),
         output,
         n_folds=folds,

@@ -9,6 +9,7 @@ from tabgnm import load
 from tabgnm._printable import brief, printable
 from tabgnm.cli.score_tables import column_records, columns_in_short, is_classification
 from tabgnm.cli.terminal import Output
+from tabgnm.cli.training_table import names_in_words, one_or_all
 from tabgnm.export.small import is_small
 
 _MOST_LABELS = 10
@@ -21,7 +22,7 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
     model = load(model_path)
     fitted = model.fitted_
     n_weights = sum(value.numel() for group in fitted.groups for value in group.parameters.values())
-    target = getattr(model, "target_name_", None)
+    targets = model._target_names()
     what = "classes" if is_classification(model) else "numbers"
     labels = [own.tolist() for own in fitted.targets.classes] if is_classification(model) else None
     defaults = type(model)().get_params()
@@ -30,7 +31,7 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
     networks = f"{fitted.n_networks} network{'s' if fitted.n_networks > 1 else ''} of {len(fitted.groups)} settings"
     small = is_small(model)
     out.text(f"{model_path}: {type(model).__name__}, {n_bytes:,} bytes, {networks}, {n_weights:,} weights")
-    out.text(f"Predicts {what} of {'an unnamed target' if target is None else repr(target)}.")
+    out.text(f"Predicts {what} of {names_in_words(targets) if targets else 'an unnamed target'}.")
     if labels is not None:
         shown = ", ".join(brief(printable(str(own)), 30) for own in labels[0][:_MOST_LABELS])
         more = f" and {len(labels[0]) - _MOST_LABELS:,} more" if len(labels[0]) > _MOST_LABELS else ""
@@ -52,7 +53,7 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
             "file": str(model_path),
             "bytes": n_bytes,
             "estimator": type(model).__name__,
-            "target": target,
+            "target": one_or_all(targets) if targets else None,
             "classes": labels,
             "columns": column_records(model),
             "importances": dict(zip(model._names, model.feature_importances_.tolist(), strict=True)),

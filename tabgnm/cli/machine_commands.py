@@ -17,11 +17,13 @@ from tabgnm.cli.options import (
     Format,
     Model,
     NoHeader,
+    Quiet,
     Reading,
     Seed,
     TableName,
-    Target,
+    Targets,
     output_path,
+    refuse_own_input,
 )
 from tabgnm.cli.terminal import command
 
@@ -48,14 +50,18 @@ def sparsify(
     model: Model,
     data: Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=output_path, help="The model file to write.")
+        Path, typer.Option("--output", "-o", metavar="FILE", callback=output_path, help="The model file to write.")
     ] = Path("small.tabgnm"),
     edges: Annotated[
-        int | None, typer.Option(min=1, help="The best machine with at most this number of edges.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="The best machine with at most this number of edges.", show_default=False
+        ),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
+            metavar="SHARE",
             min=0.0,
             help="The smallest machine whose loss exceeds the best by at most this fraction.",
             show_default=False,
@@ -63,7 +69,9 @@ def sparsify(
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(callback=output_path, help="Also draw it: .svg, .png or .pdf.", show_default=False),
+        typer.Option(
+            metavar="FILE", callback=output_path, help="Also draw it: .svg, .png or .pdf.", show_default=False
+        ),
     ] = None,
     set_value: Annotated[
         list[str] | None,
@@ -74,13 +82,14 @@ def sparsify(
             show_default=False,
         ),
     ] = None,
-    target: Target = None,
+    target: Targets = None,
     seed: Seed = DEFAULT_SEED,
     table_format: Format = None,
     table_name: TableName = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Distill a model into a small machine that can be read as equations, drawn, and exported.
@@ -89,24 +98,25 @@ def sparsify(
     default is the smallest machine whose loss is within one standard error of the best.
 
     For example:
-
       tabgnm sparsify model.tabgnm houses.csv --edges 20 --picture machine.svg
     """
     if edges is not None and tolerance is not None:
         raise typer.BadParameter("--edges and --tolerance both limit the size of the machine; use one of them")
+    refuse_own_input(output, model, data)
     from tabgnm.cli.sparsify import run_sparsify
 
     run_sparsify(
         model,
         data,
         Reading(table_format, table_name, delimiter, encoding, no_header),
-        target,
+        target or [],
         output,
         n_edges=edges,
         tolerance=tolerance,
         assignments=set_value or [],
         picture=picture,
         seed=seed,
+        quiet=quiet,
         as_json=as_json,
     )
 
@@ -117,21 +127,27 @@ def export(
     output: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[OUT]",
+            metavar="OUT",
             callback=output_path,
             help="The file to write; its extension determines the format.",
             show_default=False,
         ),
     ] = None,
     to: Annotated[
-        ExportFormat | None, typer.Option("--to", help="The format; OUT can then be omitted.", show_default=False)
+        ExportFormat | None,
+        typer.Option("--to", metavar="FORMAT", help="c, onnx, py or sql; OUT can then be omitted.", show_default=False),
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="C: the prefix of all names.", show_default=False)] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="NAME", help="C: the prefix of all names.", show_default=False)
+    ] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="SQL: the table to read; twice for schema and name.", show_default=False),
     ] = None,
-    dialect: Annotated[Dialect | None, typer.Option(help="SQL: the database.", show_default=False)] = None,
+    dialect: Annotated[
+        Dialect | None,
+        typer.Option(metavar="NAME", help="SQL: the database: sqlite, duckdb or postgresql.", show_default=False),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="SQL: a column to return with the predictions; repeatable."),
@@ -144,19 +160,16 @@ def export(
     ] = None,
     float32: Annotated[bool, typer.Option("--float32", help="ONNX: inputs and outputs in single precision.")] = False,
     max_megabytes: Annotated[
-        float | None, typer.Option(min=0.0, help="Python: maximum file size.", show_default=False)
+        float | None, typer.Option(metavar="N", min=0.0, help="Python: maximum file size.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a model as a program that does not need tabgnm: ONNX or Python; small machines also as C or SQL.
 
     For example:
-
       tabgnm export model.tabgnm model.onnx
-
       tabgnm export small.tabgnm --to c --prefix price
-
-      tabgnm export small.tabgnm model.sql --table houses --dialect duckdb --keep id
+      tabgnm export small.tabgnm price.sql --table houses --dialect duckdb
     """
     if output is None and to is None:
         raise typer.BadParameter("name the file to write, such as model.onnx, or use --to with a format")
@@ -185,14 +198,18 @@ def export(
 def play(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="Your own table; generated data by default.", show_default=False),
+        typer.Argument(metavar="DATA", help="Your own table; generated data by default.", show_default=False),
     ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option("--column", "-c", metavar="COLUMN", help="One of the two columns to draw; use it twice."),
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="The column to predict.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of the server; 0 chooses a free one.")] = 0,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="The port of the server; 0 chooses a free one.")
+    ] = 0,
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     table_format: Format = None,
     table_name: TableName = None,
@@ -203,10 +220,8 @@ def play(
     """Open the playground in a browser and watch a Graph Neural Machine learn. Ctrl-C stops it.
 
     For example:
-
       tabgnm play
-
-      tabgnm play iris.csv --column petal_length --column petal_width --target species
+      tabgnm play iris.csv -c petal_length -c petal_width --target species
     """
     from tabgnm.cli.play import run_play
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabgnm import load
 from tabgnm.cli.tablefiles import check_target, read_table, require_columns
 from tabgnm.cli.terminal import UnusableModel, UsageProblem
+from tabgnm.cli.training_table import target_columns
+from tabgnm.estimators.class_targets import ClassTargets
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -32,27 +35,55 @@ def inputs_of(model: TabularEstimator) -> list[str]:
     return [str(name) for name in model.feature_names_in_]
 
 
-def target_of(model: TabularEstimator, given: str | None, *, required: bool = True) -> str | None:
-    """Return the name of the target: as given, or as the model knows it."""
-    name = given if given is not None else getattr(model, "target_name_", None)
-    if name is None and required:
-        raise UsageProblem("the model file does not contain the name of the target; set it with --target")
-    return name
+def n_targets(model: TabularEstimator) -> int:
+    """Return how many targets a model predicts."""
+    targets = model.fitted_.targets
+    return len(targets.classes) if isinstance(targets, ClassTargets) else targets.n_targets
+
+
+def targets_of(model: TabularEstimator, given: Sequence[str], *, required: bool = True) -> list[str]:
+    """Return the names of the targets: as given, or as the model knows them; empty if neither is the case."""
+    names = list(given) or model._target_names()
+    n = n_targets(model)
+    if given and len(given) != n:
+        raise UsageProblem(
+            f"the model predicts {n} {'target' if n == 1 else 'targets'}, but --target is given {len(given)} "
+            f"{'time' if len(given) == 1 else 'times'}; name the columns in the order of the fit"
+        )
+    if not names and required:
+        what = "name of the target" if n == 1 else f"names of its {n} targets"
+        how = "" if n == 1 else f" ({n} times, in the order of the fit)"
+        raise UsageProblem(f"the model file does not contain the {what}; set it with --target{how}")
+    return names
+
+
+def strips_spaces(model: TabularEstimator) -> bool:
+    """Whether spaces before the cells of a text file mean nothing: the model knows no level that begins with one.
+
+    The file itself cannot tell, as it may have a single row.
+    """
+    fitted = model.fitted_
+    levels = [name for own in fitted.encoders for plan in own.plans if plan.levels for name in plan.levels.names]
+    labels = [own for part in getattr(fitted.targets, "classes", []) for own in part.tolist()]
+    return not any(isinstance(own, str) and own.startswith(" ") for own in (*levels, *labels))
 
 
 def read_inputs(source: str, reading: Reading, model: TabularEstimator) -> pd.DataFrame:
     """Read a table that has the columns of a model, and maybe others."""
     wanted = inputs_of(model)
     # As text, which the model reads itself: the rows of this file alone might look like another type.
-    frame = read_table(source, text=wanted, **reading.keywords())
+    frame = read_table(source, text=wanted, strip=strips_spaces(model), **reading.keywords())
     require_columns(list(frame.columns), wanted, source)
     return frame
 
 
-def inputs_and_target(source: str, reading: Reading, model: TabularEstimator, target: str) -> tuple[pd.DataFrame, Any]:
-    """Read the columns of a model and its target."""
+def inputs_and_targets(
+    source: str, reading: Reading, model: TabularEstimator, targets: Sequence[str]
+) -> tuple[pd.DataFrame, Any]:
+    """Read the columns of a model and its targets."""
     frame = read_inputs(source, reading, model)
-    require_columns(list(frame.columns), [target], source)
-    if frame[target].nunique(dropna=False) > 1 or frame[target].isna().any():  # a single class can be scored, too
-        check_target(frame, target, source)
-    return frame[inputs_of(model)], frame[target]
+    require_columns(list(frame.columns), targets, source)
+    for name in targets:
+        if frame[name].nunique(dropna=False) > 1 or frame[name].isna().any():  # a single class can be scored, too
+            check_target(frame, name, source)
+    return frame[inputs_of(model)], target_columns(frame, targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -41,7 +42,25 @@ def output_path(path: Path | None) -> Path | None:
         raise typer.BadParameter(
             printable(f"the folder {path.parent} does not exist; create it first, or choose another one")
         )
+    if not os.access(path.parent, os.W_OK):
+        raise typer.BadParameter(printable(f"the folder {path.parent} cannot be written to; choose another one"))
     return path
+
+
+def refuse_own_input(output: Path | None, *inputs: str | Path) -> None:
+    """Refuse to replace a file that the command reads: it would be lost."""
+    for own in inputs:
+        if output is not None and output.exists() and Path(own).exists() and output.samefile(own):
+            raise typer.BadParameter(
+                printable(f"--output {output} would replace the file that is read; choose another name")
+            )
+
+
+def _seed(seed: int) -> int:
+    """Refuse what is no seed; typer's own check would show its limits, which nobody needs, in the help."""
+    if not 0 <= seed < 2**32:
+        raise typer.BadParameter(f"{seed} is not a seed; expected an integer from 0 to {2**32 - 1}")
+    return seed
 
 
 # Arguments
@@ -60,6 +79,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
+        metavar="NAME",
         help="Format of the table, if not given by the file extension: csv, parquet, ...",
         rich_help_panel=_TABLE,
         show_default=False,
@@ -67,25 +87,41 @@ Format = Annotated[
 ]
 TableName = Annotated[
     str | None,
-    typer.Option("--table", help="Name of the table in a database.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(
+        "--table", metavar="NAME", help="Name of the table in a database.", rich_help_panel=_TABLE, show_default=False
+    ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="The delimiter between cells. Detected by default.", rich_help_panel=_TABLE, show_default=False),
+    typer.Option(
+        metavar="CHAR",
+        help="The delimiter between cells. Detected by default.",
+        rich_help_panel=_TABLE,
+        show_default=False,
+    ),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        help="The text encoding, such as latin-1. Default: UTF-8.", rich_help_panel=_TABLE, show_default=False
+        metavar="NAME",
+        help="The text encoding, such as latin-1. Default: UTF-8.",
+        rich_help_panel=_TABLE,
+        show_default=False,
     ),
 ]
 NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help="The first line is data: columns are called x0, x1, ...", rich_help_panel=_TABLE),
 ]
-Target = Annotated[
-    str | None,
-    typer.Option("--target", "-t", help="The target column. Default: the target of the model.", show_default=False),
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="The target column, if its name differs from that of the model; repeat it for several targets.",
+        show_default=False,
+    ),
 ]
 
 # What is printed
@@ -96,7 +132,7 @@ AsJson = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=_PRINTED)]
 DEFAULT_SEED = 0
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
+Seed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Random seed.")]
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from tabgnm._printable import printable
+from tabgnm.cli.help_pages import App
 
-paper_app = typer.Typer(
-    name="paper", help="The paper's experiments, next to its published numbers.", no_args_is_help=True
-)
+paper_app = App(name="paper", help="The paper's experiments, next to its published numbers.")
 
 
 class ScalingOption(str, Enum):
@@ -63,25 +62,40 @@ def _folder(path: Path) -> Path:
     raise typer.BadParameter(printable(f"{path} cannot be a folder, because {existing} is a file; choose another one"))
 
 
-Only = Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.", show_default=False)]
-Folds = Annotated[
-    str | None, typer.Option(callback=_folds, help="Only these folds: 0, 0-4 or 0,3,7. Default: all ten.")
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only this data set; repeatable.", show_default=False)
 ]
-Shard = Annotated[str | None, typer.Option(callback=_shard, help="Only part i of n of the work, as i/n.")]
+Folds = Annotated[
+    str | None,
+    typer.Option(metavar="FOLDS", callback=_folds, help="Only these folds: 0, 0-4 or 0,3,7. Default: all ten."),
+]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", callback=_shard, help="Only part i of n of the work, as i/n.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; do not train.")]
 Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none, as published, or standard.")]
 EngineName = Annotated[EngineOption, typer.Option(help="Where fleets are trained; dask and ray are extras.")]
-Jobs = Annotated[int, typer.Option(help="Number of fleets at once; -1 means all cores, or all workers of a cluster.")]
-Address = Annotated[str | None, typer.Option(help="Address of a Dask scheduler or Ray head. Default: start one here.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-Store = Annotated[Path | None, typer.Option(help="The results file. Default: results.sqlite in the output folder.")]
-Output = Annotated[Path, typer.Option(callback=_folder, help="The folder for CSV, JSON, PNG and Markdown files.")]
+Jobs = Annotated[
+    int, typer.Option(metavar="N", help="Number of fleets at once; -1 means all cores, or all workers of a cluster.")
+]
+Address = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of a Dask scheduler or Ray head. Default: start one here.")
+]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")]
+Store = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The results file. Default: results.sqlite in the output folder.")
+]
+Output = Annotated[
+    Path, typer.Option(metavar="FOLDER", callback=_folder, help="The folder for CSV, JSON, PNG and Markdown files.")
+]
 DataHome = Annotated[
     Path | None,
-    typer.Option(help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
+    typer.Option(metavar="FOLDER", help="The folder of data sets. Default: $TABGNM_DATA, or the user's cache folder."),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Run only this number of epochs; every output says so.")]
-Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="Number of random problems.")]
+Epochs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Run only this number of epochs; every output says so.")
+]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of random problems.")]
 
 OUTPUT = Path("paper-results")
 
@@ -171,7 +185,9 @@ def runtime(
     data_home: DataHome = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of epochs to average over. Default: as many as take half a second."),
+        typer.Option(
+            metavar="N", min=1, help="Number of epochs to average over. Default: as many as take half a second."
+        ),
     ] = None,
 ) -> None:
     """Time per epoch against parameters for both models; time and parameters against nodes."""

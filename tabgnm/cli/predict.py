@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabgnm.cli.models import inputs_of, load_model
+from tabgnm.cli.models import inputs_of, load_model, strips_spaces
 from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
+from tabgnm.cli.progress import row_counter
 from tabgnm.cli.tablefiles import TableFileError, open_table, open_writer, require_columns
-from tabgnm.cli.terminal import Output, UsageProblem, row_counter, table_is_to_blame
+from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
 from tabgnm.training.progress_display import clock
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def run_predict(
     coverage: float | None,
     out_of_range: bool,
     keep: list[str],
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Predict frame by frame; rows keep their order, and the output is there completely or not at all."""
@@ -45,12 +47,12 @@ def run_predict(
         columns = PredictionColumns(
             model, probabilities=probabilities, coverage=coverage, out_of_range=out_of_range, keep=keep
         )
-        with open_table(source, **reading.keywords()) as reader:
+        with open_table(source, strip=strips_spaces(model), **reading.keywords()) as reader:
             inputs = inputs_of(model)
             require_columns(reader.columns, [*inputs, *keep], source)
             with (
                 open_writer(str(output), columns.names, format=output_format) as writer,
-                row_counter(wanted=not to_stdout and not as_json) as show_rows,
+                row_counter(wanted=not (to_stdout or quiet or as_json)) as show_rows,
             ):
                 for frame in reader:
                     with _counted_from(writer.n_rows), table_is_to_blame():

@@ -85,8 +85,14 @@ class PredictionColumns:
         return pd.DataFrame(dict(zip(self.names, [*kept, *made], strict=True)), columns=self.names)
 
 
-def _several(first: str, n: int) -> list[str]:
-    return [first] if n == 1 else [f"{first}_{place}" for place in range(n)]
+def _several(first: str, model: Any, n: int) -> list[str]:
+    """Return a name for each of n targets: with that of the target if the model knows it, or else its number."""
+    return [first] if n == 1 else [f"{first}_{name}" for name in _names(model, n)]
+
+
+def _names(model: Any, n: int) -> list[str]:
+    names: list[str] = model._target_names()
+    return names if len(names) == n else [str(place) for place in range(n)]
 
 
 def _columns_of(values: Any) -> list[Any]:
@@ -96,16 +102,17 @@ def _columns_of(values: Any) -> list[Any]:
 
 def _labels(model: Any) -> _Block:
     targets = model.fitted_.targets
-    return _several("prediction", len(targets.classes)), lambda X: _columns_of(model.predict(X))
+    return _several("prediction", model, len(targets.classes)), lambda X: _columns_of(model.predict(X))
 
 
 def _probabilities(model: Any) -> _Block:
     targets: ClassTargets = model.fitted_.targets
     if targets.kind == "multilabel":
-        names = [f"probability_{place}" for place in range(len(targets.classes))]
+        names = [f"probability_{name}" for name in _names(model, len(targets.classes))]
         return names, lambda X: _columns_of(model.predict_proba(X))
     if targets.kind == "joint":
-        names = [f"probability_{place}_{own}" for place, labels in enumerate(targets.classes) for own in labels]
+        known = zip(_names(model, len(targets.classes)), targets.classes, strict=True)
+        names = [f"probability_{name}_{own}" for name, labels in known for own in labels]
         return names, lambda X: [column for part in model.predict_proba(X) for column in part.T]
     names = [f"probability_{label}" for label in targets.classes[0].tolist()]
     return names, lambda X: _columns_of(model.predict_proba(X))
@@ -116,7 +123,7 @@ def _numbers(model: Any) -> _Block:
     if targets.quantiles is not None:
         names = [f"quantile_{level:g}" for level in targets.quantiles]
     else:
-        names = _several("prediction", targets.n_targets)
+        names = _several("prediction", model, targets.n_targets)
     return names, lambda X: _columns_of(model.predict(X))
 
 
@@ -127,7 +134,7 @@ def _interval(model: Any, coverage: float) -> _Block:
             "machines are not validated: use the model from which they were distilled"
         )
     n_targets = model.fitted_.targets.n_targets
-    ends = list(zip(_several("lower", n_targets), _several("upper", n_targets), strict=True))
+    ends = list(zip(_several("lower", model, n_targets), _several("upper", model, n_targets), strict=True))
 
     def values(X: Any) -> list[Any]:
         intervals = model.predict_interval(X, coverage).reshape(len(X), n_targets, 2)

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 6  # of columns of one kind
 _LONGEST_NAME = 30
+READABLE = {
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "log_loss": "log-loss",
+    "d2": "D²",
+    "quantile_loss": "quantile loss",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "ROC AUC",
+}
 
 
 @dataclass(frozen=True)
@@ -47,9 +57,10 @@ def score_names(model: TabularEstimator) -> tuple[str, str]:
 
 
 def out_of_fold_rows(model: TabularEstimator) -> NDArray[np.bool_]:
-    """Return which rows of `fit` a model of one target has out-of-fold predictions for."""
-    predicted = np.asarray(model.oof_prediction_)
-    scored: NDArray[np.bool_] = ~np.isnan(predicted.reshape(len(predicted), -1)).any(axis=1)
+    """Return which rows of `fit` a model has out-of-fold predictions for."""
+    of_targets = model.oof_prediction_
+    predicted = np.column_stack(of_targets if isinstance(of_targets, list) else [of_targets])
+    scored: NDArray[np.bool_] = ~np.isnan(predicted).any(axis=1)
     return scored
 
 
@@ -59,7 +70,7 @@ def out_of_fold_row(model: TabularEstimator, y: Any, *, weighted: bool) -> Score
     Parameters
     ----------
     model : estimator
-        Just fitted, to one target.
+        Just fitted.
     y : array-like
         The target in `fit`.
     weighted : bool
@@ -91,11 +102,10 @@ def baseline_row(own: Baseline, *, squared: bool) -> ScoreRow:
 
 def score_table(rows: Sequence[ScoreRow], names: tuple[str, str]) -> Table:
     """Return the table of models, the best first."""
-    readable = {"r2": "R²", "rmse": "RMSE", "log_loss": "log-loss", "d2": "D²", "quantile_loss": "quantile loss"}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     with_intervals = any(row.interval is not None for row in rows)
-    score, error = (readable.get(name, name) for name in names)
+    score, error = (READABLE.get(name, name) for name in names)
     headings = [score, "95 % interval", error] if with_intervals else [score, error]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -117,7 +127,7 @@ def score_records(rows: Sequence[ScoreRow], names: tuple[str, str]) -> list[dict
 
 def shown_score(value: float, name: str) -> str:
     """Return a score of that name as text."""
-    return f"{value:.1%}" if name == "accuracy" else f"{value:.3f}"
+    return f"{value:.1%}" if name.endswith("accuracy") else f"{value:.3f}"
 
 
 def columns_in_short(model: TabularEstimator) -> list[str]:

@@ -20,9 +20,11 @@ from tabgnm.cli.fit import (
     tell_next_commands,
     tell_scores,
 )
+from tabgnm.cli.progress import showing_progress, showing_steps
 from tabgnm.cli.score_tables import score_names, score_records
-from tabgnm.cli.terminal import Output, UsageProblem, showing_progress, table_is_to_blame
-from tabgnm.cli.training_table import Columns, TrainingTable, read_training_table
+from tabgnm.cli.tablefiles import TableFileError
+from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
+from tabgnm.cli.training_table import Columns, TrainingTable, one_or_all, read_training_table
 from tabgnm.estimators.metrics import scorer_of
 from tabgnm.training.progress_display import clock
 
@@ -50,16 +52,18 @@ def run_search(
     grid.check(settings.task, settings.values)
     began = time.monotonic()
     with out.showing_warnings():
-        table = read_training_table(source, reading, columns)
-        task, said = chosen_task(settings.task, table, columns.target)
+        with showing_steps("reading the table", wanted=not quiet):
+            table = read_training_table(source, reading, columns)
+        task, said = chosen_task(settings.task, table, columns.targets)
         grid.check(task, settings.values)
         out.text(said)
         out.text(f"{grid.n_settings} settings on {n_folds} folds each.")
         search = _searched(settings, task, table, grid, n_folds, quiet=quiet)
         best = replace(settings, values={**settings.values, **search.best_params_})
         model, _, interrupted = fitted(best, task, table, quiet=quiet)
-        rows = scores_beside_baselines(model, table)
         model.save(output)
+        with showing_steps("fitting simple models to compare with", wanted=not quiet):
+            rows = scores_beside_baselines(model, table)
     results = _results(search)
     metric = score_names(model)[0] if settings.values["metric"] == "auto" else str(settings.values["metric"])
     out.show(_table(results, metric))
@@ -73,7 +77,7 @@ def run_search(
     out.finish(
         {
             "task": task,
-            "target": columns.target,
+            "target": one_or_all(columns.targets),
             "rows": len(table.X),
             "metric": metric,
             "best": dict(search.best_params_),
@@ -91,17 +95,15 @@ def _searched(
     given = settings.values["metric"]
     scoring = None
     if given != "auto":
-        n_classes = table.y.nunique() if task == "classification" else 2
+        n_classes = table.y.nunique() if task == "classification" and table.y.ndim == 1 else 2
         scoring = scorer_of(given, n_classes)
+    _check_folds(task, table, n_folds)
     cv: Any = n_folds
     parameters = {} if table.weights is None else {"sample_weight": table.weights}
     with showing_progress(wanted=not quiet) as verbose, table_is_to_blame():
         if table.groups is not None:
             from sklearn.model_selection import GroupKFold
 
-            n_groups = table.groups.nunique()
-            if n_groups < n_folds:
-                raise UsageProblem(f"--group has {n_groups} different values; use --folds {n_groups} or fewer")
             cv = list(GroupKFold(n_folds).split(table.X, groups=table.groups.astype(str)))
         search = FleetSearchCV(
             settings.estimator(task),
@@ -113,6 +115,20 @@ def _searched(
             error_score="raise",
         )
         return search.fit(table.X, table.y, **parameters)
+
+
+def _check_folds(task: str, table: TrainingTable, n_folds: int) -> None:
+    """Raise if there are not enough rows, groups or rows of a class for the folds."""
+    if table.groups is not None:
+        n, what = table.groups.nunique(), "different values of --group"
+    elif task == "classification" and table.y.ndim == 1:
+        n, what = int(table.y.value_counts().max()), "rows of the most frequent class"
+    else:
+        n, what = len(table.X) // 2, "times two rows, which R² needs in each fold"
+    if n < 2:
+        raise TableFileError(f"the table has {n} {what}; a search needs at least 2: add rows, or use tabgnm fit")
+    if n < n_folds:
+        raise UsageProblem(f"the table has {n} {what}; use --folds {n} or fewer")
 
 
 def _results(search: FleetSearchCV) -> list[dict[str, Any]]:

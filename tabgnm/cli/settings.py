@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tabgnm import GNMClassifier, GNMRegressor
 from tabgnm.cli.options import DEFAULT_SEED
 from tabgnm.cli.terminal import UsageProblem
+from tabgnm.cli.wording import OPTIONS, in_options
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import effort_of
+from tabgnm.table.settings import KINDS
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 ESTIMATORS = {"classification": GNMClassifier, "regression": GNMRegressor}
-# Parameters with an option of their own, and those that make no sense for one fit to one file.
-_OPTIONS = {
-    "effort": "--effort",
-    "time_limit": "--time-limit",
-    "metric": "--metric",
-    "random_state": "--seed",
-    "device": "--device",
-    "verbose": "--quiet",
-}
+# Parameters that make no sense for one fit to one file.
 _NOT_HERE = {"cv": "use --group, or n_folds", "warm_start": "each command fits once"}
 _OF_COMMANDS = {"random_state": DEFAULT_SEED}  # defaults of options that differ from those of the estimators
 _WORDS = {"true": True, "false": False, "none": None}
@@ -73,8 +67,8 @@ def named_value(text: str, option: str, example: str, known: Collection[str]) ->
 def _named(text: str, option: str, example: str) -> tuple[str, str]:
     """Return the name of a parameter of an estimator, and the text of its value."""
     name, value = named_value(text, option, example, set().union(*map(_defaults, ESTIMATORS)))
-    if name in _OPTIONS:
-        raise UsageProblem(f"{option} {name}: use {_OPTIONS[name]} instead")
+    if name in OPTIONS:
+        raise UsageProblem(f"{option} {name}: use {OPTIONS[name]} instead")
     if name in _NOT_HERE:
         raise UsageProblem(f"{option} {name} is not available on the command line: {_NOT_HERE[name]}")
     return name, value
@@ -93,7 +87,24 @@ def check_values(task: str | None, values: Mapping[str, Any]) -> None:
             problems.append(str(error))
         else:
             return
-    raise UsageProblem(next((text for text in problems if "is not a parameter of" not in text), problems[0]))
+    raise UsageProblem(
+        in_options(next((text for text in problems if "is not a parameter of" not in text), problems[0]))
+    )
+
+
+def _column_kinds(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the kinds of columns that are given as COLUMN=KIND; names of columns may contain equals signs."""
+    kinds: dict[str, str] = {}
+    for text in assignments:
+        column, equals, kind = text.rpartition("=")
+        if not equals or not column or kind not in KINDS:
+            raise UsageProblem(
+                f"--column-kind {text!r} is invalid; expected COLUMN=KIND, e.g. zip=category, and one of the kinds "
+                f"{', '.join(KINDS)}"
+            )
+        if kinds.setdefault(column, kind) != kind:
+            raise UsageProblem(f"--column-kind gives {column!r} the kinds {kinds[column]} and {kind}; use one of them")
+    return kinds
 
 
 @dataclass(frozen=True)
@@ -112,9 +123,13 @@ class FitSettings:
     values: Mapping[str, Any]
 
     @classmethod
-    def of(cls, task: str, assignments: Sequence[str], options: Mapping[str, Any]) -> FitSettings:
-        """Read `--set` and the options that are parameters; raise if a value is invalid."""
+    def of(
+        cls, task: str, assignments: Sequence[str], options: Mapping[str, Any], column_kinds: Sequence[str] = ()
+    ) -> FitSettings:
+        """Read `--set`, `--column-kind` and the options that are parameters; raise if a value is invalid."""
         values = dict(options)
+        if column_kinds:
+            values["column_kinds"] = _column_kinds(column_kinds)
         for text in assignments:
             name, value = _named(text, "--set", "max_epochs=50")
             values[name] = value_of(value)

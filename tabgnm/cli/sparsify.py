@@ -6,6 +6,7 @@ import inspect
 import io
 import shlex
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,13 @@ from rich.table import Table
 
 from tabgnm._files import paths
 from tabgnm.cli.machine_text import machine_table
-from tabgnm.cli.models import inputs_of, load_model, read_inputs, target_of
-from tabgnm.cli.score_tables import score_names
+from tabgnm.cli.models import inputs_of, load_model, read_inputs, targets_of
+from tabgnm.cli.progress import in_terminal, showing_progress
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.cli.training_table import target_columns
+from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.parameters import GNMParameters
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from tabgnm.cli.options import Reading
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_EQUATIONS = 200  # lines
+_MOST_EQUATIONS = 60  # lines; more than two screens are not read
 DIGITS = 4
 
 
@@ -35,7 +38,7 @@ def run_sparsify(
     model_path: Path,
     source: str,
     reading: Reading,
-    target: str | None,
+    target: Sequence[str],
     output: Path,
     *,
     n_edges: int | None,
@@ -43,6 +46,7 @@ def run_sparsify(
     assignments: list[str],
     picture: Path | None,
     seed: int,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Distill a model, show the small machine and write it."""
@@ -59,14 +63,16 @@ def run_sparsify(
             )
         _check_options(model, options)
         frame = read_inputs(source, reading, model)
-        name = target_of(model, target, required=False)
-        labels = _labels(frame, name, target is not None, source)
-        with table_is_to_blame():
-            small = model.distill(
+        _check_rows(model, options, len(frame), source)
+        names = targets_of(model, target, required=False)
+        labels = _labels(frame, names, bool(target), source)
+        wanted = not quiet and not as_json and in_terminal()
+        with showing_progress(wanted=wanted) as verbose, table_is_to_blame():
+            small = model.set_params(verbose=verbose).distill(
                 frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
             )
-        if name is not None:
-            small._set_target_name(name)
+        small.set_params(verbose=0)
+        small._set_target_names(names)
         small.save(output)
         if picture is not None:
             draw(small, picture)
@@ -104,6 +110,16 @@ def _options(assignments: list[str]) -> dict[str, Any]:
     return {name: value_of(value) for name, value in named}
 
 
+def _check_rows(model: TabularEstimator, options: dict[str, Any], n_rows: int, source: str) -> None:
+    """Raise if there are fewer rows than folds to compare sizes on."""
+    n_folds = options.get("n_folds", inspect.signature(model.distill).parameters["n_folds"].default)
+    if n_rows < n_folds:
+        fewer = f", or use --set n_folds={n_rows}" if n_rows > 1 else ""
+        raise TableFileError(
+            f"{source!r} has {n_rows} rows, but sizes are compared on {n_folds} folds; add rows{fewer}"
+        )
+
+
 def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
     """Raise if a value is invalid, before the table is read."""
     defaults = {name: own.default for name, own in inspect.signature(model.distill).parameters.items()}
@@ -117,27 +133,28 @@ def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
         raise UsageProblem(f"--set: {error}") from None
 
 
-def _labels(frame: Any, name: str | None, asked_for: bool, source: str) -> Any:
-    """Return the target to choose the size by, if the table has it."""
-    if name is None or (name not in frame.columns and not asked_for):
+def _labels(frame: Any, names: Sequence[str], asked_for: bool, source: str) -> Any:
+    """Return the targets to choose the size by, if the table has them."""
+    if not names or (not asked_for and not set(names) <= set(frame.columns)):
         return None
-    require_columns(list(frame.columns), [name], source)
+    require_columns(list(frame.columns), names, source)
     try:
-        check_target(frame, name, source)
+        for name in names:
+            check_target(frame, name, source)
     except TableFileError as error:
         if asked_for:
             raise
         warnings.warn(f"{error}; the target is not used, as rows without it teach as well", stacklevel=2)
         return None
-    return frame[name]
+    return target_columns(frame, names)
 
 
 def path_table(small: TabularEstimator) -> Table:
     """Return the sizes of the path, with the chosen one marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    score = {"accuracy": "accuracy", "r2": "R²"}.get(score_names(small)[0], "score")
+    score = small_machines.score_name(small)
     for heading in ("edges", "columns", "hidden units", "loss", score, ""):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", no_wrap=heading != score)
     for own in small._path:
         chosen = bool(own["chosen"])
         cells = [

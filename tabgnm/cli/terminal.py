@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import math
 import os
 import sys
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 
 from tabgnm._printable import printable
+from tabgnm.cli.wording import in_options, warning_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,7 +92,7 @@ class Output:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
                 return  # for those who write code
-            text = " ".join(str(message).split())
+            text = " ".join(warning_text(message).split())
             if text not in self.warnings:
                 self.warnings.append(text)
                 error_line(text, kind="Warning", style="yellow")
@@ -219,35 +219,4 @@ def table_is_to_blame() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
             raise
-        raise TableFileError(str(error)) from error
-
-
-@contextmanager
-def showing_progress(*, wanted: bool) -> Iterator[int]:
-    """Yield the `verbose` of an estimator; within this, lines of progress go to stderr where there is no bar."""
-    if not wanted:
-        yield 0
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.addFilter(lambda record: record.levelno < logging.WARNING)  # `main` shows warnings
-    log = logging.getLogger("tabgnm")
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield 1
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-
-
-@contextmanager
-def row_counter(*, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that shows how many rows are done, on a line of stderr that goes away; only in a terminal."""
-    console = console_of(sys.stderr)
-    if not wanted or not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("reading the first rows") as status:
-        yield lambda n_rows: status.update(f"{n_rows:,} rows")
+        raise TableFileError(in_options(str(error))) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.reporting import ReportMethods
-from tabgnm.estimators.target_arrays import name_of_target
+from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
@@ -65,12 +66,15 @@ class TabularEstimator(
         The names of the columns seen during `fit`. Defined only if the columns of X have names.
     target_name_ : str
         The name of the target. Defined only if y is a series with a name, such as a column of a pandas DataFrame.
+    target_names_ : list of str
+        The names of several targets. Defined only if y is a table with names of columns, such as a pandas DataFrame.
     """
 
     fitted_: FittedPack
     n_features_in_: int
     feature_names_in_: Array
     target_name_: str
+    target_names_: list[str]
     _n_calls: int  # of fit and partial_fit since training began
     _oof_values: Array | None  # out-of-fold predictions
     _fixed: dict[str, Any]  # parameters that cannot change while training continues, as they were at its start
@@ -155,8 +159,14 @@ class TabularEstimator(
         """
         began = time.monotonic()
         previous = self.fitted_ if self.warm_start and hasattr(self, "fitted_") else None
+        if previous is None and hasattr(self, "_path_fitted"):
+            warnings.warn(
+                "fit replaces the small machine by a dense network with the same parameters; call fit_sparse(X, y) for "
+                "another small machine",
+                stacklevel=2,
+            )
         prepared = self._prepare(X, y, sample_weight, X_val, y_val, groups, previous=previous)
-        self._set_target_name(name_of_target(y))
+        self._set_target_names(names_of_targets(y))
         return self._train(prepared, began)
 
     def estimate_memory(
@@ -280,11 +290,18 @@ class TabularEstimator(
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _set_target_name(self, name: str | None) -> None:
-        if name is not None:
-            self.target_name_ = name
-        elif hasattr(self, "target_name_"):
-            del self.target_name_
+    def _set_target_names(self, names: Sequence[str]) -> None:
+        for attribute in ("target_name_", "target_names_"):
+            if hasattr(self, attribute):
+                delattr(self, attribute)
+        if len(names) == 1:
+            self.target_name_ = names[0]
+        elif names:
+            self.target_names_ = list(names)
+
+    def _target_names(self) -> list[str]:
+        """Return the names of the targets; none if they had none."""
+        return [self.target_name_] if hasattr(self, "target_name_") else list(getattr(self, "target_names_", []))
 
     # Fitted attributes
 
@@ -307,9 +324,10 @@ class TabularEstimator(
     def oof_scores_(self) -> dict[str, float]:
         """Scores on rows that the networks were not trained on.
 
-        For classifiers: accuracy, log-loss and expected calibration error. For regressors: R², mean squared and mean
-        absolute error, and the mean of any other `loss`. For several quantiles: D² and quantile loss. The scores are
-        slightly optimistic, because the epochs and weights of the networks were chosen on the same rows.
+        For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
+        regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
+        D² and quantile loss. The scores are slightly optimistic, because the epochs and weights of the networks were
+        chosen on the same rows.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:

@@ -82,9 +82,10 @@ class ExplainingMethods:
             classes the log-odds are those of `decision_function`, otherwise those of each class against all others.
         n_steps : int, default=1024
             The maximum number of integration steps of a path. A path starts with 2 steps of 5 points each. Steps whose
-            contributions do not sum to the difference of the predictions are halved, until the total error is about 0.1
-            % of the sum of the absolute contributions (or of 1 for classifiers, if larger) or steps have the length 1 /
-            n_steps. The remaining error is distributed among the columns in proportion to their absolute contributions.
+            contributions do not sum to the difference of the predictions are halved until their error is small, or
+            until they have the length 1 / n_steps. The total error of a row is then usually less than 0.1 %, and at
+            most about 0.5 %, of the sum of its absolute contributions (or of 1 for classifiers, if that is larger). It
+            is distributed among the columns in proportion to their absolute contributions.
         n_base : int, default=20
             The maximum number of rows of `base` to use. If `base` has more rows, they are ordered by their predictions,
             and evenly spaced ones are used.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ class LearnedGraph:
     """Methods of estimators that return a network as a graph."""
 
     fitted_: FittedPack
+    target_name_: str
     _names: list[str]  # of the columns of the table
 
     @property
@@ -64,25 +66,40 @@ class LearnedGraph:
             if position < group.n_networks:
                 break
             position -= group.n_networks
-        names = node_names(group, self._names)
+        names = self._node_names(group)
         return learned_graphs(group.shape, group.network(position), threshold, max_edges, names)
 
+    def _node_names(self, group: NetworkGroup) -> NodeNames:
+        """Return the names of the nodes of a candidate's networks."""
+        encoder = group.encoder
+        owners = [self._names[owner] for owner in encoder.owners]
+        outputs = output_names(group.targets, self._named_target(group))
+        return NodeNames.of_columns(encoder.encoded_names, owners, outputs, group.shape.embedding)
 
-def node_names(group: NetworkGroup, columns: list[str]) -> NodeNames:
-    """Return the names of the nodes of a candidate's networks, given those of the columns of the table."""
-    encoder = group.encoder
-    owners = [columns[owner] for owner in encoder.owners]
-    return NodeNames.of_columns(encoder.encoded_names, owners, output_names(group.targets), group.shape.embedding)
+    def _named_target(self, group: NetworkGroup) -> str:
+        """Return the name of the target, or "y" if it has none; another one if a column is called so."""
+        taken = {*self._names, *group.encoder.encoded_names}
+        usual = (name for name in (getattr(self, "target_name_", ""), "y", "target") if name)
+        for name in itertools.chain(usual, (f"target_{number}" for number in itertools.count(2))):
+            if not taken & {name, *output_names(group.targets, name)}:
+                return name
+        raise AssertionError("an endless iterator ended")
 
 
-def output_names(targets: Targets) -> list[str]:
-    """Return the names of the outputs of a network: "y", or the label that an output speaks for, "y=yes"."""
+def output_names(targets: Targets, target: str = "y") -> list[str]:
+    """Return the names of the outputs of a network, given that of the target.
+
+    The target itself for a single number; "y0", "y1", ... for several; "y_q10" for one of several quantiles; and the
+    label that an output stands for, "y=yes".
+    """
     n_outputs = targets.n_outputs
     if not isinstance(targets, ClassTargets):
-        return ["y"] if n_outputs == 1 else [f"y{output}" for output in range(n_outputs)]
+        if targets.quantiles is not None:
+            return [f"{target}_q{100 * quantile:g}" for quantile in targets.quantiles]
+        return [target] if n_outputs == 1 else [f"{target}{output}" for output in range(n_outputs)]
     if targets.kind == "multilabel":
-        return [f"y{output}" for output in range(n_outputs)]
+        return [f"{target}{output}" for output in range(n_outputs)]
     if targets.kind == "joint":
-        return [f"y{target}={label}" for target, labels in enumerate(targets.classes) for label in labels]
+        return [f"{target}{place}={label}" for place, labels in enumerate(targets.classes) for label in labels]
     labels = targets.classes[0]
-    return [f"y={labels[-1]}"] if n_outputs == 1 else [f"y={label}" for label in labels]
+    return [f"{target}={labels[-1]}"] if n_outputs == 1 else [f"{target}={label}" for label in labels]

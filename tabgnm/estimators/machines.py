@@ -11,26 +11,43 @@ from sklearn.utils.validation import check_is_fitted
 from tabgnm.estimators import pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.frames import as_frame
-from tabgnm.estimators.learned_graph import node_names
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
-from tabgnm.estimators.target_arrays import name_of_target
-from tabgnm.sparsity import Machine, described, edge_records, simplified, unrolled
+from tabgnm.estimators.target_arrays import names_of_targets
+from tabgnm.estimators.unused_parameters import warn_about_unused
+from tabgnm.sparsity import Machine, NoMachine, described, edge_records, simplified, unrolled
 from tabgnm.sparsity.path import PathSettings
+from tabgnm.sparsity.simplifying import with_hidden_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tabgnm.estimators.fitting import FittedPack
+    from tabgnm.nn.node_names import NodeNames
 
 # With n_edges, machines are cut down from those of a few larger sizes, which makes them better than cutting at once.
 _LARGER_SIZES = 3
 
 
 class NoSingleMachine(ValueError, AttributeError):
-    """The estimator has several networks or learned embeddings, so there is no single machine to read.
+    """The estimator has several networks, learned embeddings or gates, so there is no single machine to read.
 
-    It is also an AttributeError, so that `hasattr(estimator, "machine_")` is False.
+    Raised by what reads a machine: `machine_`, `describe`, `edges`, `equations` and `tabgnm.export.program_of`.
+    `export` raises `ExportError` instead. It is also an AttributeError, so that `hasattr(estimator, "machine_")` is
+    False.
     """
+
+
+def advice(estimator: Any) -> str:
+    """Say how to get a small machine from an estimator, for errors."""
+    from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
+
+    if isinstance(estimator, GNMParameters):
+        return (
+            "call distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
+            "labels"
+        )
+    gnm = type(estimator).__name__.replace("MLP", "GNM")
+    return f"MLPs do not learn small machines: use {gnm}().fit_sparse(X, y), or {gnm}().fit(X, y).distill(X)"
 
 
 class MachineMethods:
@@ -46,12 +63,14 @@ class MachineMethods:
     def machine_(self) -> Machine:
         """The network of an estimator with a single network, as a simplified `tabgnm.sparsity.Machine`.
 
-        Its inputs are the encoded columns.
+        Its inputs are the encoded columns, and its hidden units are called h1, h2, ... (without names of columns). Its
+        outputs have the name of the target, if y had one, else "y".
 
         Raises
         ------
         NoSingleMachine
-            If the estimator has several networks or learned embeddings; use `distill` or `fit_sparse` first.
+            If the estimator has several networks, learned embeddings or `combine="gated"`; use `distill` or
+            `fit_sparse` first.
         """
         check_is_fitted(self, "fitted_")
         if self.fitted_.n_networks > 1 or self.fitted_.groups[0].shape.embedding is not None:
@@ -59,21 +78,26 @@ class MachineMethods:
             if self.fitted_.n_networks > 1:
                 what = f"{self.fitted_.n_networks} networks"
             raise NoSingleMachine(
-                f"this {type(self).__name__} has {what}, so there is no single machine to read or export; call "
-                "distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
-                "labels"
+                f"this {type(self).__name__} has {what}, so there is no single machine to read or export; "
+                f"{advice(self)}"
             )
         group = self.fitted_.groups[0]
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
-        names = node_names(group, self._names)  # type: ignore[attr-defined]
-        return simplified(unrolled(network.double(), names.inputs, names.outputs))
+        names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
+        try:
+            machine = simplified(unrolled(network.double(), names.inputs, names.outputs))
+        except NoMachine as error:
+            raise NoSingleMachine(f"this {type(self).__name__} is not a machine: {error}; or {advice(self)}") from error
+        return with_hidden_names(machine, taken=self._names)  # type: ignore[attr-defined]
 
     @property
     def sparsity_path_(self) -> Any:
         """The machines that `distill` or `fit_sparse` chose this one from, by decreasing number of edges.
 
         For each size: the number of edges, columns used and hidden units, the loss on held-out rows with its standard
-        error, the score (accuracy or R²) with its standard deviation over folds, and whether it was chosen. A pandas
+        error, the score (accuracy or R²) with its standard deviation over folds, what both are measured against, and
+        whether the size was chosen. "judged_by" is "target" or, if `distill` was called without y, "model": then loss
+        and score compare with predictions of the distilled estimator, and say nothing about true targets. A pandas
         DataFrame, or a list of dicts if pandas is not installed.
         """
         if not hasattr(self, "_path"):
@@ -104,6 +128,7 @@ class MachineMethods:
                 "has been fitted or pruned since; call distill or fit_sparse again"
             )
         place = small_machines.choose(self._path, n_edges, None)
+        small_machines.warn_if_constant(self._path, place, n_edges, stacklevel=2)
         has_names = hasattr(self, "feature_names_in_")
         small: Any = small_machines.at_place(self, place, self._names, has_names)  # type: ignore[attr-defined, arg-type]
         return small  # type: ignore[no-any-return]
@@ -115,7 +140,15 @@ class MachineMethods:
         -------
         str
         """
-        return described(self.machine_)
+        lines = [described(self.machine_)]
+        group = self.fitted_.groups[0]
+        if quantiles := getattr(group.targets, "predicted_quantiles", ()):
+            names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
+            target = self._named_target(group)  # type: ignore[attr-defined]
+            pairs = zip(names.outputs, quantiles, strict=True)
+            listed = ", ".join(f"{name} the {quantile:g} quantile" for name, quantile in pairs)
+            lines.append(f"It predicts quantiles of {target}: {listed}.")
+        return "\n".join(lines)
 
     def equations(self, format: str = "text", digits: int | None = 6) -> Any:  # noqa: A002 - the usual name
         """Return the equations of the machine, in the names and units of the columns of the table.
@@ -135,6 +168,13 @@ class MachineMethods:
         Returns
         -------
         str or dict
+
+        Raises
+        ------
+        NoSingleMachine
+            If the estimator has several networks, learned embeddings or gates.
+        ExportError
+            If the network predicts logarithms (`target_transform="log"`).
 
         Examples
         --------
@@ -167,7 +207,7 @@ class MachineMethods:
         pandas.DataFrame, or a list of dicts if pandas is not installed
         """
         machine = self.machine_
-        names = node_names(self.fitted_.groups[0], self._names)  # type: ignore[attr-defined]
+        names: NodeNames = self._node_names(self.fitted_.groups[0])  # type: ignore[attr-defined]
         records = edge_records(machine, names.columns)
         return as_frame(records)
 
@@ -221,9 +261,11 @@ class MachineMethods:
         X : table of shape (rows, columns)
             The rows to learn from, usually those of `fit`.
         y : array-like, default=None
-            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used.
+            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used,
+            and the scores of `sparsity_path_` are those of agreeing with it.
         n_edges : int or None, default=None
-            The maximum number of edges, including biases. The best machine within this limit is returned.
+            The maximum number of edges, including biases. The best machine within this limit is returned, with a
+            warning if it is a constant because no column can be used with so few edges.
         tolerance : float or None, default=None
             The tolerated increase of the loss: the smallest machine whose loss is at most this fraction above the
             lowest loss is returned.
@@ -241,7 +283,8 @@ class MachineMethods:
         Returns
         -------
         estimator
-            An estimator of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network. Its method `fit`, and that of a clone, trains
+            a dense network; call `fit_sparse` for another small machine.
         """
         check_is_fitted(self, "fitted_")
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
@@ -249,8 +292,8 @@ class MachineMethods:
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
-        name = name_of_target(y) or getattr(self, "target_name_", None)
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name)
+        names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names)
 
     def fit_sparse(
         self,
@@ -270,7 +313,9 @@ class MachineMethods:
         """Train a small machine on labels, and return it as a new estimator.
 
         Like `distill`, but learns from y instead of the predictions of this estimator, which does not need to be
-        fitted. (It is not called `sparsify` because scikit-learn's linear models have a different method of that name.)
+        fitted. Of the parameters of the estimator, it uses those of the target (`loss`, `class_weight` and so on),
+        `column_kinds`, `device`, `n_jobs` and `random_state`. A warning names others that were set. (It is
+        not called `sparsify` because scikit-learn's linear models have a different method of that name.)
 
         Parameters
         ----------
@@ -282,12 +327,14 @@ class MachineMethods:
         Returns
         -------
         estimator
-            An estimator of the same class, with a single sparse network.
+            An estimator of the same class, with a single sparse network. Its method `fit`, and that of a clone, trains
+            a dense network; call `fit_sparse` for another small machine.
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, name_of_target(y))
+        warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names_of_targets(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
         """Export this fitted estimator as code or a model that makes the same predictions without this package.
@@ -313,8 +360,8 @@ class MachineMethods:
         NotFittedError
             If the estimator is not fitted.
         ExportError
-            If the estimator cannot be exported to this format, or the file cannot be written. ".c" and ".sql" do not
-            support packs; use `distill` or `fit_sparse` first.
+            If the estimator cannot be exported to this format, or the file cannot be written. ".c" and ".sql" require
+            a single machine (see `machine_`); use `distill` or `fit_sparse` first.
         """
         from tabgnm.export.exporting import export  # not at the top: it imports the estimators
 
@@ -338,11 +385,8 @@ class MachineMethods:
         from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
 
         if not isinstance(self, GNMParameters):
-            wanted = type(self).__name__.replace("MLP", "GNM")
-            raise TypeError(
-                f"{type(self).__name__} has fixed layers and does not learn a graph; use {wanted}().fit_sparse(X, y), "
-                f"or {wanted}(...).fit(X, y).distill(X)"
-            )
+            raise TypeError(f"{type(self).__name__} has fixed layers and does not learn a graph. {advice(self)}")
+        self._check_parameters()
         if n_edges is not None and tolerance is not None:
             raise ValueError(
                 f"n_edges={n_edges} and tolerance={tolerance} cannot both be given; use n_edges=None or tolerance=None"
@@ -374,7 +418,7 @@ class MachineMethods:
         tolerance: float | None,
         n_folds: int,
         rng: np.random.RandomState,
-        target_name: str | None,
+        target_names: list[str],
     ) -> Self:
         small: Any = small_machines.learn(
             self,  # type: ignore[arg-type]
@@ -386,5 +430,5 @@ class MachineMethods:
             n_folds=n_folds,
             rng=rng,
         )
-        small._set_target_name(target_name)
+        small._set_target_names(target_names)
         return small  # type: ignore[no-any-return]

@@ -36,7 +36,7 @@ class MemoryUse:
     parts : dict of int
         In main memory.
     gpu_parts : dict of int
-        In the memory of the GPU; empty on a CPU.
+        In the memory of the GPU, or of each GPU that is used; empty on a CPU.
     """
 
     parts: Mapping[str, int]

@@ -27,6 +27,7 @@ _SHORT_NAMES = {
     "gamma_deviance": "neg_mean_gamma_deviance",
 }
 _TWEEDIE = "tweedie_deviance"  # which scikit-learn has no score of, as it depends on the power
+_CALIBRATION_BINS = 15
 _OF_POSITIVE = {_TWEEDIE, "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"}
 
 
@@ -132,22 +133,30 @@ class Predicted:
         )
 
 
-def calibration_error(probabilities: Array, correct: Array, weights: Array | None = None, n_bins: int = 15) -> float:
-    """Return the expected calibration error: the mean distance between confidence and accuracy over bins.
+def calibration_error(probabilities: Array, codes: Array, weights: Array | None = None) -> float:
+    """Return the expected calibration error of one target (Guo et al., 2017).
+
+    Rows are divided into 15 bins of equal width by the probability of the predicted class. The error is the mean over
+    all rows of the distance, within the bin of a row, between the mean probability and the share of correct
+    predictions. `oof_scores_`, reports and `plot_calibration` all show this number.
 
     Parameters
     ----------
-    probabilities : array of shape (rows,)
-        Of the predicted labels.
-    correct : array of bool of shape (rows,)
+    probabilities : array of shape (rows, classes)
+    codes : array of int of shape (rows,)
+        The position of the true class of each row.
     weights : array of shape (rows,) or None
-    n_bins : int, default=15
+
+    Examples
+    --------
+    >>> round(calibration_error(np.array([[0.2, 0.8], [0.2, 0.8]]), np.array([1, 0])), 3)
+    0.3
     """
-    weights = np.ones(len(probabilities)) if weights is None else weights
-    bins = np.minimum((probabilities * n_bins).astype(int), n_bins - 1)
-    total = np.bincount(bins, weights, n_bins)
-    gap = np.bincount(bins, weights * (probabilities - correct), n_bins)
-    return float(np.abs(gap[total > 0]).sum() / total.sum())
+    confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == codes
+    weights = np.ones(len(codes)) if weights is None else weights
+    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weights * (confidence - correct), _CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / weights.sum())
 
 
 def scaled_r2(y: Array, predicted: Array, weights: Array | None) -> float:

@@ -19,8 +19,8 @@ from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 
 # Parameters that have changed since the fit, with their values at that time. Left out if there are none.
 FITTED_WITH = "fitted_with"
-# Name of the target. Left out if the targets had none.
-TARGET_NAME = "target_name"
+# Name of the target, or names of several. Left out if the targets had none.
+TARGET_NAME, TARGET_NAMES = "target_name", "target_names"
 # The sizes that a small machine was chosen from. Left out if there are none.
 PATH = "path"
 # The number of threads depends on the machine, not on the model, and folds refer to rows of the training data.
@@ -66,6 +66,8 @@ def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
     }
     if hasattr(estimator, "target_name_"):
         schema[TARGET_NAME] = estimator.target_name_
+    if hasattr(estimator, "target_names_"):
+        schema[TARGET_NAMES] = estimator.target_names_
     changed = {name: value for name, value in changed_since(estimator).items() if name not in NOT_STORED}
     if changed:
         schema[FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}

@@ -26,6 +26,7 @@ from tabgnm.nn.shapes import GNMShape
 
 _COUNTS = {"edges", "columns", "hidden"}
 _MEASURES = {"loss", "loss_se", "score", "score_std"}
+_JUDGES = ("target", "model")
 
 
 def read_path(
@@ -54,13 +55,16 @@ def read_path(
 
 def _record(values: Any) -> dict[str, Any]:
     record = plain_values.record(values)
-    check_same("entries of its path", sorted(record), sorted(_COUNTS | _MEASURES | {"chosen"}))
+    record.setdefault("judged_by", "target")  # early versions did not store it
+    check_same("entries of its path", sorted(record), sorted(_COUNTS | _MEASURES | {"chosen", "judged_by"}))
     whole = all(type(record[name]) is int and 0 <= record[name] < 2**31 for name in _COUNTS)
     if not whole or not all(type(record[name]) is float for name in _MEASURES) or type(record["chosen"]) is not bool:
         raise ModelFileError(
             f"a size of its path is {shown(values)}; expected integers for {', '.join(sorted(_COUNTS))}, numbers for "
             f"{', '.join(sorted(_MEASURES))} and a boolean for chosen"
         )
+    if record["judged_by"] not in _JUDGES:
+        raise ModelFileError(f"judged_by of its path is {shown(record['judged_by'])}; expected one of {_JUDGES}")
     return record
 
 

@@ -19,7 +19,7 @@ from tabgnm.estimators.gnm_classifier import GNMClassifier
 from tabgnm.estimators.gnm_regressor import GNMRegressor
 from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
-from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, body
+from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, body
 from tabgnm.estimators.model_limits import (
     MOST_GROUPS,
     MOST_LAYERS,
@@ -68,7 +68,7 @@ def estimator_of(container: Container) -> TabularEstimator:
     if container.version == 1:
         container = first_version.converted(container)
     schema = container.schema
-    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH, PATH, TARGET_NAME})
+    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH, PATH, TARGET_NAME, TARGET_NAMES})
     name = schema["estimator"]
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
@@ -108,6 +108,8 @@ def estimator_of(container: Container) -> TabularEstimator:
     estimator._set_fitted(fitted, names, schema["has_names"])
     if TARGET_NAME in schema:
         estimator.target_name_ = _target_name(schema[TARGET_NAME])
+    if TARGET_NAMES in schema:
+        estimator.target_names_ = _target_names(schema[TARGET_NAMES], targets)
     estimator._fixed |= _fitted_with(estimator, schema.get(FITTED_WITH, {}))
     return estimator
 
@@ -116,6 +118,13 @@ def _target_name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ModelFileError(f"the name of its target is {shown(name)}; expected a non-empty string")
     return name
+
+
+def _target_names(names: Any, targets: Targets) -> list[str]:
+    n_targets = len(targets.classes) if isinstance(targets, ClassTargets) else targets.n_targets
+    if not isinstance(names, list) or len(names) != n_targets or n_targets < 2:
+        raise ModelFileError(f"the names of its targets are {shown(names)}; expected a list with a name for each")
+    return [_target_name(name) for name in names]
 
 
 class _Reader:

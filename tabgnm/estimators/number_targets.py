@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tabgnm.estimators.target_arrays import first_row
 from tabgnm.estimators.target_state import check_keys, is_number
-from tabgnm.nn.losses import LogLinkLoss, Loss, Quantiles, loss_by_name, number_loss_names
+from tabgnm.nn.losses import LogLinkLoss, Loss, Pinball, Quantiles, loss_by_name, number_loss_names
 from tabgnm.nn.losses.deviances import LARGEST_LOG
 
 Array = NDArray[Any]
@@ -114,6 +114,13 @@ class NumberTargets:
     def quantiles(self) -> tuple[float, ...] | None:
         """The quantiles that are predicted, if these are several."""
         return self.loss.quantiles if isinstance(self.loss, Quantiles) else None
+
+    @property
+    def predicted_quantiles(self) -> tuple[float, ...]:
+        """The quantile of each prediction; none if other numbers are predicted."""
+        if isinstance(self.loss, Pinball):
+            return (self.loss.quantile,) * self.n_targets
+        return self.quantiles or ()
 
     @property
     def n_targets(self) -> int:

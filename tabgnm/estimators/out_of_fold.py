@@ -172,10 +172,7 @@ class OutOfFold:
         parts = targets.parts(self.combined)
         codes = targets.codes(self.labels).reshape(len(self.rows), -1)
         right = np.stack([np.argmax(part, axis=1) == own for part, own in zip(parts, codes.T, strict=True)], axis=1)
-        errors = [
-            calibration_error(part.max(axis=1), own, self._score_weights)
-            for part, own in zip(parts, right.T, strict=True)
-        ]
+        errors = [calibration_error(part, own, self._score_weights) for part, own in zip(parts, codes.T, strict=True)]
         if targets.kind == "one":
             return {"accuracy": 1.0, "log_loss": 0.0, "calibration_error": 0.0}
         return {

@@ -186,7 +186,12 @@ def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
     most = _most_winners(trained.prepared)
     weights = greedy_weights(oof.predictions, oof.losses, most)
     staying = survivors(oof.row_losses(oof.predictions), weights, oof.weights, most)
-    _log.info("the race goes on with candidates %s", [oof.candidates[i] for i in staying])
+    _log.info(
+        "tried %d settings on the first %d folds; training the best %d on the other folds",
+        len(oof.candidates),
+        _RACE_FOLDS,
+        len(staying),
+    )
     return [oof.candidates[i] for i in staying]
 
 

@@ -233,7 +233,8 @@ class TrainingParameters:
         The floating-point precision of training. "tf32" and "bf16" require a GPU.
     device : str or torch.device, default="auto"
         The device for training and prediction: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is
-        available. Other devices, such as "mps", are not supported.
+        available. "auto" and "cuda" train on the current GPU and all others like it, and predict on the current one.
+        Other devices, such as "mps", are not supported.
     n_jobs : int or None, default=None
         The number of threads for training and prediction on a CPU. If None, `torch.get_num_threads()`, which respects
         OMP_NUM_THREADS. -1 means all cores available to the process, within the limits of its container, and -2 all

@@ -97,7 +97,7 @@ def prepare_candidates(
             try:
                 shape = full_shape(data.encoder, body, data.targets.n_outputs)
             except TooFewNodesError as error:  # a number of nodes that is given may be enough for other candidates
-                _log.info("candidate %d is left out: %s", number, error)
+                _log.info("setting %d is left out: %s", number + 1, error)
                 too_small = too_small or error
                 continue
             seeds = [(seed + 1_000_003 * number) % 2**31 for seed in rows.seeds]

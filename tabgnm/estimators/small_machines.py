@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +24,12 @@ from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
-from tabgnm.nn.shapes import GNMShape
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
+from tabgnm.training.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -59,6 +61,8 @@ class Lesson:
         In whose terms predictions are made.
     judged : Tensor
         Targets of the real rows that the machine is judged by.
+    judged_by : {"target", "model"}
+        Whether these are true targets or predictions of the teacher.
     sample_weight : Tensor or None
     strata : Array or None
     """
@@ -70,6 +74,7 @@ class Lesson:
     loss: Loss
     targets: Targets
     judged: Tensor
+    judged_by: str
     sample_weight: Tensor | None
     strata: Array | None
 
@@ -86,15 +91,24 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     raw = read_table(X)
     labels = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, labels)
-    weights = sample_weights(sample_weight, raw.n_rows)
-    weights = estimator._row_weights(labels, weights, None)
-    targets = estimator._make_targets(labels, weights, None, may_vary=False)
+    estimator._check_learnable(labels, "y", raw.source.row)
+    weights = estimator._row_weights(labels, sample_weights(sample_weight, raw.n_rows), None)
+    classes = None
+    if weights is not None and (weights == 0).any():
+        rows = np.flatnonzero(weights)
+        if not len(rows):
+            raise ValueError("all rows have zero weight; expected at least one positive weight")
+        classes = estimator._labels_of_all_rows(labels)
+        raw, labels, weights = raw.take(rows), labels[rows], weights[rows]
+    targets = estimator._make_targets(labels, weights, classes, may_vary=False)
     encoder = TableEncoder(readable_settings(estimator)).fit(raw)
     numbers = targets.tensor(labels, torch.float32)
     table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
     own = None if weights is None else torch.as_tensor(weights)
     source = torch.arange(raw.n_rows)
-    lesson = Lesson(encoder, table, raw.n_rows, source, targets.loss, targets, numbers, own, targets.strata(labels))
+    lesson = Lesson(
+        encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, targets.strata(labels)
+    )
     return lesson, raw
 
 
@@ -140,7 +154,8 @@ def lesson_of_teacher(
         check_lengths(n_rows, labels)
         judged, strata = targets.tensor(labels, torch.float32), targets.strata(labels)
     source = torch.as_tensor(first)
-    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, None, strata), raw
+    judged_by = "model" if y is None else "target"
+    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, None, strata), raw
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
@@ -169,19 +184,24 @@ def learn(
     # Rows that are mixed from a held-out one are held out, too: they are almost copies of it.
     row_sets = [everything[~torch.isin(lesson.source, rows)] for rows in folds]
     weights = lesson.sample_weight
-    points = learn_path(
-        lesson.table,
-        lesson.loss,
-        lesson.targets.n_outputs,
-        [*row_sets, everything],
-        lesson.encoder.owners,
-        settings,
-        seed=int(rng.randint(2**31)),
-        sample_weight=weights,
-    )
+    line = ProgressLine(shows_best=False) if estimator.verbose else None
+    with nullcontext() if line is None else line.shown(0, 0):  # learn_path knows how much there is to do
+        points = learn_path(
+            lesson.table,
+            lesson.loss,
+            lesson.targets.n_outputs,
+            [*row_sets, everything],
+            lesson.encoder.owners,
+            settings,
+            seed=int(rng.randint(2**31)),
+            sample_weight=weights,
+            progress=line,
+        )
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
-    small = _unfitted(estimator, lesson, points[0].networks[-1].shape)
+    warn_if_constant(path, chosen, n_edges, stacklevel=4)
+    small: TabularEstimator = clone(estimator)
+    small.set_params(**small_parameters(estimator, lesson, settings))
     small._path = path
     small._path_fitted = [_fitted(small, lesson, raw, point.networks[-1]) for point in points]
     return at_place(small, chosen, raw.names, raw.has_names)
@@ -198,6 +218,12 @@ def at_place(small: TabularEstimator, place: int, names: list[str], has_names: b
 
 def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
     """Return the held-out real rows of each fold."""
+    if lesson.n_real < n_folds:
+        enough = f"use more rows, or n_folds={lesson.n_real}" if lesson.n_real > 1 else "use at least 2 rows"
+        raise ValueError(
+            f"X has {lesson.n_real} {'row' if lesson.n_real == 1 else 'rows'} with a weight, which n_folds={n_folds} "
+            f"folds cannot share; expected at least one row per fold: {enough}"
+        )
     rows = np.zeros(lesson.n_real)
     seed = int(rng.randint(2**31))
     strata = lesson.strata
@@ -233,6 +259,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
                 "loss_se": spread,
                 "score": float(np.mean(scores)),
                 "score_std": float(np.std(scores)),
+                "judged_by": lesson.judged_by,
             }
         )
     return rows
@@ -252,6 +279,13 @@ def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
     return float(np.mean(np.all(right, axis=0)))
 
 
+def score_name(small: TabularEstimator) -> str:
+    """Return what the scores of the path of a small machine are, for labels."""
+    name = "accuracy" if isinstance(small.fitted_.targets, ClassTargets) else "R²"
+    by_model = hasattr(small, "_path") and small._path[0]["judged_by"] == "model"
+    return f"{name} against the model's predictions" if by_model else name
+
+
 def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:
     """Return the position of the size to use."""
     edges, loss = (np.array([own[name] for own in path]) for name in ("edges", "loss"))
@@ -269,25 +303,49 @@ def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float
     return int(good[edges[good].argmin()])
 
 
-def _unfitted(estimator: TabularEstimator, lesson: Lesson, shape: GNMShape) -> TabularEstimator:
-    """Return an estimator of the same kind whose parameters say what a small machine is."""
-    small: TabularEstimator = clone(estimator)
-    small.set_params(
-        n_nodes=shape.n_nodes,
-        n_layers=shape.n_layers,
-        activation=shape.activation,
-        clamp_inputs=True,
-        combine="none",
-        persistent_outputs=False,
-        tied=False,
-        dropout=0.0,
-        scaling=lesson.encoder.settings.scaling,
-        numeric_embedding=None,
-        max_one_hot=lesson.encoder.settings.max_one_hot,
-        n_folds=0,
-        n_candidates=1,
+def warn_if_constant(path: Sequence[dict[str, Any]], chosen: int, n_edges: int | None, stacklevel: int) -> None:
+    """Warn if the chosen machine uses no column although others of the path do."""
+    using = [own["edges"] for own in path if own["columns"]]
+    if path[chosen]["columns"] or not using:
+        return
+    smallest = min(using)
+    if n_edges is not None and smallest > n_edges:
+        why = f"n_edges={n_edges} is too small to use a column"
+    else:
+        why = "machines of this size that use columns do not have a clearly lower loss on held-out rows"
+    larger = smallest if n_edges is None else max(smallest, n_edges + 1)
+    warnings.warn(
+        f"the machine is a constant, because {why}; the smallest one that uses columns has {smallest} edges: use "
+        f"n_edges>={larger} for a larger one",
+        stacklevel=stacklevel + 1,
     )
-    return small
+
+
+def small_parameters(estimator: TabularEstimator, lesson: Lesson, settings: PathSettings) -> dict[str, Any]:
+    """Return the parameters that say what a small machine is; the others stay those of the estimator."""
+    shape = settings.shape(lesson.table.x.shape[1], lesson.targets.n_outputs)
+    parameters = {
+        "n_nodes": shape.n_nodes,
+        "n_layers": shape.n_layers,
+        "activation": shape.activation,
+        "init": shape.init,
+        "clamp_inputs": shape.clamp_inputs,
+        "combine": shape.combine,
+        "persistent_outputs": shape.persistent_outputs,
+        "tied": shape.tied,
+        "learn_initial": shape.learn_initial,
+        "dropout": 0.0,
+        "scaling": lesson.encoder.settings.scaling,
+        "numeric_embedding": None,
+        "max_one_hot": lesson.encoder.settings.max_one_hot,
+        "n_folds": 0,
+        "n_candidates": 1,
+        "precision": "float32",
+        "calibrated": False,
+        "target_transform": "none",
+    }
+    known = estimator.get_params(deep=False)
+    return {name: value for name, value in parameters.items() if name in known}
 
 
 def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> FittedPack:

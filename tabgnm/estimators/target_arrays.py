@@ -182,7 +182,22 @@ def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
     return [as_target_array(own, "classes") for own in given]
 
 
-def name_of_target(y: Any) -> str | None:
-    """Return the name of a series of targets that has one, such as a column of a pandas or polars table."""
-    name = getattr(y, "name", None)
-    return str(name) if isinstance(name, str) and name else None
+def names_of_targets(y: Any) -> list[str]:
+    """Return the name of a series of targets, or those of the columns of a table of several; empty if they have none.
+
+    Series and tables of pandas, polars and pyarrow.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"height": [1.0], "width": [2.0]})
+    >>> names_of_targets(frame), names_of_targets(frame["width"]), names_of_targets([1.0])
+    (['height', 'width'], ['width'], [])
+    """
+    names = getattr(y, "columns", None)
+    if names is None:
+        names = [getattr(y, "name", None)]
+    elif isinstance(names, list) and hasattr(y, "column_names"):  # of pyarrow, whose columns are arrays
+        names = y.column_names
+    found = [str(name) for name in names if isinstance(name, str) and name]
+    return found if len(found) == len(names) else []

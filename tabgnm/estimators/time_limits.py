@@ -10,6 +10,8 @@ import torch
 
 from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
 from tabgnm.training import Callback, EpochReport, Fleet
+from tabgnm.training.devices import devices_for
+from tabgnm.training.plan import multiply_adds
 
 _log = logging.getLogger("tabgnm")
 
@@ -37,10 +39,11 @@ class _Clock(Callback):
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     """Return the fit with as many candidates, folds and epochs as there is time for."""
     first = prepared.candidates[0]
-    speed = _rows_per_second(first)
+    speed = _rows_per_second(first)  # of one device
     n_rows = len(first.members[0].train) if first.members[0].train is not None else len(first.data.table.x)
     seconds = max(0.0, deadline - time.monotonic()) * _SHARE_OF_PLAN
-    budget = seconds * speed / max(1, n_rows)  # epochs of networks
+    work = multiply_adds(first.shape, seconds * speed)
+    budget = seconds * speed * len(devices_for(first.fleet.torch_device(), work)) / max(1, n_rows)  # network epochs
     n_folds, epochs = len(first.members), first.fleet.max_epochs
     n_candidates = int(budget / (n_folds * epochs * _USED_EPOCHS))
     if prepared.previous is not None:  # training continues: all networks stay
@@ -54,7 +57,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
             n_candidates = 1
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     n_candidates = min(n_candidates, len(prepared.candidates))
-    _log.info("time for %d candidates on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
+    _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
     kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
     return replace(prepared, candidates=kept)
 

@@ -8,7 +8,7 @@ import tabgnm
 from tabgnm.export.c_functions import functions
 from tabgnm.export.c_text import check_prefix, comment, identifiers, number, string
 from tabgnm.export.levels import level_values, plain_labels
-from tabgnm.export.program import Program, RawColumn, columns_read
+from tabgnm.export.program import Program, RawColumn, code_names, columns_read
 from tabgnm.table.recipes import Recipe
 from tabgnm.table.values import DATE_PARTS
 
@@ -214,16 +214,18 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
 
     def _write_units(self) -> None:
         machine = self.program.machine
-        for value, unit in enumerate(machine.units, start=machine.n_inputs):
-            terms = [f"{number(weight)} * v{source}" for source, weight in zip(unit.sources, unit.weights, strict=True)]
+        names = code_names(machine)
+        for name, unit in zip(names[machine.n_inputs :], machine.units, strict=True):
+            edges = zip(unit.sources, unit.weights, strict=True)
+            terms = [f"{number(weight)} * {names[source]}" for source, weight in edges]
             if unit.bias or not terms:
                 terms.insert(0, number(unit.bias))
-            self.lines.append(f"double v{value} = {' + '.join(terms[:_TERMS])};")
+            self.lines.append(f"double {name} = {' + '.join(terms[:_TERMS])};")
             for start in range(_TERMS, len(terms), _TERMS):
-                self.lines.append(f"v{value} += {' + '.join(terms[start : start + _TERMS])};")
+                self.lines.append(f"{name} += {' + '.join(terms[start : start + _TERMS])};")
             if unit.function != "identity":
-                self.lines.append(f"v{value} = {self._call(unit.function, f'v{value}')};")
-        self.lines += [f"y[{place}] = v{value};" for place, value in enumerate(machine.outputs)]
+                self.lines.append(f"{name} = {self._call(unit.function, name)};")
+        self.lines += [f"y[{place}] = {names[value]};" for place, value in enumerate(machine.outputs)]
 
     # Predictions
 

@@ -7,7 +7,19 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from tabgnm.export.formula_building import formulas_of
-from tabgnm.export.formulas import Call, Expression, Formulas, Interpolation, Line, Name, Ratio, Sum, number_text
+from tabgnm.export.formula_inputs import latex_escaped
+from tabgnm.export.formulas import (
+    Call,
+    Expression,
+    Formulas,
+    Interpolation,
+    Line,
+    Name,
+    Note,
+    Ratio,
+    Sum,
+    number_text,
+)
 
 if TYPE_CHECKING:
     from tabgnm.export.program import Program
@@ -56,7 +68,7 @@ def line_text(line: Line) -> str:
 
 def _as_text(formulas: Formulas) -> str:
     lines = [line_text(line) for line in formulas.lines]
-    return "\n".join([*lines, "", *(_wrapped(f"# {note}", "#   ") for note in formulas.notes)])
+    return "\n".join([*lines, "", *(_wrapped(f"# {note.text}", "#   ") for note in formulas.notes)])
 
 
 def _wrapped(line: str, indent: str) -> str:
@@ -94,8 +106,13 @@ def _joined(terms: list[tuple[float, str]], constant: float, number: Any, times:
 
 def _as_latex(formulas: Formulas) -> str:
     lines = [rf"  {line.name.latex} &= {_latex(line.expression)}" for line in formulas.lines]
-    notes = [f"% {note}" for note in formulas.notes]
+    notes = [f"% {_latex_note(note)}" for note in formulas.notes if not note.of_text]
     return "\n".join([r"\begin{align*}", " \\\\\n".join(lines), r"\end{align*}", *notes])
+
+
+def _latex_note(own: Note) -> str:
+    """Return a note that is also valid outside of a comment."""
+    return "".join(f"${part.latex}$" if isinstance(part, Name) else latex_escaped(part) for part in own.parts)
 
 
 def _latex(own: Expression) -> str:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._files import paths
 from tabgnm._files.errors import FileError
+from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.export.c import to_c
 from tabgnm.export.onnx_model import onnx_model
 from tabgnm.export.program import ExportError, program_of
@@ -50,7 +51,10 @@ def export(estimator: TabularEstimator, path: str | Path, **options: Any) -> Non
             f"the format of {str(path)!r} is not known; use a file name that ends in {', '.join(FORMATS)}"
         )
     _check_options(suffix, options)
-    content = FORMATS[suffix](estimator, **options)
+    try:
+        content = FORMATS[suffix](estimator, **options)
+    except NoSingleMachine as error:
+        raise ExportError(str(error)) from error
     try:
         paths.replace(path, [content.encode() if isinstance(content, str) else content])
     except FileError as error:

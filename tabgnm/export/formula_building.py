@@ -26,8 +26,10 @@ from tabgnm.export.formulas import (
     Interpolation,
     Line,
     Name,
+    Note,
     Ratio,
     Sum,
+    note,
 )
 from tabgnm.export.program import Program
 from tabgnm.sparsity.functions import FUNCTIONS
@@ -57,15 +59,16 @@ class _Building:
         if program.link == "constant":
             name = self._probability_name(program.classes[0][0], "")
             self._predict(name, Sum((), 1.0))
-            notes = [f"{name.text}: probability of {printable(str(program.classes[0][0]))}, the only class"]
+            only = printable(str(program.classes[0][0]))
+            notes = [note(name, f": probability of {program.target} = {only}, the only class")]
             return Formulas(tuple(self.lines), tuple(self.predictions), tuple(notes))
         values = self.inputs.combinations(program)
         outputs = self._outputs(values)
         meanings, bound = self._link(outputs)
         lines = (*self.inputs.lines, *self.lines)
-        functions = [text for name, text in FUNCTION_NAMES.items() if text and name in _called(lines)]
+        functions = [note(text) for name, text in FUNCTION_NAMES.items() if text and name in _called(lines)]
         numbers = "Numbers are exact." if self.rounding.digits is None else "Numbers are rounded."
-        notes = [*meanings, *self.inputs.notes, *functions, f"{numbers} {bound}"]
+        notes = [*meanings, *self.inputs.notes, *functions, note(f"{numbers} {bound}")]
         return Formulas(lines, tuple(self.predictions), tuple(notes))
 
     def _outputs(self, values: list[Combination]) -> list[Quantity]:
@@ -117,7 +120,7 @@ class _Building:
 
     # From outputs to predictions
 
-    def _link(self, outputs: Sequence[Quantity]) -> tuple[list[str], str]:
+    def _link(self, outputs: Sequence[Quantity]) -> tuple[list[Note], str]:
         """Add the lines of predictions; return the meanings of their names, and a sentence on their accuracy."""
         program = self.program
         error = max(own.error for own in outputs)
@@ -127,7 +130,7 @@ class _Building:
             else:
                 self.predictions = [own.name for own in outputs]
             error += _FLOAT32_PREDICTIONS * max(max(abs(own.low), abs(own.high)) for own in outputs)
-            return [], _said("predict", error)
+            return self._quantiles(), _said("predict", error)
         if program.link == "exp":
             for own, name, center in zip(outputs, self.machine.output_names, program.center, strict=True):
                 limited: Expression = own.name
@@ -139,7 +142,16 @@ class _Building:
             return [], _said("predict", math.expm1(error) + _FLOAT32_PREDICTIONS, " times themselves")
         meanings = self._probabilities(outputs)
         slope = 0.25 if program.link == "sigmoid" else 0.5
-        return meanings, _said("predict_proba", slope * error + _FLOAT32_PREDICTIONS)
+        return meanings, _said("predict_proba", min(1.0, slope * error + _FLOAT32_PREDICTIONS))
+
+    def _quantiles(self) -> list[Note]:
+        """Say which quantiles the predictions are; nothing if they are other numbers."""
+        program = self.program
+        pairs = zip(self.predictions, program.quantiles, strict=False)
+        return [
+            note(name, f": estimate of the {quantile:g} quantile of {printable(program.target)}")
+            for name, quantile in pairs
+        ]
 
     def _predict(self, name: Name, expression: Expression) -> None:
         self.lines.append(Line(name, expression))
@@ -150,18 +162,18 @@ class _Building:
         for place, name in enumerate(self.machine.output_names, start=1):
             self._predict(self._symbol(name), Call("kth_smallest", (Sum((), float(place)), *names)))
 
-    def _probabilities(self, outputs: Sequence[Quantity]) -> list[str]:
+    def _probabilities(self, outputs: Sequence[Quantity]) -> list[Note]:
         program = self.program
         meanings = []
         several = len(program.classes) > 1
         first = 0
         for target, classes in enumerate(program.classes):
-            of = f"y{target}" if several else "y"
+            of = printable(f"{program.target}{target}" if several else program.target)
             if program.multilabel:
                 classes = classes[1:]
             names = [self._probability_name(label, str(target) if several else "") for label in classes]
             meanings += [
-                f"{name.text}: probability of {of} = {printable(str(label))}"
+                note(name, f": probability of {of} = {printable(str(label))}")
                 for name, label in zip(names, classes, strict=True)
             ]
             if program.link == "softmax":
@@ -180,12 +192,18 @@ class _Building:
 
     def _probability_name(self, label: Any, target: str) -> Name:
         text = self.identifiers.new(f"p{target}_{label}", "p")
-        of = f"y_{{{target}}}" if target else "y"
+        own = "y" if self.program.target == "y" else latex_text(self.program.target)
+        of = f"{own}_{{{target}}}" if target else own
         return Name(text, f"P({of} = {latex_text(str(label))})")
 
 
 def _said(method: str, bound: float, of: str = "") -> str:
-    """Return a sentence on the accuracy of formulas, with a bound that is rounded up."""
+    """Return a sentence on the accuracy of formulas, with a bound that is rounded up.
+
+    The bound of probabilities is at most 1.
+    """
+    if method == "predict_proba" and bound >= 1:
+        return "Rounding may change probabilities by up to 1: use more digits."
     shown = bound
     if 0 < bound < math.inf:
         unit = 10.0 ** (math.floor(math.log10(bound)) - 1)

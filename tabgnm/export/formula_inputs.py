@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tabgnm._printable import printable
-from tabgnm.export.formulas import Call, Identifiers, Interpolation, Line, Name, Sum, number_text
+from tabgnm.export.formulas import Call, Identifiers, Interpolation, Line, Name, Note, Sum, note, number_text
 from tabgnm.export.program import ExportError, Program
 from tabgnm.table.numbers import NumberMap
 from tabgnm.table.recipes import Recipe
@@ -24,6 +24,11 @@ _PARTS = {
     "day": "the day of the month, 1 to 31",
     "weekday": "the day of the week, 0 for Monday to 6 for Sunday",
     "hour": "the hour of the day, with fractions",
+}
+_UNITS = {
+    "boolean": "1 for true, 0 for false",
+    "duration": "in seconds",
+    "time": "in seconds since midnight",
 }
 _PART_RANGES = {"month": (1.0, 12.0), "day": (1.0, 31.0), "weekday": (0.0, 6.0), "hour": (0.0, 24.0)}
 
@@ -93,14 +98,14 @@ class FormulaInputs:
         Scaled columns that are not linear functions of the column.
     fills : list of (Name, float)
         The values to use for missing ones.
-    notes : list of str
+    notes : list of Note
     """
 
     identifiers: Identifiers
     rounding: Rounding
     lines: list[Line] = field(default_factory=list)
     fills: list[tuple[Name, float]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     _columns: dict[int, str] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
     _quantities: dict[object, Quantity] = field(default_factory=dict)
@@ -111,17 +116,17 @@ class FormulaInputs:
             self._names[column.position] = column.name
             self._columns[column.position] = own = self.identifiers.new(column.name, f"x{column.position}")
             if own != column.name:
-                self.notes.append(f"{own}: column {_in_quotes(column.name)}")
-            if column.kind == "boolean":
-                self.notes.append(f"{own}: 1 for true, 0 for false")
-            elif column.kind in ("duration", "time"):
-                self.notes.append(f"{own}: in seconds")
+                self.notes.append(note(f"{own}: column {_in_quotes(column.name)}", of_text=True))
+            if column.kind in _UNITS:
+                self.notes.append(note(Name(own, latex_text(column.name)), f": {_UNITS[column.kind]}"))
         found = [self._combination(recipe) for recipe in program.recipes]
+        if any(recipe.part in _PARTS for recipe in program.recipes):
+            self.notes.append(note("Dates with a time zone are converted to UTC first; their parts are those in UTC"))
         if any(recipe.what not in ("number", "nothing") for recipe in program.recipes):
-            self.notes.append("[...] is 1 if the condition holds, and 0 otherwise")
+            self.notes.append(note("[...] is 1 if the condition holds, and 0 otherwise"))
         if self.fills:
-            uses = ", ".join(f"{name.text} = {number_text(fill)}" for name, fill in self.fills)
-            self.notes.append(f"Where a value is missing, use {uses}")
+            uses = [part for name, fill in self.fills for part in (", ", name, f" = {number_text(fill)}")]
+            self.notes.append(note("Where a value is missing, use ", *uses[1:]))
         return found
 
     def _combination(self, recipe: Recipe) -> Combination:
@@ -133,7 +138,7 @@ class FormulaInputs:
         if recipe.what == "unknown":
             quantity = self._condition(recipe, "is unknown", r"\text{ is unknown}")
             levels = ", ".join(map(_quoted, recipe.levels))
-            self.notes.append(f"{quantity.name.text}: missing, or none of {levels}")
+            self.notes.append(note(quantity.name, f": missing, or none of {levels}"))
             return Combination(((1.0, quantity),))
         if recipe.what == "level":
             return Combination(((1.0, self._level(recipe, recipe.levels[0])),))
@@ -148,7 +153,8 @@ class FormulaInputs:
         )
 
     def _level(self, recipe: Recipe, level: str) -> Quantity:
-        return self._condition(recipe, f"= {_quoted(level)}", f" = {latex_text(level)}")
+        latex = latex_text(level) if level.strip() else latex_text(_in_quotes(level))
+        return self._condition(recipe, f"= {_quoted(level)}", f" = {latex}")
 
     def _condition(self, recipe: Recipe, text: str, latex: str) -> Quantity:
         key = (recipe.column, text)
@@ -184,15 +190,16 @@ class FormulaInputs:
         return Combination(((1.0, Quantity(scaled, float(values[0]), float(values[-1]), off)),))
 
     def _number_name(self, recipe: Recipe) -> Name:
-        column, latex = self._columns[recipe.column], latex_text(recipe.column_name)
+        column = Name(self._columns[recipe.column], latex_text(recipe.column_name))
         if not recipe.part:
-            return Name(column, latex)
-        name = Name(self.identifiers.new(f"{column}_{recipe.part}"), rf"\operatorname{{{recipe.part}}}({latex})")
+            return column
+        latex = rf"\operatorname{{{recipe.part}}}({column.latex})"
+        name = Name(self.identifiers.new(f"{column.text}_{recipe.part}"), latex)
         if recipe.part == "rank":
             ranks = ", ".join(f"{rank} for {_quoted(level)}" for rank, level in enumerate(recipe.levels))
-            self.notes.append(f"{name.text}: rank of {column} in the order of its levels: {ranks}")
+            self.notes.append(note(name, ": rank of ", column, f" in the order of its levels: {ranks}"))
         else:
-            self.notes.append(f"{name.text}: of {column}, {_PARTS[recipe.part]}")
+            self.notes.append(note(name, ": of ", column, f", {_PARTS[recipe.part]}"))
         return name
 
 
@@ -232,9 +239,14 @@ def latex_text(text: str) -> str:
     >>> print(latex_text("50% of a_b"))
     \text{50\% of a\_b}
     """
+    return rf"\text{{{latex_escaped(text)}}}"
+
+
+def latex_escaped(text: str) -> str:
+    """Return any text for LaTeX's text mode."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {own: f"\\{own}" for own in "{}$&#_%"}
-    return rf"\text{{{''.join(special.get(own, own) for own in printable(text))}}}"
+    return "".join(special.get(own, own) for own in printable(text))
 
 
 def _quoted(level: str) -> str:

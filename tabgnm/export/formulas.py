@@ -95,6 +95,32 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Note:
+    """A comment below the formulas.
+
+    Attributes
+    ----------
+    parts : tuple of str and Name
+        Texts, and names that are written as in the formulas.
+    of_text : bool, default=False
+        Whether the note is about a name that only text and SymPy have.
+    """
+
+    parts: tuple[str | Name, ...]
+    of_text: bool = False
+
+    @property
+    def text(self) -> str:
+        """The note beside formulas in text."""
+        return "".join(part.text if isinstance(part, Name) else part for part in self.parts)
+
+
+def note(*parts: str | Name, of_text: bool = False) -> Note:
+    """Return a note of these parts."""
+    return Note(parts, of_text)
+
+
+@dataclass(frozen=True)
 class Formulas:
     """Lines, each of which only uses earlier ones, and notes for readers.
 
@@ -103,12 +129,12 @@ class Formulas:
     lines : tuple of Line
     predictions : tuple of Name
         The names of the lines that are predictions.
-    notes : tuple of str
+    notes : tuple of Note
     """
 
     lines: tuple[Line, ...]
     predictions: tuple[Name, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass

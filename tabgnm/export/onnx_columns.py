@@ -152,9 +152,7 @@ class ColumnReader:
         """Apply recipes to the texts of a category, by looking up a row of a table for each text."""
         graph, known = self._graph, self._known_levels[column]
         if column not in self._codes:
-            texts, codes = list(known), list(range(2, len(known) + 2))
-            if "" not in known:  # otherwise the empty text is a level, as in the training table
-                texts, codes = ["", *texts], [0, *codes]
+            texts, codes = [missing_text(known), *known], [0, *range(2, len(known) + 2)]
             encoded = graph.op(
                 "LabelEncoder",
                 self._inputs[column].input,
@@ -178,6 +176,20 @@ def known_levels(recipes: Sequence[Recipe]) -> dict[int, list[str]]:
         if own.kind == "category" and own.what != "nothing":
             found.setdefault(own.column, {}).update(dict.fromkeys(own.levels))
     return {column: list(texts) for column, texts in found.items()}
+
+
+def missing_text(known: Sequence[str]) -> str:
+    """Return the text of a missing cell, as ONNX has no missing texts: "", or "<missing>" if "" is a level.
+
+    Examples
+    --------
+    >>> missing_text(["Bern"]), missing_text(["", "Bern"]), missing_text(["", "<missing>"])
+    ('', '<missing>', '<<missing>>')
+    """
+    text = "<missing>" if "" in known else ""
+    while text in known:
+        text = f"<{text}>"
+    return text
 
 
 def _method(recipe: Recipe) -> str | None:

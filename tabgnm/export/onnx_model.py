@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
+from tabgnm.estimators.machines import advice
 from tabgnm.export.labels import plain_labels
-from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels
+from tabgnm.export.onnx_columns import MATRIX, ColumnInput, ColumnReader, known_levels, missing_text
 from tabgnm.export.onnx_graph import GraphBuilder, onnx_module
 from tabgnm.export.onnx_networks import Arithmetic
 from tabgnm.export.onnx_outputs import OutputWriter, output_names
@@ -54,7 +55,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
         raise ExportError(
             f"the weights have {program.n_bytes:,} bytes, but an ONNX file may have at most {_MOST_BYTES:,}; export a "
-            "small machine, estimator.distill(X)"
+            f"small machine: {advice(estimator)}"
         )
     all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]
     is_matrix = _is_matrix(program, matrix, has_names=hasattr(estimator, "feature_names_in_"))
@@ -71,7 +72,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     reader = ColumnReader(graph, inputs, levels, is_matrix=is_matrix)
     _compute(program, graph, reader, OutputWriter(graph, _NUMPY_TYPES[number_type]))
     model = graph.model(type(estimator).__name__)
-    _describe(model, estimator, program, inputs)
+    _describe(model, estimator, program, inputs, levels)
     return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -139,7 +140,11 @@ def _type_of(column: RawColumn, estimator: TabularEstimator, number_type: str) -
 
 
 def _describe(
-    model: Any, estimator: TabularEstimator, program: Program | PackProgram, inputs: Sequence[ColumnInput]
+    model: Any,
+    estimator: TabularEstimator,
+    program: Program | PackProgram,
+    inputs: Sequence[ColumnInput],
+    levels: Mapping[int, Sequence[str]],
 ) -> None:
     """Add a description of the model to its metadata."""
     classes = [plain_labels(own)[1] for own in program.classes]
@@ -147,13 +152,18 @@ def _describe(
     facts = {
         "tabgnm_version": __version__,
         "estimator": type(estimator).__name__,
-        "columns": [
-            {"name": own.column.name, "position": own.column.position, "kind": own.column.kind, "input": own.input}
-            for own in inputs
-        ],
+        "columns": [_described_column(own, levels) for own in inputs],
     }
     if classes:
         facts["classes"] = classes[0] if program.one_dimensional else classes
     for name, value in facts.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _described_column(own: ColumnInput, levels: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+    column = own.column
+    described = {"name": column.name, "position": column.position, "kind": column.kind, "input": own.input}
+    if column.kind == "category":
+        described["missing"] = missing_text(levels.get(column.position, ()))
+    return described

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.class_targets import ClassTargets
-from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.losses.deviances import LARGEST_LOG
 from tabgnm.sparsity import Machine, Unit
+from tabgnm.sparsity.machine import weighted
+from tabgnm.sparsity.simplifying import without_dead
 from tabgnm.table.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ Link = Literal["identity", "sorted", "exp", "sigmoid", "softmax", "constant"]
 
 
 class ExportError(ValueError):
-    """The estimator cannot be exported to the requested format."""
+    """The estimator cannot be exported to the requested format, or the file cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class Program:
         Whether the targets are columns of 0 and 1, for which probabilities of 1 are predicted.
     one_dimensional : bool
         Whether a prediction is one number or label, not several.
+    target : str
+        Name of the target, or "y".
+    quantiles : tuple of float
+        The quantiles that are predicted; empty for other predictions.
     single : bool
         Whether `predict` rounds the inputs to float32, which affects the last digits of predictions.
     """
@@ -93,6 +99,8 @@ class Program:
     most: float = LARGEST_LOG
     multilabel: bool = False
     one_dimensional: bool = True
+    target: str = "y"
+    quantiles: tuple[float, ...] = ()
     single: bool = False
 
 
@@ -101,52 +109,66 @@ def program_of(estimator: TabularEstimator) -> Program:
 
     Raises
     ------
+    NoSingleMachine
+        If the estimator has several networks, learned embeddings or gates. The message names the alternatives.
     ExportError
-        If the estimator has several networks or learned embeddings. The message names the alternatives.
+        If the network predicts logarithms.
     """
-    try:
-        machine = estimator.machine_
-    except NoSingleMachine as error:
-        raise ExportError(str(error)) from error
+    machine = estimator.machine_
     group = estimator.fitted_.groups[0]
     targets = group.targets
-    used = machine.used_inputs
-    machine = only_used(machine)
-    found = group.encoder.recipes
-    recipes = tuple(found[place] for place in used)
-    columns = tuple(
-        RawColumn(column, name, kind)
-        for column, name, kind in sorted({(own.column, own.column_name, own.kind) for own in recipes})
-    )
-    single = group.dtype is np.float32
+    common: dict[str, Any] = {"target": estimator._named_target(group), "single": group.dtype is np.float32}
+
+    def program(machine: Machine, link: Link, **more: Any) -> Program:
+        used = machine.used_inputs
+        found = group.encoder.recipes
+        recipes = tuple(found[place] for place in used)
+        columns = tuple(
+            RawColumn(column, name, kind)
+            for column, name, kind in sorted({(own.column, own.column_name, own.kind) for own in recipes})
+        )
+        return Program(columns, recipes, only_used(machine), link, **more, **common)
+
     if isinstance(targets, ClassTargets):
         link: Link = "softmax" if targets.kind in ("multiclass", "joint") else "sigmoid"
-        link = "constant" if targets.kind == "one" else link
-        return Program(
-            columns,
-            recipes,
+        return program(
             _tempered(machine, estimator.fitted_.temperature),
-            link,
-            tuple(targets.classes),
-            tuple(map(len, targets.classes)),
+            "constant" if targets.kind == "one" else link,
+            classes=tuple(targets.classes),
+            sizes=tuple(map(len, targets.classes)),
             multilabel=targets.kind == "multilabel",
             one_dimensional=len(targets.classes) == 1 and targets.kind != "multilabel",
-            single=single,
         )
-    one = targets.one_dimensional and targets.quantiles is None
+    common["one_dimensional"] = targets.one_dimensional and targets.quantiles is None
     if isinstance(targets.loss, LogLinkLoss):
         scaled = scaled_outputs(machine, targets.scale, np.zeros(len(targets.scale)))
-        center = tuple(targets.center.tolist())
-        return Program(columns, recipes, scaled, "exp", center=center, one_dimensional=one, single=single)
+        return program(scaled, "exp", center=tuple(targets.center.tolist()))
     if targets.transform != "none":
         raise ExportError(
-            f"a model with target_transform={targets.transform!r} cannot be exported to this format; fit with "
-            "target_transform='none'"
+            f"a model with target_transform={targets.transform!r} cannot be written as equations, C or SQL; fit with "
+            "target_transform='none', or export to .onnx or .py"
         )
     n_outputs = len(machine.outputs)
     scaled = scaled_outputs(machine, *(np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center)))
-    link = "identity" if targets.quantiles is None else "sorted"
-    return Program(columns, recipes, scaled, link, one_dimensional=one, single=single)
+    common["quantiles"] = targets.predicted_quantiles
+    return program(scaled, "identity" if targets.quantiles is None else "sorted")
+
+
+def code_names(machine: Machine) -> list[str]:
+    """Return an identifier for each value: those of hidden units as in equations, "h3", and "v0", "v1", ... for others.
+
+    Examples
+    --------
+    >>> hidden, output = Unit("h1", 1, (0,), (1.0,), 0.5, "relu"), Unit("y", 2, (1,), (2.0,), 0.0, "identity")
+    >>> code_names(Machine(("age",), (hidden, output), (2,), ("y",)))
+    ['v0', 'h1', 'v2']
+    """
+    names = [f"v{value}" for value in range(machine.n_values)]
+    for value in range(machine.n_inputs, machine.n_values):
+        name = machine.name(value)
+        if value not in machine.outputs and re.fullmatch(r"h[0-9]+", name):
+            names[value] = name
+    return names
 
 
 def columns_read(program: Program) -> list[RawColumn]:
@@ -168,7 +190,10 @@ def only_used(machine: Machine) -> Machine:
 
 
 def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
-    """Return a machine whose outputs are multiplied by `scale` and shifted by `center`."""
+    """Return a machine whose outputs are multiplied by `scale` and shifted by `center`.
+
+    An output that is multiplied by 0, because its target is constant, becomes the constant `center`.
+    """
     units = list(machine.units)
     outputs = []
     read = {source for unit in units for source in unit.sources}
@@ -176,13 +201,16 @@ def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
         shared = value < machine.n_inputs or value in read or machine.outputs.count(value) > 1
         if not shared and machine.unit(value).function == "identity":
             unit = machine.unit(value)
-            weights = tuple(float(weight * factor) for weight in unit.weights)
-            units[value - machine.n_inputs] = replace(unit, weights=weights, bias=float(unit.bias * factor + offset))
+            sources, weights = weighted(unit.sources, [float(weight * factor) for weight in unit.weights])
+            bias = float(unit.bias * factor + offset)
+            units[value - machine.n_inputs] = replace(unit, sources=sources, weights=weights, bias=bias)
             outputs.append(value)
         else:
-            units.append(Unit(name, machine.n_layers, (value,), (float(factor),), float(offset), "identity"))
+            sources, weights = weighted([value], [float(factor)])
+            units.append(Unit(name, machine.n_layers, sources, weights, float(offset), "identity"))
             outputs.append(machine.n_inputs + len(units) - 1)
-    return replace(machine, units=tuple(units), outputs=tuple(outputs))
+    scaled = replace(machine, units=tuple(units), outputs=tuple(outputs))
+    return scaled if np.all(scale) else without_dead(scaled)
 
 
 def _tempered(machine: Machine, temperature: float) -> Machine:

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm import __version__
 from tabgnm.estimators.checks import check_number
+from tabgnm.estimators.machines import advice
 from tabgnm.export.pack_program import pack_program_of
 from tabgnm.export.program import ExportError, program_of
 from tabgnm.export.python_machine import machine_source
@@ -21,12 +22,13 @@ _DOCSTRING = '''\
 """A {estimator}, exported by tabgnm {version}.
 
 predict(rows){of_classes} take{s} a list of dicts, a dict of columns, or a frame, and need{s} NumPy{row_needs}.
-COLUMNS maps the columns that are read to their kinds. Missing cells are None or NaN.
+COLUMNS maps the columns that are read to their kinds. Missing cells are None or NaN.{dates}
 """
 
 from __future__ import annotations
 
 '''
+_DATES = "\nDates with a time zone are converted to UTC; their parts, such as the hour, are those in UTC."
 
 
 def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> str:
@@ -52,7 +54,7 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         source = machine_source(program_of(estimator))
     else:
         program = pack_program_of(estimator)
-        _check_size(program.n_bytes * 1.25, most)  # before anything of that size is created
+        _check_size(estimator, program.n_bytes * 1.25, most)  # before anything of that size is created
         source = pack_source(program)
     has_classes = hasattr(estimator, "predict_proba")
     docstring = _DOCSTRING.format(
@@ -60,16 +62,17 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
         version=__version__,
         of_classes=" and predict_proba(rows)" if has_classes else "",
         s="" if has_classes else "s",
+        dates=_DATES if any(plan.kind == "datetime" for plan in estimator.fitted_.encoders[0].plans) else "",
         row_needs="; predict_row(row) takes one dict and needs nothing" if small else "",
     )
     content = docstring + source
-    _check_size(len(content), most)
+    _check_size(estimator, len(content), most)
     return content
 
 
-def _check_size(n_bytes: float, most: float) -> None:
+def _check_size(estimator: TabularEstimator, n_bytes: float, most: float) -> None:
     if n_bytes > most * 1e6:
         raise ExportError(
-            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, export a "
-            "small machine, estimator.distill(X), or use a larger max_megabytes"
+            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, use a "
+            f"larger max_megabytes, or export a small machine: {advice(estimator)}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tabgnm.export import python_arrays_runtime, python_cells_runtime, python_machine_runtime
 from tabgnm.export.labels import plain_labels
-from tabgnm.export.program import Program
+from tabgnm.export.program import Program, code_names
 from tabgnm.export.python_names import Identifiers, copied_source, literal
 from tabgnm.export.python_recipes import READERS, call_of, part_of
 from tabgnm.sparsity import Unit
@@ -42,8 +42,9 @@ def machine_source(program: Program) -> str:
         cell = f"on.date_part({cell}, {part!r})" if part else cell
         lines.append(f"    {name} = on.{function}({', '.join([cell, *written])})")
     values = list(inputs)
-    for unit in machine.units:
-        name = names.new("y" if unit.function == "identity" else "h", unit.name)
+    for known, unit in zip(code_names(machine)[machine.n_inputs :], machine.units, strict=True):
+        # Names of hidden units differ from all others, which have an underscore.
+        name = known if known == unit.name else names.new("y", unit.name)
         lines.append(f"    {name} = {_formula(unit, values)}")
         values.append(name)
     returned = ", ".join(values[value] for value in machine.outputs)

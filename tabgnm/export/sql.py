@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import tabgnm
 from tabgnm.export.levels import level_values, plain_labels
-from tabgnm.export.program import ExportError, Program, columns_read
+from tabgnm.export.program import ExportError, Program, code_names, columns_read
 from tabgnm.export.sql_dialects import DIALECTS, Dialect, double, literal
 from tabgnm.export.sql_functions import SIMPLE, activated, exponential, prepared, sigmoid
 from tabgnm.export.sql_stages import Stages
@@ -89,6 +89,8 @@ class _Query:
         needed = {name for _, _, reads in self.results for name in reads}.union(kept)
         n_edges = self.program.machine.n_edges
         heading = f"-- A machine of {n_edges} edges, exported by tabgnm {tabgnm.__version__} for {self.dialect.name}."
+        if any(column.kind == "datetime" for column in self.columns):
+            heading += "\n-- Dates with a time zone are converted to UTC; their parts are those in UTC."
         return f"{heading}\n{self.stages.text(selected, needed)}"
 
     # From columns to inputs
@@ -174,12 +176,11 @@ class _Query:
     def _add_units(self, inputs: list[str]) -> list[str]:
         """Add the units, in different stages if they depend on each other; return the names of the outputs."""
         machine = self.program.machine
-        names = list(inputs)
+        names = inputs + code_names(machine)[len(inputs) :]
         depth = [0] * len(inputs)
         for value, unit in enumerate(machine.units, start=machine.n_inputs):
             own = 1 + max((depth[source] for source in unit.sources), default=0)
             depth.append(own)
-            names.append(f"v{value}")
             stage = 1 + 3 * own  # after the inputs: sums, intermediate results of functions, and functions
             total = _sum(unit.bias, [(weight, names[s]) for s, weight in zip(unit.sources, unit.weights, strict=True)])
             read = [names[source] for source in unit.sources]
@@ -190,7 +191,7 @@ class _Query:
             if helper is not None:
                 read.append(self.stages.add(stage + 1, f"t{value}", helper, [total]))
             formula = activated(unit.function, total, self.dialect, f"t{value}")
-            self.stages.add(stage + 2, f"v{value}", formula, read)
+            self.stages.add(stage + 2, names[value], formula, read)
         return [names[value] for value in machine.outputs]
 
     # From outputs to the result

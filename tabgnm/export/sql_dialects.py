@@ -145,6 +145,19 @@ class DuckDB(Dialect):
             f"WHEN {is_number} THEN NULLIF({text}, 'nan') ELSE {text} END) COLLATE C"
         )
 
+    def seconds(self, x: str, kind: str) -> str:
+        """Return seconds; dates may also be text in ISO 8601.
+
+        They are read as text, as DuckDB binds a function to the type of the column, which is not known here. It takes a
+        text without an offset for a time in the zone of the session, but only as TIMESTAMPTZ.
+        """
+        if kind != "datetime":
+            return super().seconds(x, kind)
+        text = f"CAST({x} AS TEXT)"
+        has_offset = f"regexp_matches({text}, ':.*([Zz]|[+-][0-9][0-9](:?[0-9][0-9])*)$')"
+        zoned, plain = (f"EXTRACT(EPOCH FROM CAST({text} AS {own}))" for own in ("TIMESTAMPTZ", "TIMESTAMP"))
+        return double(f"CASE WHEN {has_offset} THEN {zoned} ELSE {plain} END")
+
 
 class PostgreSQL(Dialect):
     """PostgreSQL, version 13 or later."""

@@ -121,7 +121,7 @@ def _backend(engine: Engine, endings: ExitStack) -> str:
         if address is None:
             with import_extra("dask", "dask", "the Dask engine").config.set(_NO_TRIMMING):
                 cluster = distributed.LocalCluster(
-                    n_workers=engine.n_workers, threads_per_worker=1, dashboard_address=None
+                    n_workers=engine.n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
             address = endings.enter_context(cluster).scheduler_address
         endings.enter_context(distributed.Client(address, set_as_default=True))

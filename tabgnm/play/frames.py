@@ -81,6 +81,8 @@ def points_event(points: Points) -> bytes:
             "n_train": points.n_train,
             "names": points.names,
             "classes": points.class_names,
+            "center": points.center.tolist(),
+            "scale": points.scale.tolist(),
             "window": [[_short(value) for value in axis] for axis in corners.tolist()],
         },
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators.checks import check_lengths
+from tabgnm.estimators.metrics import calibration_error
 from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.layout import positive_integer
 from tabgnm.plots.axes import COLORS, FAINT, RULE, add_legend, axes_or_new, set_style, shown
@@ -31,6 +32,10 @@ def plot_calibration(model: TabularEstimator, X: Any, y: Any, ax: Any = None, *,
     intervals, or below quantiles. Points of a perfectly calibrated model are on the diagonal. Vertical lines are 95 %
     confidence intervals, and bars at the bottom show the distribution of the predicted probabilities.
 
+    The legend shows the expected calibration error of classifiers, which `oof_scores_` and reports show too: the mean
+    distance between the probability of the predicted class and the share of correct predictions, over 15 bins of equal
+    width. It does not depend on `n_bins`.
+
     Parameters
     ----------
     model : estimator
@@ -40,7 +45,7 @@ def plot_calibration(model: TabularEstimator, X: Any, y: Any, ax: Any = None, *,
     ax : matplotlib Axes or None, default=None
         The axes to draw on. If None, a new figure is created.
     n_bins : int, default=10
-        The number of bins, for classifiers.
+        The number of points of a curve, for classifiers.
 
     Returns
     -------
@@ -91,6 +96,7 @@ def _of_classes(
     probabilities = model.predict_proba(X)
     check_lengths(len(probabilities), y)
     model._check_scored(y)
+    codes = targets.codes(y)
     axes = ("predicted probability", "frequency")
     if targets.kind == "multilabel":
         n_labels = probabilities.shape[1]
@@ -99,14 +105,17 @@ def _of_classes(
                 f"{n_labels} labels are too many for one plot; expected at most {len(COLORS)}: use "
                 "sklearn.calibration.calibration_curve for single labels"
             )
-        return [_binned(f"y{k}", probabilities[:, k], y[:, k] == 1, n_bins) for k in range(n_labels)], axes
+        return [
+            _binned(f"y{k}, {_error(np.column_stack([1 - own, own]), codes[:, k])}", own, codes[:, k] == 1, n_bins)
+            for k, own in enumerate(probabilities.T)
+        ], axes
+    error = _error(probabilities, codes)
     if targets.kind == "binary":
         label = targets.classes[0][1]
         axes = (f"predicted probability of {shown(label)}", f"frequency of {shown(label)}")
-        return [_binned("", probabilities[:, 1], y == label, n_bins)], axes
-    right = targets.classes[0][probabilities.argmax(axis=1)] == y
-    axes = ("probability of the predicted class", "share of right predictions")
-    return [_binned("", probabilities.max(axis=1), right, n_bins)], axes
+        return [_binned(error, probabilities[:, 1], codes == 1, n_bins)], axes
+    axes = ("probability of the predicted class", "share of correct predictions")
+    return [_binned(error, probabilities.max(axis=1), probabilities.argmax(axis=1) == codes, n_bins)], axes
 
 
 def _binned(name: str, expected: Array, happened: Array, n_bins: int) -> tuple[str, Array, Array, Array, Array | None]:
@@ -114,9 +123,11 @@ def _binned(name: str, expected: Array, happened: Array, n_bins: int) -> tuple[s
     means = np.array([expected[own].mean() for own in parts])
     frequencies = np.array([happened[own].mean() for own in parts])
     counts = np.array([len(own) for own in parts])
-    error = float(np.average(np.abs(means - frequencies), weights=counts))
-    said = f"calibration error {error:.3f}"
-    return f"{name}, {said}" if name else said, means, frequencies, counts, expected
+    return name, means, frequencies, counts, expected
+
+
+def _error(probabilities: Array, codes: Array) -> str:
+    return f"calibration error {100 * calibration_error(probabilities, codes):.1f} %"
 
 
 def _of_numbers(

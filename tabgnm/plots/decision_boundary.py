@@ -19,13 +19,16 @@ from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.layout import positive_integer
 from tabgnm.plots.axes import (
     COLORS,
+    FAINT,
     FONT_SIZE,
     INK,
     NEGATIVE,
     POSITIVE,
     PURPOSE,
+    RULE,
     add_legend,
     axes_or_new,
+    set_large_numbers,
     set_style,
     shown,
 )
@@ -200,8 +203,9 @@ def _draw_numbers(
     color = {"color": "white", "alpha": 0.6} if labels is None else {"c": labels, "cmap": "viridis", "norm": norm}
     ax.scatter(x, y, s=16, edgecolor="white", linewidth=0.5, zorder=3, **color)
     bar = ax.figure.colorbar(cm.ScalarMappable(norm, "viridis"), ax=ax)
-    bar.set_label(f"prediction of {shown(prediction_names(model.fitted_.targets)[0])}", fontsize=FONT_SIZE)
-    bar.ax.tick_params(labelsize=FONT_SIZE)
+    bar.set_label(f"prediction of {shown(prediction_names(model.fitted_.targets)[0])}", color=FAINT, fontsize=FONT_SIZE)
+    bar.ax.tick_params(colors=FAINT, labelsize=FONT_SIZE, color=RULE)
+    set_large_numbers(bar.ax.yaxis)
     bar.outline.set_visible(False)
 
 

@@ -213,6 +213,7 @@ def _draw_levels(ax: Any, effect: Effect, places: list[int]) -> None:
         ax.errorbar(
             mean, moved, xerr=spread, fmt="o", color=color, markersize=4.5, elinewidth=1.2, alpha=0.9, label=name
         )
+    ax.locator_params(axis="x", nbins=4)
     labels = [shown(effect.labels[place], 18) for place in chosen]
     ax.set_yticks(
         heights, [f"{label} ({effect.share[place]:.0%})" for label, place in zip(labels, chosen, strict=True)]

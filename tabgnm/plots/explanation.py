@@ -20,13 +20,16 @@ from tabgnm.plots.axes import (
     axes_or_new,
     set_style,
     set_title,
+    short_number,
     shown,
 )
 
 if TYPE_CHECKING:
     from tabgnm.estimators.explanation import Explanation
 
-_ROW = 0.32  # inches
+_ROW = 0.34  # inches
+_CHARACTER = 0.072  # inches
+_MARGIN = 0.34  # for the numbers at the ends of bars, of the width of all bars
 _SCALES = {"probability": "probability of {}", "log_odds": "log-odds of {}", "target": "prediction of {}"}
 
 
@@ -68,7 +71,8 @@ def plot_explanation(
     if n_others:
         sizes.append(float(contributions[order[len(drawn) :]].sum()))
         labels.append(f"{n_others} other columns")
-    ax = axes_or_new(ax, 5.8, 1.3 + _ROW * len(sizes))
+    # The bars get the same width, however long the names are.
+    ax = axes_or_new(ax, 4.0 + _CHARACTER * max(map(len, labels)), 1.5 + _ROW * len(sizes))
     ends = start + np.cumsum(sizes)
     begins = np.append(start, ends[:-1])
     places = np.arange(len(sizes))
@@ -77,7 +81,7 @@ def plot_explanation(
         ax.plot([end, end], [position - 0.31, position + 1.31], color=RULE, linewidth=1, zorder=0)
     _write_sizes(ax, places, begins, ends)
     low, high = min(start, *ends), max(start, *ends)
-    margin = 0.22 * (high - low) or 1.0
+    margin = _MARGIN * (high - low) or 1.0
     ax.set_xlim(low - margin, high + margin)
     ax.set_yticks(places, labels)
     ax.set_ylim(len(sizes) - 0.4, -0.6)
@@ -86,7 +90,7 @@ def plot_explanation(
     name = _SCALES[explanation.scale].format(shown(explanation.output_names[place]))
     set_style(ax, name, grid=None)
     ax.tick_params(axis="y", length=0, labelcolor=INK)
-    set_title(ax, f"base {start:.4g} (dotted), prediction {ends[-1]:.4g}")
+    set_title(ax, f"base {short_number(start, 4)} (dotted)\nprediction {short_number(float(ends[-1]), 4)}")
     return ax
 
 
@@ -105,11 +109,11 @@ def _write_sizes(ax: Any, places: Any, begins: Any, ends: Any) -> None:
         up = end >= begin
         options = {"ha": "left" if up else "right", "va": "center", "textcoords": "offset points"}
         color = DARK_POSITIVE if up else DARK_NEGATIVE
-        box = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.5}
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # above the lines of base and prediction
         ax.annotate(
-            f"{end - begin:+.3g}",
+            short_number(end - begin, signed=True),
             (end, place),
-            (3 if up else -3, 0),
+            (5 if up else -5, 0),
             color=color,
             fontsize=FONT_SIZE,
             bbox=box,

@@ -34,6 +34,7 @@ _SMALLEST, _LARGEST = 2.2, 16.0
 _MOST_WEIGHTS = 20  # edges that are labelled with their weights
 _MOST_NAMED = 14  # hidden units of a layer that are named
 _LONGEST_NAME = 36
+_LONGEST_HIDDEN_NAME = 16  # which is written among the edges
 _BEND = 0.45  # how far edges are horizontal near their ends
 _CHARACTER = 0.55 / 72  # width of a character in inches, per point
 
@@ -75,7 +76,8 @@ def plot_graph(
     """
     graph = _drawn(model, positive_integer("max_edges", max_edges))
     layout = layered_layout(graph)
-    names = [shown(node.name, _LONGEST_NAME) for node in graph.nodes]
+    longest = {"hidden": _LONGEST_HIDDEN_NAME}
+    names = [shown(node.name, longest.get(node.kind, _LONGEST_NAME)) for node in graph.nodes]
     left = _longest([name for name, node in zip(names, graph.nodes, strict=True) if node.kind == "input"])
     right = _longest([name for name, node in zip(names, graph.nodes, strict=True) if node.kind == "output"])
     room = (left + right) * FONT_SIZE * _CHARACTER + 0.4
@@ -200,10 +202,12 @@ def _bezier(points: tuple[float, float, float, float], share: float) -> float:
 def _draw_nodes(ax: Any, graph: DrawnGraph, layout: Layout, names: list[str], font: float) -> None:
     n_hidden = np.bincount([node.layer for node in graph.nodes if node.kind == "hidden"], minlength=graph.n_layers)
     x = [node.layer for node in graph.nodes]
+    halo = [import_extra("matplotlib.patheffects", "plot", PURPOSE).withStroke(linewidth=2, foreground="white")]
     colors = [{"input": "white", "hidden": INK, "output": FAINT}[node.kind] for node in graph.nodes]
     ax.scatter(x, layout.heights, s=(0.9 * font) ** 2, c=colors, edgecolors=INK, linewidths=0.9, zorder=3)
     for node, height, name in zip(graph.nodes, layout.heights, names, strict=True):
         offset, aligned = _name_place(node, font)
+        # Names of hidden nodes are written among edges.
         if node.kind != "hidden" or n_hidden[node.layer] <= _MOST_NAMED:
             ax.annotate(
                 name,
@@ -212,6 +216,7 @@ def _draw_nodes(ax: Any, graph: DrawnGraph, layout: Layout, names: list[str], fo
                 textcoords="offset points",
                 fontsize=font if node.kind != "hidden" else 0.85 * font,
                 color=INK if node.kind != "hidden" else FAINT,
+                path_effects=halo,
                 **aligned,
             )
     for layer in range(1, graph.n_layers):

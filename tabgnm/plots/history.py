@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tabgnm.plots.axes import NEGATIVE, POSITIVE, add_legend, axes_or_new, set_style
+from tabgnm.plots.axes import NEGATIVE, POSITIVE, add_legend, axes_or_new, set_logarithmic, set_style
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -59,6 +59,7 @@ def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
     levels = np.concatenate(medians)
     if levels.min() > 0 and levels.max() > _LOG_RATIO * levels.min():
         ax.set_yscale("log")
+        set_logarithmic(ax.yaxis)
     else:  # single networks may begin far above
         ax.set_ylim(top=min(ax.get_ylim()[1], levels.max() + np.ptp(levels)), bottom=max(ax.get_ylim()[0], 0.0))
     set_style(ax, "epoch", "loss")

@@ -67,7 +67,7 @@ def plot_importance(
     ax.set_yticks(places, [shown(names[column]) for column in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
     if len(order) < len(means):
-        label += f"; {len(order)} of {len(means)} columns"
+        label += f"\n({len(order)} of {len(means)} columns)"
     set_style(ax, label, grid="x")
     ax.tick_params(axis="y", length=0, labelcolor=INK)
     ax.axvline(0, color=FAINT, linewidth=0.8)

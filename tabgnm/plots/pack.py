@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tabgnm._printable import brief, printable
 from tabgnm.estimators.pack import NOT_SETTINGS
-from tabgnm.plots.axes import FAINT, FONT_SIZE, INK, POSITIVE, RULE, axes_or_new, set_style, shown
+from tabgnm.plots.axes import FAINT, FONT_SIZE, INK, POSITIVE, RULE, axes_or_new, set_style
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -57,7 +58,7 @@ def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
     ax.text(1, -0.75, "weight", ha="right", color=FAINT, fontsize=FONT_SIZE, transform=at_right)
     low, high = ax.get_xlim()
     ax.set_xlim(low, high + 0.15 * (high - low))
-    ax.set_yticks(range(len(order)), [shown(names[position], 60) for position in order])
+    ax.set_yticks(range(len(order)), [brief(printable(names[position])) for position in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
     set_style(ax, "out-of-fold loss ± std over folds", grid="x")
     ax.tick_params(axis="y", length=0, labelcolor=INK)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabgnm._extras import import_extra
+from tabgnm.estimators.small_machines import score_name
 from tabgnm.plots.axes import NEGATIVE, POSITIVE, PURPOSE, add_legend, axes_or_new, set_style
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-_SCORES = {"accuracy": "accuracy", "r2": "R²", "d2": "R²"}  # the path has R² for all numbers
-
 
 def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     """Draw the score of the machines of all sizes, and mark the chosen one.
 
-    Vertical lines show the standard deviation of the score over the folds.
+    Vertical lines show the standard deviation of the score over the folds. The label of the axis says whether the score
+    is that of predicting the target, or of agreeing with the model that was distilled.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     ax = axes_or_new(ax, 5.6, 3.4)
     line = {"marker": "o", "markersize": 4, "linewidth": 1.4, "elinewidth": 1.0, "capsize": 2.5}
     ax.errorbar(edges, score, spread, color=POSITIVE, zorder=2, **line)
-    score_name = _SCORES[estimator.fitted_.targets.metric_name]
+    name = score_name(estimator)
     size = int(path["edges"].to_numpy()[chosen][0])
-    label = f"chosen: {size:,} edges, {score_name} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
+    label = f"chosen: {size:,} edges, {name} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
     ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "markeredgewidth": 2}
     ax.plot(edges[chosen], score[chosen], linestyle="none", color=NEGATIVE, zorder=3, label=label, **ring)
     add_legend(ax)
     _set_sizes(ax, edges)
-    set_style(ax, "edges", score_name)
+    set_style(ax, "edges", name)
     return ax
 
 

@@ -87,6 +87,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
     left = 14 + 6.2 * min(longest, max(map(len, labels)))
     side = (340 - left - 4) / n_classes
     row_height = min(side, 106.0)
+    roomy = side >= 48 and row_height >= 40  # for a second line in a cell
     top, height = 36.0, 36 + row_height * n_classes + 4
     title = f"Confusion matrix of {target.name}: rows are true classes, columns are predicted ones"
     parts = [
@@ -113,12 +114,11 @@ def _confusion(target: ClassesOfTarget) -> Chart:
             )
             if n_rows and side >= 22:
                 middle = y + row_height / 2
-                large = side >= 48 and row_height >= 40
-                shown = f"{n_rows:,}"
-                parts.append(label(x + side / 2, middle + (0 if large else 4), shown, "count middle"))
-                if large:
+                parts.append(label(x + side / 2, middle + (0 if roomy else 4), f"{n_rows:,}", "count middle"))
+                if roomy:
                     parts.append(label(x + side / 2, middle + 14, percent(share, 0), "middle"))
-    note = "Percentages are shares of the true class. Correct predictions are on the diagonal."
+    shown = "Percentages are shares" if roomy else "Darker colours are larger shares"
+    note = f"{shown} of the true class. Correct predictions are on the diagonal."
     return Chart("Confusion matrix", Svg("".join((*parts, "</svg>"))), note)
 
 
@@ -196,7 +196,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
     panel.line([x for x, _, _ in points], [y for _, y, _ in points], "s0")
     for x, y, told in points:
         panel.marker(x, y, 0, told)
-    error = calibration_error(target.confidence, target.predicted == target.codes)
+    error = calibration_error(target.probabilities, target.codes)
     note = (
         "The dotted line is perfect calibration. Bars show the number of rows, whiskers 95 % intervals. "
         f"Calibration error {percent(error)}."

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.effects import Effect, effects
+from tabgnm.estimators.named_outputs import prediction_names
 from tabgnm.report.class_charts import Key
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, scale_of, tick_labels, ticks
-from tabgnm.report.wording import number, percent, shortened, text
+from tabgnm.report.wording import number, percent, shortened, text, with_spread
 
 Array = NDArray[Any]
 Ticks = list[tuple[float, str]]
@@ -83,8 +84,7 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
             kinds[column],
             float(mean[column]),
             max(0.0, float(mean[column]) / largest),
-            number(float(mean[column])),
-            number(float(spread[column]), 2),
+            *with_spread(float(mean[column]), float(spread[column])),
             drawn.get(column),
         )
         for column in ranked
@@ -134,13 +134,21 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
 def _effect_of(evaluation: Evaluation, outputs: list[str]) -> str:
     if evaluation.kind == "binary":
         return f"probability of {shortened(outputs[0], 40)}" if outputs else ""
-    if evaluation.kind == "multiclass":
-        return "probability of each class"
-    if evaluation.kind in ("joint", "multilabel"):
-        return "probability of each label"
     if evaluation.kind == "number":
         return f"predicted {shortened(evaluation.targets[0].name, 40)}"
-    return f"prediction of each {'quantile' if evaluation.kind == 'quantiles' else 'target'}"
+    n_outputs = len(prediction_names(evaluation.model.fitted_.targets))
+    some = n_outputs > len(outputs)
+
+    def of(one: str, many: str) -> str:
+        return f"of the {len(outputs)} {many} that change most" if some else f"of each {one}"
+
+    if evaluation.kind == "multiclass":
+        return f"probability {of('class', 'classes')}"
+    if evaluation.kind in ("joint", "multilabel"):
+        return f"probability {of('label', 'labels')}"
+    if evaluation.kind == "quantiles":
+        return f"prediction {of('quantile', 'quantiles')}"
+    return f"prediction {of('target', 'targets')}, in standard deviations from the mean of the target,"
 
 
 def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg], list[str]]:
@@ -148,6 +156,8 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
     if not columns or evaluation.kind == "one":
         return {}, []
     found = effects(evaluation.model, evaluation.raw, columns, n_points=16, n_rows=_EFFECT_ROWS, random_state=_SEED)
+    if evaluation.kind == "numbers":
+        found = [_standardized(own, evaluation) for own in found]
     names = _output_names(evaluation, found[0])
     shown = _shown_outputs(found)
     single = len(names) == 1
@@ -164,6 +174,15 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
         for column, own in zip(columns, found, strict=True)
     }
     return charts, [names[place] for place in shown]
+
+
+def _standardized(effect: Effect, evaluation: Evaluation) -> Effect:
+    """Return an effect on several targets in standard deviations, as their units have no common axis."""
+    y = np.stack([own.y for own in evaluation.numbers], axis=1)
+    center, spread = y.mean(axis=0), y.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    mean, lower, upper = ((own - center) / spread for own in (effect.mean, effect.lower, effect.upper))
+    return replace(effect, mean=mean, lower=lower, upper=upper)
 
 
 def _output_names(evaluation: Evaluation, effect: Effect) -> list[str]:

@@ -73,6 +73,8 @@ class NumbersOfTarget:
         How the interval was made, as part of a sentence.
     quantiles : array of shape (rows, quantiles) or None
         All predicted quantiles, if these are several.
+    middle : float or None
+        The quantile that `predicted` is, if several are predicted.
     """
 
     name: str
@@ -82,6 +84,7 @@ class NumbersOfTarget:
     coverage: float = 0.9
     interval_source: str = ""
     quantiles: Array | None = None
+    middle: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,13 +210,14 @@ def _numbers(
         source = f"predicted quantiles {levels[0]:g} to {levels[-1]:g}"
         interval = predicted[:, [0, -1]]
         share = float(levels[-1] - levels[0])
-        return [NumbersOfTarget(names[0], y[:, 0], predicted[:, middle], interval, share, source, predicted)]
+        own = float(levels[middle])
+        return [NumbersOfTarget(names[0], y[:, 0], predicted[:, middle], interval, share, source, predicted, own)]
     coverage, intervals = 0.9, None
     with contextlib.suppress(ValueError):  # none, or too few rows were left out
         intervals = model.predict_interval(raw, coverage).reshape(len(y), -1, 2)
     source = "predict_interval(X, coverage=0.9)"
     if out_of_fold:
-        source += ", computed from these rows, so their coverage is close to 90 % by construction"
+        source += ", computed from the errors on these rows, so this is no independent check"
     return [
         NumbersOfTarget(
             name, y[:, place], predicted[:, place], None if intervals is None else intervals[:, place], coverage, source

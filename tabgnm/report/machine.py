@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm._extras import import_extra
 from tabgnm.estimators import small_machines
-from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.estimators.machines import advice
 from tabgnm.estimators.number_targets import NumberTargets
 from tabgnm.export.equations import line_text
 from tabgnm.export.formula_building import formulas_of
@@ -36,7 +36,9 @@ _DIGITS = 4  # significant ones, of the numbers in equations
 _WEIGHT_DIGITS = 9  # of weights that float32 does not hold
 
 
-def machine_data(model: TabularEstimator, *, examples: Any = None, target: str = "") -> dict[str, Any] | None:
+def machine_data(
+    model: TabularEstimator, *, examples: Any = None, target: str | Sequence[str] = ""
+) -> dict[str, Any] | None:
     """Describe a small machine and every machine on its path of sizes, as values for JSON.
 
     Parameters
@@ -45,8 +47,8 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
         Fitted; the result of `distill` or `fit_sparse`, or any estimator with a single network of plain columns.
     examples : table, default=None
         A few rows that a reader can start from; without any, a typical row is all there is.
-    target : str, default=""
-        Name of the target, if it has one.
+    target : str or sequence of str, default=""
+        Name of the target, or of each of several targets, if they have names.
 
     Returns
     -------
@@ -76,8 +78,8 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     rows = [] if examples is None else example_rows(model, columns, examples)
     return {
         "estimator": type(model).__name__,
-        "target": target,
-        "score_name": "accuracy" if isinstance(model.fitted_.targets, ClassTargets) else "R²",
+        "targets": [own for own in ([target] if isinstance(target, str) else target) if own],
+        "score_name": small_machines.score_name(model),
         "link": first.link,
         "center": list(first.center),
         "most": first.most,
@@ -92,7 +94,9 @@ def machine_data(model: TabularEstimator, *, examples: Any = None, target: str =
     }
 
 
-def machine_html(model: TabularEstimator, *, examples: Any = None, target: str = "", title: str = "") -> str:
+def machine_html(
+    model: TabularEstimator, *, examples: Any = None, target: str | Sequence[str] = "", title: str = ""
+) -> str:
     """Return a page with the drawing of a small machine and its what-if, as one HTML file that needs nothing else.
 
     Parameters
@@ -114,8 +118,7 @@ def machine_html(model: TabularEstimator, *, examples: Any = None, target: str =
     machine = machine_data(model, examples=examples, target=target)
     if machine is None:
         raise ValueError(
-            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; call distill(X) "
-            "or fit_sparse(X, y) first"
+            f"this {type(model).__name__} is not a single small machine, so there is nothing to draw; {advice(model)}"
         )
     jinja2 = import_extra("jinja2", "report", "writing the page of a machine")
     environment = jinja2.Environment(
@@ -151,7 +154,8 @@ def _output_names(model: TabularEstimator, program: Program) -> list[str]:
 
 def _size(record: dict[str, Any], machine: dict[str, Any] | None) -> dict[str, Any]:
     """Describe a size; numbers that are not finite become None, as JSON has no others."""
-    known = {name: value if math.isfinite(value) else None for name, value in record.items()}
+    numbers = {name: value for name, value in record.items() if not isinstance(value, str)}
+    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return known | {"machine": machine}
 
 
@@ -174,7 +178,7 @@ def _machine(program: Program, place_of: dict[Key, int]) -> dict[str, Any]:
         "units": units,
         "outputs": [numbers[value] for value in machine.outputs],
         "equations": others,
-        "notes": [note for note in formulas.notes if _is_short(note)],
+        "notes": [note.text for note in formulas.notes if _is_short(note.text)],
     }
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tabgnm.report.class_charts import Chart
 from tabgnm.report.evaluation import NumbersOfTarget
 from tabgnm.report.svg import Panel, Scale, scale_of, ticks
-from tabgnm.report.wording import number, percent, shortened
+from tabgnm.report.wording import count, number, percent, shortened
 
 Array = NDArray[Any]
 
@@ -45,6 +45,8 @@ def _against(target: NumbersOfTarget) -> Chart:
     panel.line([both.low, both.high], [both.low, both.high], "chance")
     panel.points(predicted, y, "s0", _radius(len(rows)))
     note = "On the dotted line, predictions are exact." + _shown_rows(len(target.y))
+    if target.middle is not None:
+        note += f" The prediction is the quantile {target.middle:g}."
     return Chart("Predicted against true", panel.drawn(), note)
 
 
@@ -103,7 +105,11 @@ def _distribution(target: NumbersOfTarget) -> Chart:
             panel.bar(start, end, 0, n_rows, "s0", f"{n_rows:,} rows from {number(start)} to {number(end)}")
     panel.line([0, 0], [0, panel.y.high], "chance")
     half = float(np.median(np.abs(residuals)))
-    return Chart("Distribution of residuals", panel.drawn(), f"Half of the errors are smaller than {number(half)}.")
+    note = f"Half of the absolute errors are smaller than {number(half)}."
+    n_beyond = int((np.abs(residuals) > reach).sum())
+    if n_beyond:
+        note += f" The outermost bars include {count(n_beyond, 'row')} beyond the axis."
+    return Chart("Distribution of residuals", panel.drawn(), note)
 
 
 def _count_ticks(most: int) -> list[tuple[float, str]]:

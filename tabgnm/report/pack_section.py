@@ -12,7 +12,7 @@ from tabgnm.estimators.base import TabularEstimator
 from tabgnm.estimators.pack import NOT_SETTINGS
 from tabgnm.report.class_charts import Chart
 from tabgnm.report.svg import Panel, Scale, scale_of, thinned
-from tabgnm.report.wording import count, number, percent, text
+from tabgnm.report.wording import count, number, percent, text, with_spread
 
 MOST_CANDIDATES = 12
 _MOST_GROUPS = 6
@@ -100,9 +100,9 @@ def _common(records: list[dict[str, Any]]) -> dict[str, str]:
 
 def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
     loss, spread = float(record["loss"]), float(record["loss_std"])
-    shown = number(loss) if np.isfinite(loss) else "–"
+    shown = number(loss, trimmed=False)
     if np.isfinite(spread) and np.isfinite(loss):
-        shown += f" ± {number(spread, 2)}"
+        shown = " ± ".join(with_spread(loss, spread))
     return CandidateLine(
         number=int(record["candidate"]),
         weight=float(record["weight"]),
@@ -110,7 +110,7 @@ def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
         loss=shown,
         networks=int(record["networks"]),
         epochs=f"{record['best_epoch']:.0f} of {record['epochs']:.0f}",
-        seconds=f"{number(float(record['seconds']), 2)} s",
+        seconds=f"{number(float(record['seconds']), 2, trimmed=False)} s",
         remark="stopped early: clearly worse" if record["stopped_by_race"] else "",
         settings=[
             (name, _shown(record.get(name))) for name, usual in common.items() if _shown(record.get(name)) != usual

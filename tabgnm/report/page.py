@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ import tabgnm
 from tabgnm._extras import import_extra
 from tabgnm._files.paths import replace
 from tabgnm.estimators.base import TabularEstimator
+from tabgnm.estimators.targets import NumberTargets
 from tabgnm.report.class_charts import Chart, class_charts
 from tabgnm.report.columns_section import columns_section
 from tabgnm.report.evaluation import Evaluation, evaluate
@@ -22,12 +24,15 @@ from tabgnm.report.score_section import score_section
 from tabgnm.report.small_machine import small_machine
 from tabgnm.report.svg import Svg
 from tabgnm.report.usage import usage
-from tabgnm.report.wording import count, number, shortened, text
+from tabgnm.report.wording import number, shortened, text
 
 if TYPE_CHECKING:
     import jinja2
 
+_log = logging.getLogger("tabgnm")
+
 MOST_CHARTED_TARGETS = 3
+_MOST_NAMED = 3  # targets in the heading
 _TASKS = {
     "one": "classification, one class",
     "binary": "classification, two classes",
@@ -97,12 +102,16 @@ def report_html(
     """Return the page that `write_report` writes; the parameters are the same."""
     environment = _environment()  # before anything is computed
     check_is_fitted(model, "fitted_")
+    _log.info("predicting the rows of the report")
     evaluation = evaluate(model, X, y, target_name)
+    _log.info("distilling a small machine for the report")
     small = small_machine(evaluation, machine)  # first, as a machine that cannot be shown is refused
+    _log.info("computing scores for the report")
     scores = score_section(evaluation)
+    _log.info("computing the importance and effects of columns for the report")
     columns = columns_section(evaluation)
     charts = [(own.name, _charts(own)) for own in evaluation.targets[:MOST_CHARTED_TARGETS]]
-    target = evaluation.targets[0].name if len(evaluation.targets) == 1 else f"{len(evaluation.targets)} targets"
+    target = _names(evaluation)
     if title is None:
         title = f"Predicting {shortened(target, 60)}"
     return environment.get_template("report.html.jinja").render(
@@ -125,6 +134,15 @@ def _charts(target: Any) -> list[Chart]:
     return number_charts(target) if hasattr(target, "y") else class_charts(target)
 
 
+def _names(evaluation: Evaluation) -> str:
+    """Return the name of the target, or those of a few targets, or else their number."""
+    names = [own.name for own in evaluation.targets]
+    if len(names) == 1:
+        return names[0]
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed if len(names) <= _MOST_NAMED and len(listed) <= 60 else f"{len(names)} targets"
+
+
 def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
     """Return what was trained on what, as names and values."""
     model, fitted = evaluation.model, evaluation.model.fitted_
@@ -138,9 +156,10 @@ def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
         ("Model", type(model).__name__),
         ("Target", target),
         ("Task", task),
-        ("Rows judged", rows),
+        ("Rows", rows),
         ("Columns", f"{model.n_features_in_:,}"),
-        ("Networks", count(fitted.n_networks, "network")),
+        *_loss(evaluation),
+        ("Networks", f"{fitted.n_networks:,}"),
     ]
     if seconds:
         facts.append(("Training", _duration(seconds)))
@@ -148,6 +167,14 @@ def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:
         facts.append(("Device", str(model.device)))
     now = datetime.datetime.now().astimezone()
     return [*facts, ("Date", now.strftime("%Y-%m-%d %H:%M")), ("Version", f"tabgnm {tabgnm.__version__}")]
+
+
+def _loss(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Return the loss of a regressor, unless it is squared error, or that of several quantiles."""
+    targets = evaluation.model.fitted_.targets
+    if not isinstance(targets, NumberTargets) or evaluation.kind == "quantiles" or targets.loss.name == "squared_error":
+        return []
+    return [("Loss", targets.loss.name.replace("_", " "))]
 
 
 def _duration(seconds: float) -> str:

@@ -36,6 +36,10 @@ _OOF_NAMES = {
     "mse": "mean squared error",
     "mae": "MAE",
     "quantile": "quantile loss",
+    "huber": "Huber loss",
+    "poisson_deviance": "Poisson deviance",
+    "gamma_deviance": "gamma deviance",
+    "tweedie_deviance": "Tweedie deviance",
     "metric": "chosen metric",
 }
 _SHARES = {"accuracy", "calibration_error"}
@@ -167,8 +171,8 @@ def _headline(
     elif evaluation.kind == "quantiles":
         covered, own = by_name["Coverage"], evaluation.numbers[0]
         return (
-            f"The targets of {covered.shown} of {rows} lie between the lowest and the highest predicted quantile; the "
-            f"nominal coverage is {percent(own.coverage)}."
+            f"For {covered.shown} of {rows}, the target lies between the lowest and the highest predicted quantile; "
+            f"the nominal coverage is {percent(own.coverage)}."
         )
     else:
         error = by_name["MAE"]
@@ -188,7 +192,7 @@ def _beside(evaluation: Evaluation, score: Score, simple: list[Score], gain: tup
     linear = simple[-1]
     shown = linear.shown if score.is_share else f"R² {linear.shown}"
     if gain is None:
-        return f"For comparison: {linear.name}, fitted to parts of these rows, has {shown} on the others."
+        return f"For comparison: {linear.name}, fitted to parts of these rows, reaches {shown} on the others."
     better = "better than" if gain[0] > 0 else "worse than" if gain[1] < 0 else "about as good as"
     return f"This is {better} {linear.name} ({shown})."
 
@@ -256,9 +260,9 @@ def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Sv
         panel.add(f'<path d="M{coordinate(panel.left)} {y}H{coordinate(panel.right)}" class="grid"/>')
         if np.isfinite(own.low):
             low, high = panel.x(np.clip([own.low, own.high], values.low, values.high)).tolist()
-            panel.add(f'<path d="M{coordinate(low)} {y}H{coordinate(high)}" class="whisker s{min(place, 1)}"/>')
+            panel.add(f'<path d="M{coordinate(low)} {y}H{coordinate(high)}" class="whisker s{place % N_SERIES}"/>')
         (across,) = panel.x([max(own.value, values.low)]).tolist()
-        panel.add(marker(across, y, (0, 1, 2)[min(place, 2)] % N_SERIES, f"{name}: {value}"))
+        panel.add(marker(across, y, place % N_SERIES, f"{name}: {value}"))
     return panel.drawn()
 
 

@@ -189,7 +189,7 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
         )
     )
     found.append(_area(targets, bootstrap))
-    error = np.mean([calibration_error(own.confidence, own.predicted == own.codes) for own in targets])
+    error = np.mean([calibration_error(own.probabilities, own.codes) for own in targets])
     found.append(
         Score(
             "Calibration error",
@@ -256,7 +256,7 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     absolute = np.abs(y - predicted).mean(axis=1)
     found.append(bootstrap.mean_score("MAE", absolute, f"Mean absolute error, in units of the target{several}"))
     median = float(np.median(np.abs(y - predicted)))
-    found.append(Score("Median error", median, np.nan, np.nan, "Half of the errors are smaller than this."))
+    found.append(Score("Median absolute error", median, np.nan, np.nan, "Half of the errors are smaller."))
     own_targets = evaluation.model.fitted_.targets
     assert isinstance(own_targets, NumberTargets)
     loss = own_targets.loss

@@ -119,4 +119,4 @@ def _origin(evaluation: Evaluation, n_rows: int, chosen: dict[str, Any]) -> str:
 
 def _data(evaluation: Evaluation, machine: TabularEstimator) -> dict[str, Any] | None:
     examples, _ = evaluation.sample(_EXAMPLES)
-    return machine_data(machine, examples=examples, target=evaluation.targets[0].name)
+    return machine_data(machine, examples=examples, target=[own.name for own in evaluation.targets])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tabgnm._printable import printable
+from tabgnm._printable import shortened as shortened
 
 MISSING = "–"
 
@@ -35,6 +36,21 @@ def number(value: float, digits: int = 3, *, trimmed: bool = True) -> str:
         text = f"{value:,.{max(0, digits - 1 - size)}f}"
         text = text.rstrip("0").rstrip(".") if trimmed and "." in text else text
     return text.replace("-", "−", 1) if value < 0 else text
+
+
+def with_spread(value: float, spread: float) -> tuple[str, str]:
+    """Return a number and its spread with the same decimals: three digits of the larger one.
+
+    Examples
+    --------
+    >>> with_spread(0.02, 0.0058), with_spread(-0.000376, 0.0047), with_spread(1234.5, 56)
+    (('0.0200', '0.0058'), ('−0.00038', '0.00470'), ('1,234', '56'))
+    """
+    largest = max(abs(value), abs(spread))
+    if not (math.isfinite(largest) and 1e-6 <= largest < 1e9):  # powers of ten, which have no common decimals
+        return number(value, trimmed=False), number(spread, 2, trimmed=False)
+    n = max(0, 2 - math.floor(math.log10(largest)))
+    return decimals(value, n), decimals(spread, n)
 
 
 def percent(share: float, decimals: int = 1, *, trimmed: bool = True) -> str:
@@ -95,17 +111,3 @@ def text(value: Any) -> str:
     if shown in ("NaT", "<NA>", "nan"):
         return MISSING
     return printable(" ".join(shown.removesuffix(" 00:00:00").split()))
-
-
-def shortened(shown: str, longest: int = 24) -> str:
-    """Return a text, or its beginning and end if it is long: columns often differ only at the end.
-
-    Examples
-    --------
-    >>> shortened("a_very_long_name_of_a_column_2024", 17)
-    'a_very_lo…mn_2024'
-    """
-    if len(shown) <= longest:
-        return shown
-    end = (longest - 1) * 7 // 16
-    return f"{shown[: longest - 1 - end]}…{shown[len(shown) - end :]}"

@@ -16,7 +16,8 @@ from tabgnm.nn.conversions import live_edges
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import GNMShape
-from tabgnm.training import Fleet, FleetSettings, Member, Table
+from tabgnm.training import Fleet, FleetSettings, Member, ProgressBar, Table
+from tabgnm.training.progress import ProgressLine
 
 PENALTIES = ("l1", "group", "elastic", "l0")
 # Proximal Adam moves a weight by about its learning rate per step, so this range removes from hardly any to all edges.
@@ -68,6 +69,18 @@ class PathSettings:
                 f"penalty={shown(self.penalty)} is not known; use one of {', '.join(map(repr, PENALTIES))}"
             )
 
+    def shape(self, n_inputs: int, n_outputs: int) -> GNMShape:
+        """Return the shape of all networks of the path."""
+        return GNMShape(
+            n_inputs,
+            n_outputs,
+            n_nodes=n_inputs + n_outputs + 1 + self.n_hidden,
+            n_layers=self.n_layers,
+            activation=self.activation,
+            init="kaiming",
+            clamp_inputs=True,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
@@ -95,6 +108,7 @@ def learn_path(
     *,
     seed: int = 0,
     sample_weight: Tensor | None = None,
+    progress: ProgressLine | None = None,
 ) -> list[PathPoint]:
     """Train networks with fewer and fewer edges, each on every set of rows.
 
@@ -112,22 +126,15 @@ def learn_path(
     seed : int, default=0
     sample_weight : Tensor or None, default=None
         One per row of the table.
+    progress : ProgressLine or None, default=None
+        A line that is already shown, for the number of trained networks and the time left.
 
     Returns
     -------
     list of PathPoint
         The dense networks first, then in order of decreasing budget.
     """
-    n_inputs = table.x.shape[1]
-    shape = GNMShape(
-        n_inputs,
-        n_outputs,
-        n_nodes=n_inputs + n_outputs + 1 + settings.n_hidden,
-        n_layers=settings.n_layers,
-        activation=settings.activation,
-        init="kaiming",
-        clamp_inputs=True,
-    )
+    shape = settings.shape(table.x.shape[1], n_outputs)
     n_rows = max(map(len, row_sets))
     batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
     n_steps = settings.n_steps or N_STEPS
@@ -150,19 +157,24 @@ def learn_path(
         for strength in _STRENGTHS
     ]
     dense = [Member(train=rows, seed=seed + number, **common) for number, rows in enumerate(row_sets)]
+    most = shape.n_effective_parameters()
+    budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
+    callbacks = [] if progress is None else [ProgressBar(line=progress)]
+    if progress is not None:
+        n_whole = len(with_penalty) + len(dense) + len(budgets) * len(row_sets)
+        n_shorter = max(0, len(budgets) - 1) * len(row_sets)
+        n_epochs = n_whole * fleet.max_epochs + n_shorter * _epochs_from_larger(fleet)
+        progress.expect(n_whole + n_shorter, n_epochs)
     if settings.penalty == "l0":  # either all models of a fleet have gates or none
-        trained = Fleet(shape, with_penalty, fleet).fit(table).models
-        trained += Fleet(shape, dense, fleet).fit(table).models
+        trained = Fleet(shape, with_penalty, fleet).fit(table, callbacks=callbacks).models
+        trained += Fleet(shape, dense, fleet).fit(table, callbacks=callbacks).models
     else:
-        trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table).models
+        trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table, callbacks=callbacks).models
     n = len(_STRENGTHS)
     paths = [[model.parameters for model in trained[number * n : (number + 1) * n]] for number in range(len(row_sets))]
     points = [PathPoint(None, [_network(shape, model.parameters) for model in trained[len(with_penalty) :]])]
 
-    most = shape.n_effective_parameters()
-    budgets = sorted({budget for budget in settings.budgets if budget < most}, reverse=True)
-
-    def tuned(starts: Sequence[Parameters], numbers: Sequence[int], share: float = 1.0) -> list[GNM]:
+    def tuned(starts: Sequence[Parameters], numbers: Sequence[int], max_epochs: int) -> list[GNM]:
         """Fine-tune pruned networks on the sets of rows with these numbers; zeros remain zeros."""
         members = [
             Member(
@@ -174,15 +186,18 @@ def learn_path(
             )
             for number, start in zip(numbers, starts, strict=True)
         ]
-        shorter = replace(fleet, max_epochs=max(1, round(share * fleet.max_epochs)))
-        return [_network(shape, model.parameters) for model in Fleet(shape, members, shorter).fit(table).models]
+        found = Fleet(shape, members, replace(fleet, max_epochs=max_epochs)).fit(table, callbacks=callbacks).models
+        return [_network(shape, model.parameters) for model in found]
 
+    if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns
+        return points
     numbers = range(len(row_sets))
     # Each budget is reached in two ways, and the better result is kept: from the sparsest penalized network that has
     # enough edges, and from the network of the next larger budget.
     at_once = tuned(
         [_pruned(shape, paths[number], budget, table, row_sets[number]) for budget in budgets for number in numbers],
         list(numbers) * len(budgets),
+        fleet.max_epochs,
     )
     larger: list[GNM] | None = None
     for place, budget in enumerate(budgets):
@@ -193,11 +208,17 @@ def learn_path(
             ]
             networks = [
                 min(pair, key=lambda network: _training_loss(network, loss, table, row_sets[number], sample_weight))
-                for number, pair in enumerate(zip(networks, tuned(starts, numbers, _SHARE_FROM_LARGER), strict=True))
+                for number, pair in enumerate(
+                    zip(networks, tuned(starts, numbers, _epochs_from_larger(fleet)), strict=True)
+                )
             ]
         points.append(PathPoint(budget, networks))
         larger = networks
     return points
+
+
+def _epochs_from_larger(fleet: FleetSettings) -> int:
+    return max(1, round(_SHARE_FROM_LARGER * fleet.max_epochs))
 
 
 def _training_loss(network: GNM, loss: Loss, table: Table, rows: Tensor, sample_weight: Tensor | None) -> float:

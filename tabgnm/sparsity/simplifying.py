@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +20,8 @@ def simplified(machine: Machine) -> Machine:
     """Return an equivalent machine with fewer edges; its outputs are the same up to rounding.
 
     - Units that no output depends on are removed.
-    - Units that depend on no input are constants, and are added to the biases of the units that read them.
+    - Units that depend on no input are constants, and are added to the biases of the units that read them. So is a ReLU
+      whose argument is never positive, such as a negative multiple of another ReLU.
     - Hidden units without an activation function are merged into the units that read them, unless this would add edges.
       The same holds for a ReLU whose argument is never negative, such as a positive multiple of another ReLU.
     - Units that compute the same are merged into one.
@@ -43,13 +46,15 @@ def simplified(machine: Machine) -> Machine:
 def _with_constants_folded(machine: Machine) -> Machine:
     constants: dict[int, float] = {}
     units = []
-    is_output = set(machine.outputs)
+    is_output, never_negative = set(machine.outputs), _never_negative(machine)
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
         folded = sum(w * constants[s] for s, w in zip(unit.sources, unit.weights, strict=True) if s in constants)
         left = [(s, w) for s, w in zip(unit.sources, unit.weights, strict=True) if s not in constants]
         own = replace(
             unit, sources=tuple(s for s, _ in left), weights=tuple(w for _, w in left), bias=float(unit.bias + folded)
         )
+        if own.function == "relu" and own.bias <= 0 and all(s in never_negative and w <= 0 for s, w in left):
+            own = replace(own, sources=(), weights=(), bias=0.0)
         if not own.sources:
             constant = float(FUNCTIONS[own.function].scalar(own.bias))
             if value in is_output and (own.bias or not constant):  # otherwise a bias, which is an edge, would be added
@@ -94,15 +99,27 @@ def _with_sums_inlined(machine: Machine) -> Machine:
 
 def _sums(machine: Machine) -> set[int]:
     """Return the units that only compute a sum, because their function does not change its argument."""
-    sums, never_negative = set(), set()
+    never_negative = _never_negative(machine)
+    return {
+        value
+        for value, unit in enumerate(machine.units, start=machine.n_inputs)
+        if unit.function == "identity"
+        or (unit.function in _IDENTITY_ABOVE_0 and _has_no_negative_argument(unit, never_negative))
+    }
+
+
+def _never_negative(machine: Machine) -> set[int]:
+    """Return the units whose value is never negative, as far as that follows from functions and signs of weights."""
+    found: set[int] = set()
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
-        edges = zip(unit.sources, unit.weights, strict=True)
-        positive = unit.bias >= 0 and all(source in never_negative and weight >= 0 for source, weight in edges)
-        if unit.function == "identity" or (positive and unit.function in _IDENTITY_ABOVE_0):
-            sums.add(value)
-        if positive or unit.function in _NEVER_NEGATIVE:
-            never_negative.add(value)
-    return sums
+        if unit.function in _NEVER_NEGATIVE or _has_no_negative_argument(unit, found):
+            found.add(value)
+    return found
+
+
+def _has_no_negative_argument(unit: Unit, never_negative: set[int]) -> bool:
+    edges = zip(unit.sources, unit.weights, strict=True)
+    return unit.bias >= 0 and all(source in never_negative and weight >= 0 for source, weight in edges)
 
 
 def _with_merged(machine: Machine) -> Machine:
@@ -148,3 +165,27 @@ def with_short_names(machine: Machine) -> Machine:
             taken.add(name)
         units.append(replace(unit, name=name))
     return replace(machine, units=tuple(units))
+
+
+def with_hidden_names(machine: Machine, taken: Iterable[str] = ()) -> Machine:
+    """Name hidden units h1, h2, ... in the order of computation, without the names of inputs, outputs and `taken`.
+
+    A unit that updates an input or an output node in an inner layer is a hidden unit like any other; `Unit.node` still
+    is the name of its node.
+
+    Examples
+    --------
+    >>> hidden = Unit("y_1", 1, (0,), (1.0,), 0.5, "relu", node="y")
+    >>> output = Unit("y", 2, (1,), (2.0,), 0.0, "identity", node="y")
+    >>> machine = with_hidden_names(Machine(("h1",), (hidden, output), (2,), ("y",)))
+    >>> [unit.name for unit in machine.units]
+    ['h2', 'y']
+    """
+    avoided = {*machine.input_names, *machine.output_names, *taken}
+    names = (name for number in itertools.count(1) if (name := f"h{number}") not in avoided)
+    outputs = set(machine.outputs)
+    units = tuple(
+        unit if value in outputs else replace(unit, name=next(names))
+        for value, unit in enumerate(machine.units, start=machine.n_inputs)
+    )
+    return replace(machine, units=units)

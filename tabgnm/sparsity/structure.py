@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tabgnm.sparsity.machine import Machine
+from tabgnm.sparsity.machine import Machine, Unit
 
 if TYPE_CHECKING:
     from tabgnm.nn import MLP
@@ -55,8 +55,8 @@ class Structure:
         Positions of the outputs that are inputs, or that other units read.
     output_functions : tuple of str
         Activation functions of the outputs, except "identity".
-    nodes_updated_twice : tuple of str
-        Nodes of the graph that have units in more than one layer.
+    units_of_nodes : tuple of tuples of str
+        The names of the units of each node of the graph that is updated in more than one layer.
     """
 
     widths: tuple[int, ...]
@@ -67,7 +67,7 @@ class Structure:
     constant_outputs: tuple[int, ...]
     inner_outputs: tuple[int, ...]
     output_functions: tuple[str, ...]
-    nodes_updated_twice: tuple[str, ...]
+    units_of_nodes: tuple[tuple[str, ...], ...]
 
     @property
     def is_constant(self) -> bool:
@@ -125,9 +125,9 @@ def recognized(machine: Machine) -> Structure:
     ]
     functions = Counter(machine.unit(value).function for value in units if value not in machine.outputs)
     of_outputs = {machine.unit(value).function for value in machine.outputs if value in units} - {"identity"}
-    layers: dict[str, set[int]] = {}
+    by_node: dict[str, list[Unit]] = {}
     for unit in machine.units:
-        layers.setdefault(unit.node or unit.name, set()).add(unit.layer)
+        by_node.setdefault(unit.node or unit.name, []).append(unit)
     return Structure(
         widths=(len(machine.used_inputs), *(counted[own] for own in range(1, max(depth, default=0) + 1))),
         n_edges=sum(len(unit.sources) for unit in machine.units),
@@ -139,7 +139,9 @@ def recognized(machine: Machine) -> Structure:
         ),
         inner_outputs=tuple(place for place, value in enumerate(machine.outputs) if value in inner),
         output_functions=tuple(sorted(of_outputs)),
-        nodes_updated_twice=tuple(sorted(name for name, own in layers.items() if len(own) > 1)),
+        units_of_nodes=tuple(
+            tuple(unit.name for unit in own) for own in by_node.values() if len({unit.layer for unit in own}) > 1
+        ),
     )
 
 
@@ -165,8 +167,12 @@ def described(machine: Machine) -> str:
     if structure.skip_edges and machine.n_hidden:
         edges = [f"{machine.name(source)} -> {machine.name(value)}" for source, value in structure.skip_edges]
         lines.append(f"{_count(len(edges), 'edge skips', 'edges skip')} a layer: {listed_names(edges)}.")
-    if structure.nodes_updated_twice:
-        lines.append(f"Nodes updated in more than one layer: {listed_names(structure.nodes_updated_twice)}.")
+    if structure.units_of_nodes:
+        same = [" and ".join(names) for names in structure.units_of_nodes]
+        lines.append(
+            "A node of the graph has a unit in each layer that updates it. Units of the same node: "
+            f"{listed_names(same)}."
+        )
     if structure.constant_outputs and not structure.is_constant:
         names = [machine.output_names[place] for place in structure.constant_outputs]
         lines.append(f"Outputs that are constant: {listed_names(names)}.")

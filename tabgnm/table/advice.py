@@ -101,56 +101,90 @@ def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
     warn_caller(message, category)
 
 
-def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[str]:
+class ColumnWarning(UserWarning):
+    """A warning about columns, in parts for programs that have another remedy than Python code.
+
+    Attributes
+    ----------
+    subject : {"read as", "like numbers", "like dates", "ambiguous", "identifiers", "not used", "no column"}
+    finding : str
+        What was found, without a remedy.
+    kinds : dict
+        The columns, with the kind that they may be declared as.
+    """
+
+    def __init__(self, subject: str, finding: str, remedy: str, kinds: dict[str, str]) -> None:
+        super().__init__(f"{finding}{remedy}")
+        self.subject, self.finding, self.kinds = subject, finding, kinds
+
+
+def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[ColumnWarning]:
     numbers, dates = by_topic.get("read as numbers", []), by_topic.get("read as dates", [])
     if numbers or dates:
         said = [f"{what}: {_listed(own)}" for what, own in (("numbers", numbers), ("dates", dates)) if own]
-        kinds = dict.fromkeys((own.column for own in numbers), "number")
-        kinds |= dict.fromkeys((own.column for own in dates), "datetime")
-        yield (
-            f"columns of text are read as {'; as '.join(said)}. Convert them before fit or confirm with "
-            f"column_kinds={kinds!r}; to keep a column as a category, use the kind 'category'"
+        kinds = _kinds(numbers, "number") | _kinds(dates, "datetime")
+        yield ColumnWarning(
+            "read as",
+            f"columns of text are read as {'; as '.join(said)}",
+            f". Convert them before fit or confirm with {_parameter(kinds)}; to keep a column as a category, use the "
+            "kind 'category'",
+            kinds,
         )
     if own := by_topic.get("like numbers"):
-        first = repr(own[0].column)
-        yield (
+        first, kinds = repr(own[0].column), _kinds(own, "number")
+        yield ColumnWarning(
+            "like numbers",
             f"columns of text look like numbers, but some cells cannot be read: {_listed(own)}. They are treated as "
-            f"categories. Remove units and signs before fit, for instance with X[{first}] = "
-            f"X[{first}].str.replace('kg', '').str.strip(), and use {_kinds(own, 'number')}; or set cells that are not "
-            f"numbers to missing with X[{first}] = pandas.to_numeric(X[{first}], errors='coerce'); to keep the columns "
-            f"as categories, use {_kinds(own, 'category')}"
+            "categories",
+            f". Remove units and signs before fit, for instance with X[{first}] = "
+            f"X[{first}].str.replace('kg', '').str.strip(), and use {_parameter(kinds)}; or set cells that are not "
+            f"numbers to missing with X[{first}] = pandas.to_numeric(X[{first}], errors='coerce'); {_to_keep(own)}",
+            kinds,
         )
     if own := by_topic.get("like dates"):
         first = repr(own[0].column)
-        yield (
+        yield ColumnWarning(
+            "like dates",
             f"columns of text look like dates or times, but cannot be read: {_listed(own)}. They are treated as "
-            f"categories. Convert them before fit, for instance with X[{first}] = pandas.to_datetime(X[{first}], "
-            f"format=...); to keep the columns as categories, use {_kinds(own, 'category')}"
+            "categories",
+            f". Convert them before fit, for instance with X[{first}] = pandas.to_datetime(X[{first}], format=...); "
+            f"{_to_keep(own)}",
+            _kinds(own, "datetime"),
         )
     if own := by_topic.get("ambiguous"):
-        yield (
-            f"columns of text are treated as categories because their numbers or dates are ambiguous: {_listed(own)}. "
-            "Convert them before fit, for instance with the arguments thousands and decimal of pandas.read_csv, or "
-            f"with pandas.to_datetime; to keep the columns as categories, use {_kinds(own, 'category')}"
+        yield ColumnWarning(
+            "ambiguous",
+            f"columns of text are treated as categories because their numbers or dates are ambiguous: {_listed(own)}",
+            ". Convert them before fit, for instance with the arguments thousands and decimal of pandas.read_csv, or "
+            f"with pandas.to_datetime; {_to_keep(own)}",
+            _kinds(own, "category"),
         )
     if own := by_topic.get("identifiers"):
-        yield (
-            f"columns look like identifiers, because few rows share a level: {_listed(own)}. A model cannot generalize "
-            f"from them to new rows; drop them or use {_kinds(own, 'ignore')}, declare the text as numbers or dates "
-            f"with the kind 'number' or 'datetime', or keep them with {_kinds(own, 'category')}"
+        yield ColumnWarning(
+            "identifiers",
+            f"columns look like identifiers, because few rows share a level: {_listed(own)}",
+            ". A model cannot generalize from them to new rows; drop them or use "
+            f"{_parameter(_kinds(own, 'ignore'))}, declare the text as numbers or dates with the kind 'number' or "
+            f"'datetime', or keep them with {_parameter(_kinds(own, 'category'))}",
+            _kinds(own, "ignore"),
         )
     unused: dict[Topic, str] = {"not used": "not used", "only gaps used": "only whether it is missing is used"}
     for topic, what in unused.items():
         if own := by_topic.get(topic):
-            yield (
-                f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}; "
-                "drop the column, declare its text as numbers or dates with the kind 'number' or 'datetime', or use a "
-                "smaller min_level_count"
+            yield ColumnWarning(
+                "not used",
+                f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}",
+                "; drop the column, declare its text as numbers or dates with the kind 'number' or 'datetime', or use "
+                "a smaller min_level_count",
+                _kinds(own, "ignore"),
             )
     if "no column" in by_topic:
-        yield (
+        yield ColumnWarning(
+            "no column",
             "no column can be used, so all predictions are the same: each column is constant, missing, ignored or "
-            "without frequent levels; see the notes in columns_"
+            "without frequent levels",
+            "; see the notes in columns_",
+            {},
         )
 
 
@@ -159,6 +193,14 @@ def _listed(columns: list[Advice], longest: int = 20) -> str:
     return shown if len(columns) <= longest else f"{shown}, ... ({len(columns)} in all)"
 
 
-def _kinds(columns: list[Advice], kind: str) -> str:
+def _kinds(columns: list[Advice], kind: str) -> dict[str, str]:
+    return dict.fromkeys((own.column for own in columns), kind)
+
+
+def _parameter(kinds: dict[str, str]) -> str:
     """Return an argument for the estimators that users can copy; in TableSettings it is called `kinds`."""
-    return f"column_kinds={dict.fromkeys((own.column for own in columns), kind)!r}"
+    return f"column_kinds={kinds!r}"
+
+
+def _to_keep(columns: list[Advice]) -> str:
+    return f"to keep the columns as categories, use {_parameter(_kinds(columns, 'category'))}"

@@ -23,7 +23,7 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
     package = __name__.partition(".")[0]

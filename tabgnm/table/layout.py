@@ -132,10 +132,10 @@ class EncodedLayout:
     def _add_category(self, column: int, plan: ColumnPlan, levels: Levels) -> None:
         start = len(self.owners)
         if plan.encoding == "two-level":
-            self._new(column, f"{plan.name}: {levels.names[0]} or {levels.names[1]}")
+            self._new(column, f"{plan.name}: {_visible(levels.names[0])} or {_visible(levels.names[1])}")
         elif plan.encoding == "one-hot":
             for level in levels.names:
-                self._new(column, f"{plan.name}={level}")
+                self._new(column, f"{plan.name}={_visible(level)}")
         targets = range(start, len(self.owners))
         indicator = self._new(column, f"{plan.name}={UNKNOWN}") if plan.indicator else None
         self.categories.append(CategorySlot(column, levels, plan.encoding, targets, indicator))
@@ -181,3 +181,8 @@ def _embedded(plans: Sequence[ColumnPlan]) -> Iterator[tuple[int, ColumnPlan, Fe
 
 def _feature_name(plan: ColumnPlan, feature: Feature) -> str:
     return f"{plan.name}.{feature.part}" if feature.part else plan.name
+
+
+def _visible(level: str) -> str:
+    """Return a level, in quotes if nothing of it could be seen."""
+    return level if level.strip() else f'"{level}"'

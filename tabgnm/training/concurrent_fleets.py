@@ -1,4 +1,4 @@
-"""Training several fleets at once on one GPU, each in its own thread and on its own stream.
+"""Training several fleets at once on one or several GPUs, each in its own thread and on its own stream.
 
 A fleet of forty small models leaves most multiprocessors of a large GPU idle, because its kernels wait for each other.
 The kernels of other fleets can run there meanwhile. On a CPU, a fleet uses all cores.
@@ -6,13 +6,13 @@ The kernels of other fleets can run there meanwhile. On a CPU, a fleet uses all 
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 
@@ -38,6 +38,14 @@ class Interrupted(KeyboardInterrupt):
         self.at_deadline = at_deadline
 
 
+@dataclass(frozen=True)
+class DeviceTask(Generic[T]):
+    """A task that can run on any of several devices, and an estimate of its work in any unit."""
+
+    run: Callable[[torch.device], T]
+    cost: float = 1.0
+
+
 def fleets_at_once(device: torch.device) -> int:
     """Return how many fleets to train at the same time: one within another fit, which would have to wait for them."""
     return _ON_A_GPU if device.type == "cuda" and not is_within_fit() else 1
@@ -55,9 +63,28 @@ def train_concurrently(
     deadline, running tasks end like an interrupted fit, no others are started, and `Interrupted` is raised at the end.
     An error in one task also ends the others.
     """
-    n_at_once = n_at_once or fleets_at_once(device)
-    each = _one_by_one(tasks, deadline) if n_at_once == 1 else _in_threads(tasks, device, n_at_once, deadline)
-    yield from each
+
+    def on_any(task: Callable[[], T]) -> DeviceTask[T]:
+        return DeviceTask(lambda _: task())
+
+    yield from train_on_devices(map(on_any, tasks), [device], n_at_once, deadline)
+
+
+def train_on_devices(
+    tasks: Iterable[DeviceTask[T]],
+    devices: Sequence[torch.device],
+    n_at_once: int | None = None,
+    deadline: float | None = None,
+) -> Iterator[tuple[int, T]]:
+    """Yield results as `train_concurrently` does, of tasks on one or several devices, `n_at_once` at a time on each.
+
+    A task runs on the device with the least work at that time.
+    """
+    n_at_once = n_at_once or fleets_at_once(devices[0])
+    if n_at_once * len(devices) == 1:
+        yield from _one_by_one(tasks, devices[0], deadline)
+    else:
+        yield from _in_threads(tasks, devices, n_at_once, deadline)
 
 
 @contextmanager
@@ -75,57 +102,77 @@ def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[No
         timer.cancel()
 
 
-def _one_by_one(tasks: Iterable[Callable[[], T]], deadline: float | None) -> Iterator[tuple[int, T]]:
+def _one_by_one(
+    tasks: Iterable[DeviceTask[T]], device: torch.device, deadline: float | None
+) -> Iterator[tuple[int, T]]:
     for number, task in enumerate(tasks):
         with Interruption() as interruption, interruption.around(), _ended_at(deadline, interruption):
-            result = task()
+            result = task.run(device)
         yield number, result
         if interruption.requested:
             raise Interrupted(at_deadline=not interruption.by_user)
 
 
-def _in_threads(
-    tasks: Iterable[Callable[[], T]], device: torch.device, n_at_once: int, deadline: float | None
-) -> Iterator[tuple[int, T]]:
-    streams: queue.SimpleQueue[torch.cuda.Stream | None] = queue.SimpleQueue()
-    for _ in range(n_at_once):
-        # None: on a CPU there are no streams
-        streams.put(torch.cuda.Stream(device) if device.type == "cuda" else None)  # type: ignore[no-untyped-call]
+class _Running(NamedTuple):
+    """A task that runs: its number and cost, and the position and the stream of its device."""
 
-    def on_own_stream(task: Callable[[], T], interruption: Interruption) -> T:
-        stream = streams.get()
-        try:
-            with interruption.around(), gpu_sharing.sharing(n_at_once), torch.cuda.stream(stream):
-                return task()
-        finally:
-            streams.put(stream)
+    number: int
+    cost: float
+    place: int
+    stream: torch.cuda.Stream | None
+
+
+def _new_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """Return a stream; None on a CPU, which has none."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
+def _in_threads(
+    tasks: Iterable[DeviceTask[T]], devices: Sequence[torch.device], n_at_once: int, deadline: float | None
+) -> Iterator[tuple[int, T]]:
+    streams = [[_new_stream(device) for _ in range(n_at_once)] for device in devices]  # those that are free
+    work = [0.0] * len(devices)  # of the tasks that run on each
+
+    def on_own_stream(task: DeviceTask[T], own: _Running) -> T:
+        with (
+            interruption.around(),
+            gpu_sharing.sharing(n_at_once, len(devices)),
+            torch.cuda.stream(own.stream),  # and its device
+        ):
+            return task.run(devices[own.place])
 
     remaining = enumerate(tasks)
-    running: dict[Future[T], int] = {}
+    running: dict[Future[T], _Running] = {}
     with Interruption() as interruption, ExitStack() as endings:
         endings.enter_context(_ended_at(deadline, interruption))
-        pool = endings.enter_context(ThreadPoolExecutor(n_at_once, thread_name_prefix="fleet"))
+        pool = endings.enter_context(ThreadPoolExecutor(n_at_once * len(devices), thread_name_prefix="fleet"))
         endings.callback(
             interruption.end_within
         )  # left early, by an error or by the caller: before waiting for the rest
 
         def fill_up() -> None:
-            while len(running) < n_at_once and not interruption.requested:
+            while (free := [place for place, own in enumerate(streams) if own]) and not interruption.requested:
                 number, task = next(remaining, (-1, None))
                 if task is None:
                     break
-                running[pool.submit(on_own_stream, task, interruption)] = number
+                place = min(free, key=lambda place: work[place])
+                own = _Running(number, task.cost, place, streams[place].pop(0))
+                work[place] += own.cost
+                running[pool.submit(on_own_stream, task, own)] = own
 
         fill_up()
         while running:
             done = wait(running, return_when=FIRST_COMPLETED).done
             ordered = sorted(done, key=lambda own: own.exception() is not None)  # so that good results are not lost
-            numbers = [running.pop(future) for future in ordered]
+            finished = [running.pop(future) for future in ordered]
+            for own in finished:
+                streams[own.place].append(own.stream)
+                work[own.place] -= own.cost
             try:
                 if ordered[-1].exception() is None:
                     fill_up()  # before the caller processes the results, which may take a while
             finally:
-                for number, future in zip(numbers, ordered, strict=True):
-                    yield number, future.result()
+                for own, future in zip(finished, ordered, strict=True):
+                    yield own.number, future.result()
         if interruption.requested:
             raise Interrupted(at_deadline=not interruption.by_user)

@@ -1,4 +1,4 @@
-"""Coordination of fleets that share one GPU in several threads."""
+"""Coordination of fleets that run in several threads and share GPUs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def mark() -> torch.cuda.Event:
 
 
 @contextmanager
-def sharing(n_fleets: int) -> Iterator[None]:
-    """Within this context, in this thread, `n_fleets` fleets share the memory of the GPU."""
-    _of_thread.n_fleets = n_fleets
+def sharing(n_fleets: int, n_devices: int = 1) -> Iterator[None]:
+    """Within this context, in this thread, `n_fleets` fleets share the memory of each of `n_devices` GPUs."""
+    _of_thread.n_fleets, _of_thread.n_devices = n_fleets, n_devices
     try:
         yield
     finally:
-        del _of_thread.n_fleets
+        del _of_thread.n_fleets, _of_thread.n_devices
 
 
 def n_sharing() -> int:
@@ -38,12 +38,12 @@ def n_sharing() -> int:
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Within this context, fleets that share a GPU are set up one after the other.
+    """Within this context, fleets that share a GPU, or the host with those of other GPUs, are set up one by one.
 
-    Set-up is done by the host. If all fleets did it at the same time, the first one, and the GPU, would have to wait
+    Set-up is done by the host. If all fleets did it at the same time, the first one, and its GPU, would have to wait
     for the last one.
     """
-    if n_sharing() == 1:
+    if n_sharing() * getattr(_of_thread, "n_devices", 1) == 1:
         yield
     else:
         with _set_up:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+import torch
+
 from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training.callbacks import Callback
 from tabgnm.training.cluster import n_cluster_workers, split, train_on_cluster
-from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
+from tabgnm.training.concurrent_fleets import DeviceTask, Interrupted, train_on_devices
 from tabgnm.training.data import Table
+from tabgnm.training.devices import devices_for
 from tabgnm.training.fleet import Fleet
 from tabgnm.training.progress import ProgressBar, ProgressLine
 from tabgnm.training.result import TrainedModel
@@ -35,6 +38,37 @@ class PlannedFleet:
     shape: Shape
     settings: FleetSettings
     cost: float  # multiply-adds
+
+
+_EVEN = 1.1  # of an equal share of the work: fleets are not divided for less
+_ROUNDING = 1e-6
+
+
+def multiply_adds(shape: Shape, n_rows: float) -> float:
+    """Return an estimate of the work of training networks of a shape on `n_rows` rows, those of all epochs together."""
+    return 3.0 * sum(math.prod(size) for size in shape.parameter_shapes().values()) * n_rows
+
+
+def divided(fleets: Sequence[PlannedFleet], n_devices: int) -> list[PlannedFleet]:
+    """Divide the fleets that are too large to be spread evenly over devices; return the parts, largest first.
+
+    The models of each fleet are given to the device with the least work so far, until it has an equal share of all
+    work, then to the next one.
+    """
+    share = sum(fleet.cost for fleet in fleets) / n_devices
+    work = [0.0] * n_devices
+    parts = []
+    for fleet in fleets:
+        rest, cost = fleet.jobs, max(1.0, fleet.cost / len(fleet.jobs))
+        while rest:
+            place = work.index(min(work))
+            n_jobs = len(rest)
+            if work[place] + n_jobs * cost > _EVEN * share:
+                n_jobs = min(n_jobs, max(1, math.ceil((share - work[place]) / cost - _ROUNDING)))
+            parts.append(replace(fleet, jobs=rest[:n_jobs], cost=n_jobs * cost))
+            work[place] += n_jobs * cost
+            rest = rest[n_jobs:]
+    return sorted(parts, key=lambda part: -part.cost)
 
 
 _BarOf = Callable[[PlannedFleet], ProgressBar]
@@ -81,13 +115,12 @@ class FleetPlan:
 
     def _planned(self, positions: list[int]) -> PlannedFleet:
         first = self.jobs[positions[0]]
-        n_weights = sum(math.prod(size) for size in first.shape.parameter_shapes().values())
         n_rows = 0
         for position in positions:
             member = self.jobs[position].member
             own = self.tables[member.table].x if member.table < len(self.tables) else ()
             n_rows += len(own) if member.train is None else len(member.train)
-        cost = 3.0 * n_weights * n_rows * first.settings.max_epochs
+        cost = multiply_adds(first.shape, n_rows * first.settings.max_epochs)
         return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
 
     def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
@@ -102,8 +135,10 @@ class FleetPlan:
                 trained.update(zip(fleet.jobs, models, strict=True))
         except Interrupted:
             for fleet in self.fleets:
-                if fleet.jobs[0] not in trained:
-                    trained.update(zip(fleet.jobs, self._fleet_of(fleet)[0].untrained().models, strict=True))
+                missing = tuple(position for position in fleet.jobs if position not in trained)
+                if missing:
+                    untrained = self._fleet_of(replace(fleet, jobs=missing))[0].untrained()
+                    trained.update(zip(missing, untrained.models, strict=True))
         return [trained[position] for position in range(len(self.jobs))]
 
     def run_fleets(
@@ -119,29 +154,38 @@ class FleetPlan:
         `verbose=1` shows the progress of this plan. To show several plans as one, pass `progress` instead, a function
         that returns the progress bar of a fleet.
 
-        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. Within joblib's
-        `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers. After Ctrl-C, or
-        at the deadline (of `time.monotonic`), the fleets that were started are yielded, and `Interrupted` (a
-        KeyboardInterrupt) is raised at the end.
+        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. With the device
+        "cuda" or "auto", fleets are spread over all GPUs of the same model; large ones are divided, and each part is
+        yielded. Within joblib's `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers.
+        After Ctrl-C, or at the deadline (of `time.monotonic`), the fleets that were started are yielded, and
+        `Interrupted` (a KeyboardInterrupt) is raised at the end.
         """
         line = ProgressLine(deadline=deadline)
         shows = bool(verbose) and progress is None
         bar_of = (lambda _fleet: ProgressBar(line=line)) if shows else progress
-        devices = {fleet.settings.torch_device() for fleet in self.fleets}
-        device = devices.pop()
-        alone = bool(callbacks or devices or len(self.fleets) == 1)
+        own_devices = {fleet.settings.torch_device() for fleet in self.fleets}
+        device = own_devices.pop()
+        one_by_one = bool(callbacks or own_devices)
+        devices = [device] if one_by_one else devices_for(device, sum(fleet.cost for fleet in self.fleets))
+        parts = divided(self.fleets, len(devices)) if len(devices) > 1 else self.fleets
+        n_at_once = 1 if one_by_one or len(parts) <= len(devices) else None
 
-        def task_of(fleet: PlannedFleet) -> Callable[[], list[TrainedModel]]:
-            hooks = [*callbacks, bar_of(fleet)] if bar_of is not None else callbacks
-            return lambda: self.run_fleet(fleet, callbacks=hooks)
+        def task_of(part: PlannedFleet) -> DeviceTask[list[TrainedModel]]:
+            hooks = [*callbacks, bar_of(part)] if bar_of is not None else callbacks
+
+            def run(device: torch.device) -> list[TrainedModel]:
+                settings = part.settings if len(devices) == 1 else replace(part.settings, device=str(device))
+                return self.run_fleet(replace(part, settings=settings), callbacks=hooks)
+
+            return DeviceTask(run, part.cost)
 
         with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
             n_workers = 0 if callbacks else n_cluster_workers()
             if n_workers:
                 yield from self._run_on_cluster(n_workers, deadline, bar_of)
                 return
-            for number, models in train_concurrently(map(task_of, self.fleets), device, 1 if alone else None, deadline):
-                yield self.fleets[number], models
+            for number, models in train_on_devices(map(task_of, parts), devices, n_at_once, deadline):
+                yield parts[number], models
 
     @property
     def n_model_epochs(self) -> int:

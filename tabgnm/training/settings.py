@@ -114,7 +114,8 @@ class FleetSettings:
         The floating-point precision. "tf32" and "bf16" allow faster matrix products on a GPU; weights and learned
         embeddings remain in float32.
     device : str, default="cpu"
-        The device: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is available.
+        The device: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is available. A `FleetPlan` on "auto" or
+        "cuda" uses all GPUs of the same model.
     n_threads : int or None, default=None
         The number of threads on a CPU. If None, `torch.get_num_threads()`.
     metric : bool, default=False

@@ -104,9 +104,11 @@ def test_quantiles_of_a_row_are_in_order() -> None:
 def test_the_estimator_gets_the_resources_the_seed_and_the_time_limit() -> None:
     frame = table().drop(columns="number")
     settings = {"random_state": 7, "ag_args_fit": {"num_cpus": 1, "num_gpus": 0}}
-    estimator = model_of(fitted(frame, "label", settings, time_limit=30)).model
+    model = model_of(fitted(frame, "label", settings, time_limit=30))
+    estimator = model.model
     assert (estimator.n_jobs, estimator.device, estimator.random_state) == (1, "cpu", 7)
     assert 0 < estimator.time_limit < 30
+    assert [model._estimator(1, n_gpus).device for n_gpus in (0.5, 1, 2)] == ["cuda:0", "cuda:0", "cuda"]
 
 
 def test_the_shorter_of_two_time_limits_applies() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,11 +28,15 @@ def table() -> Path:
         (["--set", "effort=fast"], "use --effort instead"),
         (["--set", "cv=3"], "not available on the command line"),
         (["--set", "dropout=2"], "dropout"),
-        (["--metric", "bleu"], "metric='bleu' is not known"),
+        (["--metric", "bleu"], "--metric 'bleu' is not known"),
         (["--device", "abacus"], "abacus"),
-        (["--time-limit", "-1"], "time_limit"),
+        (["--time-limit", "-1"], "--time-limit -1"),
         (["--task", "classification", "--set", "loss=poisson"], "loss is not a parameter of classification"),
         (["--set", "class_weight=balanced", "--set", "loss=poisson"], "not a parameter of"),
+        (["--set", "column_kinds={'a': 'number'}"], "use --column-kind instead"),
+        (["--column-kind", "zip"], "expected COLUMN=KIND"),
+        (["--column-kind", "zip=code"], "number, category, datetime, ignore"),
+        (["--column-kind", "zip=number", "--column-kind", "zip=category"], "the kinds number and category"),
         (["--ignore", "species"], "is given by both --target and --ignore"),
         (["--weight", "id", "--group", "id"], "is given by both --weight and --group"),
     ],
@@ -95,7 +100,8 @@ def test_a_table_that_cannot_be_used_ends_with_3_and_one_line(
 
 def test_weights_that_are_not_numbers_are_a_fault_of_the_table(table: Path) -> None:
     result = run("fit", table, "-t", "sepal_length", "--weight", "species", *QUICK, code=3)
-    assert "sample_weight" in result.stderr
+    assert "--weight" in result.stderr
+    assert "sample_weight" not in result.stderr
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "sparsify"])
@@ -117,6 +123,63 @@ def test_an_error_is_an_object_with_json(flowers: SimpleNamespace) -> None:
     assert record["exit_code"] == 3
     assert "not-there.csv" in record["error"]
     assert run_json("info", "not-there.tabgnm", code=4)["exit_code"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "table.csv"], "--target"),
+        (["fit", "table.csv", "-t", "species", "--effort", "huge"], "huge"),
+        (["fit", "table.csv", "-t", "species", "--colour"], "--colour"),
+        (["fit", "table.csv", "-t", "species", "-o", "absent/model.tabgnm"], "does not exist"),
+        (["export", "model.tabgnm"], "name the file to write"),
+        (["search", "table.csv", "-t", "species", "--grid", "dropout=0", "--folds", "1"], "--folds"),
+    ],
+)
+def test_an_error_in_the_options_is_an_object_with_json_too(arguments: list[str], complaint: str) -> None:
+    record = run_json(*arguments, code=2)
+    assert record["exit_code"] == 2
+    assert complaint in record["error"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "table.csv", "-t", "species", "-o", "table.csv"],
+        ["search", "table.csv", "-t", "species", "--grid", "dropout=0", "-o", "./table.csv"],
+        ["predict", "model.tabgnm", "table.csv", "-o", "table.csv"],
+        ["predict", "model.tabgnm", "table.csv", "-o", "model.tabgnm"],
+        ["sparsify", "model.tabgnm", "table.csv", "-o", "model.tabgnm"],
+        ["report", "model.tabgnm", "--data", "table.csv", "-o", "table.csv"],
+    ],
+)
+def test_a_file_that_is_read_is_not_replaced(arguments: list[str], table: Path) -> None:
+    Path("model.tabgnm").write_text("a model")
+    before = table.read_text()
+    result = run(*arguments, code=2)
+    assert "would replace the file that is read" in " ".join(result.stderr.replace("│", " ").split())
+    assert (table.read_text(), Path("model.tabgnm").read_text()) == (before, "a model")
+
+
+def test_names_of_files_may_have_spaces_and_any_letters(flowers: SimpleNamespace) -> None:
+    folder = Path("größe 東京 'x'")
+    folder.mkdir()
+    model, data, out = folder / "ein Modell.tabgnm", folder / "Blüten 1.csv", folder / "p=1, 2.csv"
+    model.write_bytes(flowers.model.read_bytes())
+    data.write_bytes(flowers.data.read_bytes())
+    run("predict", model, data, "-o", out)
+    out.write_text("old")
+    record = run_json("predict", model, data, "-o", out)
+    assert (record["output"], record["rows"]) == (str(out), 150)
+    assert len(out.read_text().splitlines()) == 151
+    assert run_json("info", model)["file"] == str(model)
+    assert run_json("export", model, "--to", "py")["output"] == str(model.with_suffix(".py"))
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_training(table: Path) -> None:
+    Path("closed").mkdir(mode=0o500)
+    assert "cannot be written to" in run("fit", table, "-t", "species", "-o", "closed/m.tabgnm", code=2).stderr
 
 
 def test_debug_shows_where_an_error_comes_from() -> None:

@@ -64,7 +64,7 @@ def test_numbers_are_scored_with_a_bootstrap_interval(patients: SimpleNamespace)
 def test_two_classes_have_an_area_under_the_curve_and_many_their_confusions() -> None:
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"a": random.normal(size=120)})
-    for n_classes, text in ((2, "roc auc"), (12, "Most frequent confusions")):
+    for n_classes, text in ((2, "ROC AUC: "), (12, "Most frequent confusions")):
         labels = pd.Series(np.arange(120) % n_classes, name="label").map(lambda number: f"class {number}")
         MLPClassifier(**UNTRAINED).fit(frame, labels).save("model.tabgnm")
         frame.assign(label=labels).to_csv("table.csv", index=False)

@@ -51,6 +51,7 @@ def test_a_target_with_missing_cells_is_not_used_silently(flowers: SimpleNamespa
     result = run("sparsify", flowers.model, "missing.csv", "--edges", "8", *QUICK_SMALL)
     assert "the target is not used" in result.stderr
     assert "the predictions of the model" in result.stdout
+    assert "accuracy against" in result.stdout, "the heading of the scores"
 
 
 def test_the_drawing_has_a_line_for_each_edge(flowers: SimpleNamespace) -> None:
@@ -99,6 +100,9 @@ def test_an_mlp_has_no_graph_to_learn(flowers: SimpleNamespace) -> None:
     model = MLPClassifier(n_candidates=1, n_folds=0, max_epochs=1).fit(frame[["sepal_length"]], frame["species"])
     model.save("mlp.tabgnm")
     assert "cannot be made sparse" in run("sparsify", "mlp.tabgnm", flowers.data, code=4).stderr
+    model.set_params(n_folds=2).fit(frame[["sepal_length"]], frame["species"]).save("mlp.tabgnm")
+    complaint = " ".join(run("export", "mlp.tabgnm", "model.c", code=4).stderr.split())
+    assert "MLPClassifier has fixed layers: fit a GNM" in complaint and "first run" not in complaint
 
 
 @pytest.mark.parametrize("format_name", ["c", "sql"])

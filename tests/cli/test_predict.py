@@ -11,7 +11,6 @@ import pytest
 import tabgnm
 from tabgnm.cli import predict as predict_module
 from tabgnm.cli.tablefiles import open_table
-from tabgnm.cli.terminal import row_counter
 from tests.cli.running import diabetes, iris, run, run_json
 
 
@@ -121,12 +120,17 @@ def test_a_kept_column_cannot_have_the_name_of_a_prediction(flowers: SimpleNames
     assert "rename it" in result.stderr
 
 
-def test_the_count_of_rows_is_shown_in_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    for is_terminal in (True, False):
-        stderr = io.StringIO()
-        stderr.isatty = lambda own=is_terminal: own  # type: ignore[method-assign]
-        monkeypatch.setattr("sys.stderr", stderr)
-        monkeypatch.setenv("TERM", "xterm-256color")
-        with row_counter(wanted=True) as show_rows:
-            show_rows(12_345)
-        assert ("12,345 rows" in stderr.getvalue()) == is_terminal
+@pytest.mark.parametrize("spaced", [True, False])
+def test_spaces_after_delimiters_mean_nothing_unless_the_model_knows_them(spaced: bool) -> None:
+    frame = iris().drop(columns="id").assign(colour=np.where(iris()["petal_width"] > 0.8, "red", "blue"))
+    model = tabgnm.GNMClassifier(n_candidates=1, n_folds=0, max_epochs=20, random_state=0)
+    if spaced:  # as pandas reads such a file
+        frame = frame.assign(**{name: " " + frame[name] for name in ("colour", "species")})
+    model.fit(frame[["colour", "sepal_width"]], frame["species"]).save("model.tabgnm")
+    expected = model.predict(frame[["colour", "sepal_width"]])
+    rows = [", ".join(map(str, row)) for row in frame[["sepal_width", "colour"]].to_numpy()]
+    rows = [row.replace(",  ", ", ") for row in rows]
+    for some in (rows, rows[:1]):
+        Path("new.csv").write_text("\n".join(["sepal_width, colour", *some, ""]))
+        run("predict", "model.tabgnm", "new.csv", "-o", "out.jsonl")
+        assert list(pd.read_json("out.jsonl", lines=True)["prediction"]) == list(expected[: len(some)])

@@ -1,9 +1,8 @@
-"""Commands as processes of their own: a script as in real life, pipes, Ctrl-C, what is imported."""
+"""Commands as processes of their own: pipes, Ctrl-C, what is imported."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,29 +16,7 @@ import pandas as pd
 import pytest
 
 import tabgnm
-from tests.cli.running import QUICK, QUICK_SMALL, diabetes, environment, iris, run, run_program
-
-ESCAPE = "\x1b"
-
-
-@pytest.mark.slow
-def test_a_script_from_a_table_to_a_compiled_program(tmp_path: Path) -> None:
-    frame = iris()
-    frame[:100].to_csv("train.csv", index=False)
-    frame[100:].to_csv("test.csv", index=False)
-    fit = run_program("fit", "train.csv", "-t", "species", "--ignore", "id", *QUICK, folder=tmp_path)
-    assert "this model" in fit.stdout
-    assert "this model" in run_program("evaluate", "model.tabgnm", "test.csv", folder=tmp_path).stdout
-    run_program("predict", "model.tabgnm", "test.csv", "-o", "out.csv", "--keep", "id", folder=tmp_path)
-    assert list(pd.read_csv("out.csv")["id"]) == list(frame[100:]["id"])
-    small = run_program("sparsify", "model.tabgnm", "train.csv", "--edges", "8", *QUICK_SMALL, folder=tmp_path)
-    run_program("export", "small.tabgnm", "--to", "c", folder=tmp_path)
-    if shutil.which("gcc"):
-        subprocess.run(["gcc", "-std=c99", "-Wall", "-Werror", "-c", "small.c"], cwd=tmp_path, check=True)
-        assert Path("small.o").exists()
-    for said in (fit, small):
-        assert ESCAPE not in said.stdout + said.stderr
-        assert "Traceback" not in said.stderr
+from tests.cli.running import QUICK, diabetes, environment, iris, run, run_program
 
 
 def test_help_loads_neither_torch_nor_pandas() -> None:

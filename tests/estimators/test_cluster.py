@@ -30,7 +30,7 @@ def test_a_fit_survives_the_loss_of_a_dask_worker(monkeypatch: pytest.MonkeyPatc
     expected = model.fit(X, y).predict_proba(X)
     weights = [record["weight"] for record in model.fitted_.candidates]
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,  # type: ignore[no-untyped-call]
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
         monkeypatch.setattr(Fleet, "fit", lambda *_, **__: pytest.fail("trained in this process"))

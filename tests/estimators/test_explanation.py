@@ -121,9 +121,11 @@ def test_contributions_add_up_to_the_prediction_of_any_model(
     if base_rows is not None:
         of_base = _predicted(model, base_rows, **options).mean(axis=0)
         np.testing.assert_allclose(explanation.base_values, np.broadcast_to(of_base, expected.shape), atol=2e-5 * unit)
-    # What had to be distributed was little.
-    allowed = 5e-3 * np.maximum(np.abs(explanation.values).sum(axis=1), 1.0 if is_classifier else 0.0)
-    assert (np.abs(explanation.residuals) <= allowed + 1e-5 * unit).all()
+    # What had to be distributed was little: usually less than 0.1 %, and at most 0.5 %.
+    size = np.maximum(np.abs(explanation.values).sum(axis=1), 1.0 if is_classifier else 0.0)
+    errors = np.maximum(np.abs(explanation.residuals) - 1e-5 * unit, 0.0)
+    assert (errors <= 5e-3 * size).all()
+    assert (errors <= 1e-3 * size).mean() >= 0.8
 
 
 def _predicted(model: Any, rows: Any, output: str = "prediction") -> Any:
@@ -144,6 +146,15 @@ def test_small_steps_bring_kinks_within_the_tolerance_and_large_ones_leave_more_
     for explanation in (few, many):
         np.testing.assert_allclose(completed(explanation), model.predict(X[:20]), rtol=1e-5)
     assert (np.abs(many.residuals) <= 1e-3 * np.abs(many.values).sum(axis=1)).all()
+
+
+def test_errors_of_several_targets_and_many_bases_are_usually_less_than_a_thousandth() -> None:
+    X, _, target = numbers(200)
+    y = np.column_stack([target, np.abs(target - 50), X[:, 2] * X[:, 3]])
+    model = mlpr(hidden=(16, 16), activation="relu", numeric_embedding=None, n_folds=0, **LEARNS).fit(X, y)
+    explanation = model.explain(X[:40], X)
+    errors = np.abs(explanation.residuals) / np.abs(explanation.values).sum(axis=1)
+    assert errors.max() <= 5e-3 and (errors <= 1e-3).mean() >= 0.9
 
 
 def test_the_base_without_rows_has_typical_numbers_and_equal_shares_of_levels() -> None:

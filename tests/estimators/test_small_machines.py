@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.machines import NoSingleMachine
+from tabgnm.export import ExportError
+from tabgnm.report.machine import machine_data, machine_html
 from tabgnm.sparsity.path import PENALTIES, learn_path
+
+# Machines of few edges that are hardly trained may be constants on one computer and not on another.
+pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
 
 QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "random_state": 0}
 _GENERATOR = np.random.default_rng(0)
@@ -160,9 +166,11 @@ def test_a_category_of_many_levels_has_inputs_for_the_frequent_ones() -> None:
 def test_packs_say_how_to_get_a_machine() -> None:
     x, y = make_friedman1(100, random_state=0)
     pack = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, patience=None).fit(x, y)
-    for ask in (lambda: pack.machine_, pack.describe):
+    for ask in (lambda: pack.machine_, pack.describe, pack.edges, pack.equations):
         with pytest.raises(NoSingleMachine, match=r"has 2 networks.*call distill\(X\)"):
             ask()
+    with pytest.raises(ExportError, match=r"has 2 networks.*call distill\(X\)"):
+        pack.export("model.c")
     with pytest.raises(AttributeError, match="not returned by distill or fit_sparse"):
         _ = pack.sparsity_path_
 
@@ -184,9 +192,30 @@ def test_what_makes_no_sense_is_refused_before_training(wrong: dict[str, Any], m
         GNMRegressor().fit_sparse(FRAME, NUMBERS, **(QUICK | wrong))
 
 
-def test_multilayer_perceptrons_have_no_graph_to_learn() -> None:
-    with pytest.raises(TypeError, match="GNMRegressor"):
+def test_multilayer_perceptrons_have_no_graph_to_learn_and_errors_do_not_advise_it() -> None:
+    instead = r"use GNMRegressor\(\).fit_sparse\(X, y\), or GNMRegressor\(\).fit\(X, y\).distill\(X\)"
+    with pytest.raises(TypeError, match=instead):
         MLPRegressor().fit_sparse(FRAME, NUMBERS, **QUICK)
+    pack = MLPRegressor(n_candidates=1, n_folds=2, max_epochs=1, patience=None).fit(FRAME, NUMBERS)
+    for ask in (
+        pack.describe,
+        lambda: pack.export("model.c"),
+        lambda: pack.export("model.py", max_megabytes=1e-3),
+        lambda: machine_html(pack),
+    ):
+        with pytest.raises(ValueError, match=instead) as raised:
+            ask()
+        assert "call distill" not in str(raised.value)
+
+
+def test_a_network_with_gates_is_no_machine_and_says_so() -> None:
+    gated = GNMRegressor(combine="gated", numeric_embedding=None, n_candidates=1, n_folds=0, max_epochs=1)
+    gated.fit(FRAME, NUMBERS)
+    assert not hasattr(gated, "machine_")
+    with pytest.raises(NoSingleMachine, match=r"combine='gated'.*use combine='none'.*distill\(X\)"):
+        gated.equations()
+    with pytest.raises(ExportError, match="combine='gated'"):
+        gated.export("model.c")
 
 
 def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,3 +233,133 @@ def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: 
     assert len(everything) == len(lesson.source) == len(FRAME) + 300
     trained = [set(lesson.source[rows].tolist()) for rows in (first, second)]
     assert not trained[0] & trained[1] and len(trained[0] | trained[1]) == len(FRAME)
+
+
+@pytest.fixture
+def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For claims that do not depend on weights."""
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 20)
+
+
+@pytest.mark.parametrize("wrong", [{"scaling": "bogus"}, {"n_jobs": 0}, {"loss": "bogus"}, {"random_state": "x"}])
+def test_parameters_are_validated_before_the_table_is_read(wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        GNMRegressor(**wrong).fit_sparse(object(), object())
+    teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1).fit(FRAME, NUMBERS).set_params(**wrong)
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        teacher.distill(object())
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_one_warning_names_all_parameters_that_were_set_and_are_not_used() -> None:
+    model = GNMClassifier(scaling="robust", n_layers=4, effort="best", class_weight="balanced", n_jobs=1)
+    with pytest.warns(UserWarning, match="fit_sparse does not use") as warned:
+        model.fit_sparse(FRAME, LABELS, n_edges=20, **QUICK)
+    [message] = [str(own.message) for own in warned]
+    assert "effort='best', n_layers=4, scaling='robust'; pass n_layers to fit_sparse instead" in message
+    assert "class_weight" not in message and "n_jobs" not in message
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.usefixtures("hardly_trained")
+@pytest.mark.parametrize(
+    "model",
+    [
+        GNMRegressor(),
+        GNMRegressor.paper(),
+        GNMRegressor.paper(loss="huber", huber_delta=0.5, column_kinds={"a": "ignore"}),
+        GNMRegressor(scaling="standard", numeric_embedding=None, target_transform="none", device="cpu"),
+    ],
+)
+def test_presets_and_what_small_machines_are_anyway_need_no_warning(model: GNMRegressor) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = model.fit_sparse(FRAME, NUMBERS, n_edges=20, **QUICK)
+        small.fit_sparse(FRAME, NUMBERS, n_edges=20, **QUICK)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_distilling_does_not_warn_about_parameters_that_the_teacher_was_fitted_with() -> None:
+    teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, scaling="robust").fit(FRAME, NUMBERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = teacher.distill(FRAME, n_edges=20, **QUICK)
+    assert small.scaling == "standard", "the parameters of a small machine say what it is"
+
+
+def test_targets_that_a_loss_cannot_learn_are_refused() -> None:
+    with pytest.raises(ValueError, match="loss='poisson' expects numbers >= 0"):
+        GNMRegressor(loss="poisson").fit_sparse(FRAME, NUMBERS, **QUICK)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_scores_against_predictions_of_the_teacher_are_named_so_also_in_files_and_pages() -> None:
+    teacher = GNMClassifier(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(FRAME, LABELS)
+    unlabelled, labelled = (teacher.distill(FRAME, y, n_edges=20, **QUICK) for y in (None, LABELS))
+    assert set(unlabelled.sparsity_path_["judged_by"]) == {"model"}
+    assert set(labelled.sparsity_path_["judged_by"]) == {"target"}
+    stored = io.BytesIO()
+    unlabelled.save(stored)
+    loaded = tabgnm.load(io.BytesIO(stored.getvalue()))
+    for small in (unlabelled, loaded, loaded.resized(20)):
+        assert small_machines.score_name(small) == "accuracy against the model's predictions"
+        data = machine_data(small)
+        assert data is not None and data["score_name"] == "accuracy against the model's predictions"
+    assert small_machines.score_name(labelled) == "accuracy"
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_a_size_that_leaves_only_a_constant_causes_a_warning_that_names_a_larger_one() -> None:
+    with pytest.warns(UserWarning, match="n_edges=1 is too small to use a column") as warned:
+        small = GNMRegressor().fit_sparse(FRAME, NUMBERS, n_edges=1, **QUICK)
+    path = small.sparsity_path_
+    enough = path["edges"][path["columns"] > 0].min()
+    [message] = warned
+    assert str(message.message).endswith(f"use n_edges>={enough} for a larger one") and message.filename == __file__
+    assert "constant" in small.describe()
+    assert small.resized(enough).machine_.used_inputs
+    with pytest.warns(UserWarning, match=f"n_edges>={enough}") as warned:
+        small.resized(1)
+    assert warned[0].filename == __file__
+
+
+def test_a_constant_that_is_chosen_for_its_loss_is_explained() -> None:
+    path = [{"edges": 9, "columns": 2}, {"edges": 4, "columns": 1}, {"edges": 1, "columns": 0}]
+    with pytest.warns(UserWarning, match=r"not have a clearly lower loss.*n_edges>=4 for"):
+        small_machines.warn_if_constant(path, 2, None, stacklevel=1)
+    with pytest.warns(UserWarning, match=r"not have a clearly lower loss.*n_edges>=6 for"):
+        small_machines.warn_if_constant(path, 2, 5, stacklevel=1)
+    small_machines.warn_if_constant(path, 1, None, stacklevel=1)
+    small_machines.warn_if_constant(path[2:], 0, None, stacklevel=1)  # no column is used by any
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_folds", "message"),
+    [(4, 5, r"X has 4 rows.*n_folds=5.*use more rows, or n_folds=4"), (1, 2, r"X has 1 row .*use at least 2 rows")],
+)
+def test_too_few_rows_are_refused_with_a_remedy(n_rows: int, n_folds: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GNMRegressor().fit_sparse(FRAME[["a", "b"]][:n_rows], NUMBERS[:n_rows], n_folds=n_folds)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_a_linear_function_of_few_columns_is_a_path_of_one_size() -> None:
+    small = GNMRegressor().fit_sparse(FRAME[["b"]][:4], NUMBERS[:4], n_layers=1, n_folds=2, random_state=0)
+    assert list(small.sparsity_path_["edges"]) == [2]
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_rows_without_weight_do_not_count() -> None:
+    weights = np.r_[np.ones(30), np.zeros(len(FRAME) - 30)]
+    some = GNMClassifier().fit_sparse(FRAME, LABELS, weights, n_edges=20, **QUICK)
+    assert some.machine_ == GNMClassifier().fit_sparse(FRAME[:30], LABELS[:30], n_edges=20, **QUICK).machine_
+    with pytest.raises(ValueError, match="X has 1 row with a weight"):
+        GNMClassifier().fit_sparse(FRAME, LABELS, np.eye(len(FRAME))[0], **QUICK)
+
+
+@pytest.mark.usefixtures("hardly_trained")
+def test_fitting_a_small_machine_warns_that_the_result_is_dense() -> None:
+    small = GNMRegressor().fit_sparse(FRAME, NUMBERS, n_edges=20, **QUICK).set_params(max_epochs=1)
+    with pytest.warns(UserWarning, match=r"dense network.*call fit_sparse\(X, y\)"):
+        small.fit(FRAME, NUMBERS)
+    small.fit(FRAME, NUMBERS)  # it no longer is a small machine

@@ -30,21 +30,22 @@ def run(content: bytes, table: Any) -> dict[str, Any]:
     """Return all outputs for a frame or an array."""
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-    positions = {own["input"]: own["position"] for own in json.loads(metadata(content)["columns"])}
+    columns = {own["input"]: own for own in json.loads(metadata(content)["columns"])}
     feeds = {}
     for own in session.get_inputs():
         if own.shape[1] > 1:
             feeds[own.name] = frame.to_numpy(_TYPES[own.type])
         else:
-            feeds[own.name] = cells(frame.iloc[:, positions[own.name]], own.type)[:, None]
+            column = columns[own.name]
+            feeds[own.name] = cells(frame.iloc[:, column["position"]], own.type, column.get("missing"))[:, None]
     return dict(zip([own.name for own in session.get_outputs()], session.run(None, feeds), strict=True))
 
 
-def cells(column: Any, kind: str) -> Any:
+def cells(column: Any, kind: str, missing: str | None = None) -> Any:
     """Return a column as an input of this type takes it."""
     if kind == "tensor(string)":
         texts = [canonical(cell) for cell in column]
-        return np.array(["" if text is None else text for text in texts], dtype=object)
+        return np.array([missing if text is None else text for text in texts], dtype=object)
     if kind == "tensor(int64)":
         return pd.to_datetime(column).to_numpy("datetime64[us]").view(np.int64)
     if kind == "tensor(bool)":

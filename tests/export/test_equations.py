@@ -133,8 +133,83 @@ def test_names_are_quoted_or_replaced_with_a_legend() -> None:
     ):
         assert f"# {note}" in re.sub(r"\n#   ", " ", text)
     assert '[city = "a \\"b\\" ] c"]' in text
-    assert "h0_1 = relu(" in text  # h0 is a column
-    assert "\ny_2 = " in text  # y is a column
+    assert "\ntarget = " in text  # y is a column
+
+
+def test_hidden_units_are_called_h_everywhere_and_never_like_a_column() -> None:
+    table = X[["age", "year of sale"]].assign(h1=X["h0"], h3=X["city"])
+    y = pd.Series(RNG.choice(["a", "b", "c"], N_ROWS), name="kind")
+    # Inputs and outputs are updated in the inner layers, too.
+    model = small_model(table, y, density=0.5, n_layers=3, n_nodes=16)
+    machine = model.machine_
+    hidden = [unit.name for unit in machine.units][: machine.n_hidden]
+    expected = [f"h{number}" for number in range(1, 100) if number not in (1, 3)][: machine.n_hidden]
+    assert hidden == expected and machine.n_hidden > 15
+    lines = [line.partition(" = ")[0] for line in Reader(model.equations(), table).lines]
+    assert lines[: machine.n_hidden] == expected
+    assert lines[machine.n_hidden :] == ["z0", "z1", "z2", "total", "p_a", "p_b", "p_c"]
+    assert list(dict.fromkeys(model.edges()["target"])) == [*expected, "kind=a", "kind=b", "kind=c"]
+
+
+def test_the_output_has_the_name_of_the_target_unless_a_column_has_it() -> None:
+    y = pd.Series(NUMBERS, name="price")
+    model = small_model(X[["age"]], y, density=1.0, n_nodes=5)
+    assert "\nprice = " in model.equations() and set(model.equations("sympy")) == {"price"}
+    assert model.graph()[0].nodes[4]["name"] == "price"
+    for name, output in (("age", "y"), ("", "y"), (None, "y")):
+        model = small_model(X[["age"]], y.rename(name), density=1.0, n_nodes=5)
+        assert model.machine_.output_names == (output,)
+    model = small_model(X[["age", "y"]].assign(target=1.0), y.rename("age"), density=1.0, n_nodes=8)
+    assert model.machine_.output_names == ("target_2",)
+    text = small_model(X[["age"]], pd.Series(CLASSES, name="bought"), density=1.0, n_nodes=5).equations()
+    assert "# p_no: probability of bought = no" in text
+
+
+def test_quantiles_are_named_and_explained() -> None:
+    several = {"loss": "quantile", "quantile": [0.1, 0.5, 0.975]}
+    model = small_model(X[["age"]], pd.Series(NUMBERS, name="price"), density=1.0, n_nodes=8, **several)
+    assert model.machine_.output_names == ("price_q10", "price_q50", "price_q97.5")
+    assert "# price_q97_5: estimate of the 0.975 quantile of price" in model.equations()
+    assert "It predicts quantiles of price: price_q10 the 0.1 quantile" in model.describe()
+    model = small_model(X[["age"]], NUMBERS, density=1.0, n_nodes=5, loss="quantile", quantile=0.9)
+    assert "# y: estimate of the 0.9 quantile of y" in model.equations()
+    assert "y the 0.9 quantile" in model.describe()
+
+
+def test_units_of_times_and_the_zone_of_dates_are_explained_also_in_files(tmp_path: Path) -> None:
+    when = X["when"].dt.tz_localize("Europe/Oslo", ambiguous="NaT", nonexistent="NaT")
+    table = pd.DataFrame({"when": when, "at": X["when"].dt.time, "took": X["when"] - pd.Timestamp("2019-01-01")})
+    model = small_model(table, NUMBERS, density=1.0, n_nodes=20)
+    for comment, text in (("# ", model.equations()), ("% ", model.equations("latex"))):
+        assert f"{comment}Dates with a time zone are converted to UTC first; their parts are those in UTC" in text
+        assert re.search(rf"{comment}\S*at\S*: in seconds since midnight\n", text)
+        assert re.search(rf"{comment}\S*took\S*: in seconds\n", text)
+    for name, options in (("model.py", {}), ("model.sql", {"table": "t", "dialect": "duckdb"})):
+        model.export(tmp_path / name, **options)
+        assert "Dates with a time zone are converted to UTC" in (tmp_path / name).read_text()
+
+
+def test_the_bound_of_probabilities_is_at_most_one() -> None:
+    model = small_model(X, CLASSES, density=1.0)
+    for values in model.fitted_.groups[0].parameters.values():
+        values.mul_(10)
+    assert model.equations(digits=1).endswith("Rounding may change probabilities by up to 1: use more digits.")
+
+
+def test_a_constant_target_needs_no_columns() -> None:
+    model = small_model(X, np.full(N_ROWS, 3.5), density=0.3)
+    assert model.equations().splitlines()[:2] == ["target = 3.5", ""]
+    assert "missing" not in model.equations()
+    assert not program_of(model).columns
+
+
+def test_an_empty_level_can_be_seen() -> None:
+    table = pd.DataFrame({"city": np.array(["", "Oslo", "Rome", " "])[RNG.integers(0, 4, N_ROWS)]})
+    model = small_model(table, NUMBERS, density=1.0, n_layers=1, n_nodes=7)
+    assert '[city = ""]' in model.equations() and '[city = " "]' in model.equations()
+    assert r'[\text{city} = \text{""}]' in model.equations("latex")
+    assert {'city=""', 'city=" "'} <= set(model.edges()["source"])
+    assert 'city=""' in model.describe()
 
 
 def test_the_probabilities_of_two_classes_add_up_to_one() -> None:
@@ -174,7 +249,12 @@ def test_latex_is_balanced_and_escaped(task: str) -> None:
     assert texts and not any(set("$&#_%~^\\") & set(own) for own in texts)
     for row in re.split(r"\\\\\n", without_escaped.removeprefix(r"\begin{align*}")):
         assert row.count("&") == 1
-    assert all(line.startswith("% ") for line in latex.partition("\\end{align*}\n")[2].splitlines())
+    comments = latex.partition("\\end{align*}\n")[2].splitlines()
+    assert all(line.startswith("% ") for line in comments)
+    for line in comments:  # each compiles where it is not a comment, and has the names of the equations
+        outside = re.sub(r"\$[^$]*\$", "", re.sub(r"\\[{}$&#_%]|\\text\w+\{\}", "", line[2:]))
+        assert not set("$&#_%~^\\{}") & set(outside)
+    assert "income_k" not in latex
 
 
 def test_latex_has_the_names_of_columns_as_they_are() -> None:

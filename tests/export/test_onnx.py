@@ -100,10 +100,18 @@ def test_rare_levels_and_missing_ones_differ() -> None:
     assert outputs["variable"][1] == outputs["variable"][2] != outputs["variable"][3]
 
 
-def test_an_empty_text_is_missing_unless_it_is_a_level() -> None:
-    table = pd.DataFrame({"a": ["", "b", "c"] * 10, "x": np.arange(30.0)})
-    estimator = MLPRegressor(hidden=(5,), **QUICK).fit(table, np.arange(30) % 3)
-    assert_same(estimator, table, run(onnx_model(estimator), table))
+@pytest.mark.parametrize("level", ["", "<missing>"])
+def test_an_empty_text_is_missing_unless_it_is_a_level(level: str) -> None:
+    texts = ["", level, "b", "c", None]
+    table = pd.DataFrame({"a": texts * 10, "x": np.arange(50.0)})
+    estimator = MLPRegressor(hidden=(5,), **QUICK).fit(table, np.arange(50) % 5)
+    content = onnx_model(estimator)
+    [_, own] = sorted(json.loads(metadata(content)["columns"]), key=lambda column: column["kind"] == "category")
+    assert own["missing"] not in texts
+    outputs = run(content, table)
+    assert_same(estimator, table, outputs)
+    of_texts = {text: float(outputs["variable"][place, 0]) for place, text in enumerate(texts)}
+    assert of_texts[None] != of_texts[""]
 
 
 @given(st.lists(st.integers(-(10**17), 10**17), min_size=1, max_size=20))

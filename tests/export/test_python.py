@@ -1,5 +1,6 @@
 import ast
 import datetime
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -203,7 +204,8 @@ def test_the_code_of_a_small_machine_has_one_line_per_unit_with_readable_names()
     [function] = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "_outputs"]
     names = [node.targets[0].id for node in function.body if isinstance(node, ast.Assign)]  # type: ignore[attr-defined]
     machine = estimator.machine_
-    assert sum(name.startswith(("h_", "y_")) for name in names) == len(machine.units)
+    assert [name for name in names if re.fullmatch(r"h\d+", name)] == [f"h{n + 1}" for n in range(machine.n_hidden)]
+    assert sum(name.startswith("y_") for name in names) == len(machine.outputs)
     assert sum(name.startswith("x_") for name in names) == len(machine.used_inputs)
     assert {"c_number", "c_when"} & set(names)
 
@@ -233,7 +235,7 @@ def test_identifiers_are_valid_and_differ(texts: list[str]) -> None:
 
 
 def test_a_pack_that_is_too_large_is_an_error_with_remedies() -> None:
-    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, export a small machine"):
+    with pytest.raises(ExportError, match=r"more than max_megabytes=0.001; export to .onnx, use a larger"):
         python_file(fitted("calibrated"), max_megabytes=0.001)
     assert python_file(fitted("calibrated"), max_megabytes=1)
 

@@ -170,6 +170,23 @@ def test_moments_with_a_time_zone_are_read_in_utc_whatever_the_session(postgresq
             assert float(found) == pytest.approx(expected, rel=1e-14)
 
 
+@pytest.mark.parametrize("column", ["a", "b", "c", "d"])
+def test_dates_of_every_type_are_read_in_utc_by_duckdb(column: str) -> None:
+    database = DuckDBDatabase()
+    database.execute("SET TimeZone = 'Pacific/Auckland'")
+    database.execute('CREATE TABLE zones ("row" INTEGER, a TEXT, b TIMESTAMPTZ, c TIMESTAMP, d DATE)')
+    database.execute("INSERT INTO zones SELECT 0, NULL, NULL, NULL, NULL")
+    moment = "'2024-03-01T02:30:00.25'"
+    for row, text in enumerate((moment, "'2024-02-29 23:30:00.25-03'", "'2024-03-01 02:30:00.25Z'", "'2024-03-01'"), 1):
+        own = f"{text}, '2024-02-29 23:30:00.25-03', {moment}, '2024-03-01'"
+        database.execute(f"INSERT INTO zones SELECT {row}, {own}")
+    days = one_input(Recipe(column, 0, column, "datetime", "number", "days", NumberMap("identity", fill=-1.0)))
+    found = [row["prediction"] for row in scored(database, days, "zones")]
+    midnight, later = 19783.0, 19783 + 2.5 / 24 + 0.25 / 86400
+    expected = [midnight] * 4 if column == "d" else [later] * 3 + [midnight if column == "a" else later]
+    assert found == pytest.approx([-1, *expected], rel=1e-14)
+
+
 @pytest.mark.parametrize("name", ["sqlite", "duckdb"])
 def test_levels_are_compared_exactly_whatever_the_collation_of_the_column(name: str) -> None:
     database: Database = SQLiteDatabase() if name == "sqlite" else DuckDBDatabase()

@@ -8,6 +8,7 @@ import json
 import resource
 import struct
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -173,7 +174,8 @@ TABLES: dict[str, Callable[[], Any]] = {
 
 def with_path(estimator: Any, X: Any, y: Any) -> Any:
     """Return a small machine with its path of sizes, trained for a moment."""
-    with mock.patch("tabgnm.sparsity.path.N_STEPS", 20):
+    with mock.patch("tabgnm.sparsity.path.N_STEPS", 20), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the machine is a constant")  # it may be, after so few steps
         return estimator.fit_sparse(X, y, n_edges=12, n_hidden=3, n_layers=2, n_folds=2, random_state=0)
 
 

@@ -206,6 +206,7 @@ def change_path(schema: Any, arrays: Arrays, rng: random.Random) -> None:
 
 A_SIZE = {
     "edges": 3, "columns": 1, "hidden": 0, "loss": 0.5, "loss_se": 0.1, "score": 0.5, "score_std": 0.1, "chosen": True,
+    "judged_by": "model",
 }  # fmt: skip
 
 

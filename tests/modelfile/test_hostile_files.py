@@ -314,6 +314,8 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "other parameters of the fit, as a list": lambda: edited("no names", put("fitted_with", [1])),
     "a name of the target that is a number": lambda: edited("no names", put("target_name", 1)),
     "a name of the target that is empty": lambda: edited("no names", put("target_name", "")),
+    "names of several targets for one": lambda: edited("no names", put("target_names", ["a", "b"])),
+    "names of targets that are no list": lambda: edited("no names", put("target_names", "ab")),
     "other parameters of the fit that do not exist": lambda: edited("no names", put("fitted_with", {"n_trees": 1})),
     "other parameters of the fit that may change": lambda: edited("no names", put("fitted_with", {"max_epochs": 1})),
     "other parameters of the fit that are nested": lambda: edited("no names", put("fitted_with", {"n_nodes": [1]})),

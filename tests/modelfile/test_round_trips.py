@@ -35,6 +35,9 @@ from tests.modelfile.examples import (
     target,
 )
 
+# Machines that were trained for a few steps may be constants.
+pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
+
 
 def assert_identical(a: Any, b: Any) -> None:
     """Equal in type and value, NaN and the sign of 0 included."""
@@ -241,6 +244,7 @@ def test_a_small_machine_comes_back_with_its_path_of_sizes() -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore:fit replaces the small machine")
 @pytest.mark.parametrize("change", ["fit", "partial_fit", "prune"])
 def test_a_machine_that_is_trained_or_pruned_has_left_its_path(change: str) -> None:
     model = from_bytes(content("path of a regressor"))
@@ -388,3 +392,15 @@ def test_the_name_of_the_target_is_kept_and_forgotten_by_a_fit_without_one(tmp_p
     small = loaded.distill(prices[["age"]], n_hidden=2, n_layers=2, n_folds=2, n_augmented=0, random_state=0)
     assert small.target_name_ == "price"
     assert not hasattr(model.fit(prices[["age"]], prices["price"].to_numpy()), "target_name_")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_the_names_of_several_targets_are_kept(library: str, tmp_path: Path) -> None:
+    columns = {"low": [1.0, 2.0, 3.0, 4.0], "high": [2.0, 3.0, 4.0, 6.0]}
+    module = pytest.importorskip(library)
+    y = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    model = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit([[1], [2], [3], [4]], y)
+    assert model.target_names_ == ["low", "high"]
+    model.save(tmp_path / "model.tabgnm")
+    assert tabgnm.load(tmp_path / "model.tabgnm").target_names_ == ["low", "high"]
+    assert not hasattr(model.fit([[1], [2]], [1.0, 2.0]), "target_names_")

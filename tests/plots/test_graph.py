@@ -140,7 +140,7 @@ def test_the_strongest_paths_of_a_pack_are_drawn(kind: Any) -> None:
     model = kind(n_candidates=1, n_folds=2, max_epochs=1, random_state=0).fit(X, y)
     graph = graph_of_estimator(model, 50)
     assert 0 < len(graph.edges) <= 50 and graph.n_left_out > 1000
-    assert {node.name for node in graph.nodes if node.kind == "output"} == {"y=0", "y=1", "y=2"}
+    assert {node.name for node in graph.nodes if node.kind == "output"} == {"target=0", "target=1", "target=2"}
     assert all(graph.nodes[edge.source].layer < graph.nodes[edge.target].layer for edge in graph.edges)
     inputs = [node.name for node in graph.nodes if node.kind == "input"]
     assert all(name.partition("[")[0] in X.columns for name in inputs)

@@ -119,7 +119,7 @@ def test_important_columns_come_first_and_dollars_in_names_are_not_formulas() ->
     order = np.argsort(-number().feature_importances_)[:4]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], number().feature_importances_[order])
     assert texts(ax.get_yticklabels()) == [TABLE.columns[i].replace("$", r"\$") for i in order]
-    assert ax.get_xlabel() == "share of importance; 4 of 6 columns"
+    assert ax.get_xlabel() == "share of importance\n(4 of 6 columns)"
     turned = TABLE[TABLE.columns[::-1].to_list()]
     straight, other = (plot_importance(number(), own, TARGET, new_axes()) for own in (TABLE, turned))
     of = number().permutation_importance(TABLE, TARGET, random_state=0).importances_mean

@@ -11,7 +11,7 @@ from tabgnm import GNMRegressor
 from tabgnm.plots import plot_sparsity_path
 
 
-def fitted() -> GNMRegressor:
+def fitted(judged_by: str = "target") -> GNMRegressor:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
     model = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(X, X[:, 0])
@@ -21,6 +21,7 @@ def fitted() -> GNMRegressor:
             "score": [0.9, 0.91, 0.9, 0.5],
             "score_std": [0.01, 0.02, 0.03, 0.04],
             "chosen": [False, False, True, False],
+            "judged_by": judged_by,
         }
     )
     model._path = path.to_dict("records")
@@ -43,6 +44,12 @@ def test_the_chosen_size_is_marked() -> None:
     plot_sparsity_path(fitted(), ax)
     [label] = [text.get_text() for text in ax.get_legend().get_texts()]
     assert label == "chosen: 20 edges, R² 0.900 ± 0.030"
+
+
+def test_scores_against_predictions_of_the_model_are_labelled_as_such() -> None:
+    ax = plot_sparsity_path(fitted("model"), Figure().subplots())
+    assert ax.get_ylabel() == "R² against the model's predictions"
+    assert "R² against the model's predictions 0.900" in ax.get_legend().get_texts()[0].get_text()
 
 
 def test_an_estimator_without_a_path_is_refused() -> None:

@@ -19,6 +19,7 @@ from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.estimators.small_machines import at_place
 from tabgnm.report.machine import MOST_EDGES, machine_data, machine_html
 from tests.browser import browser, page
+from tests.estimators.examples import numbers
 from tests.export.program_examples import frame as every_kind
 from tests.export.small_models import mixed_table, small_model
 
@@ -412,6 +413,14 @@ def test_a_node_is_reached_opened_and_closed_by_keyboard(page: Page, tmp_path: P
 
 
 # What if
+
+
+def test_several_targets_have_their_names_in_the_drawing_and_the_predictions(page: Page, tmp_path: Path) -> None:
+    X, _, target = numbers()
+    model = small_model(X, np.column_stack([target, X[:, 2]]))
+    open_page(page, model, tmp_path, target=["width", "mass"])
+    assert page.locator("#what-if-result .name").all_inner_texts() == ["width", "mass"]
+    assert {"width", "mass"} <= set(page.locator("#machine-drawing").inner_text().split("\n"))
 
 
 def test_changing_a_value_moves_the_prediction_to_that_of_the_estimator(page: Page, tmp_path: Path) -> None:

@@ -55,12 +55,14 @@ def test_an_mlp_with_skip_edges_is_described() -> None:
     assert "1 edge skips a layer: pay -> y." in text
 
 
-def test_nodes_that_are_updated_twice_are_named_after_the_users_columns() -> None:
+def test_units_of_nodes_that_are_updated_twice_are_listed_and_explained() -> None:
     network = GNM(2, 1, n_nodes=5, n_layers=3, init="kaiming", activation="tanh")
     text = described(unrolled(network, ["unit_price", "age"], ["sales"]))
-    assert "Nodes updated in more than one layer: age, h0, sales, unit_price." in text
+    text = " ".join(text.split())
+    assert "A node of the graph has a unit in each layer that updates it. Units of the same node: " in text
+    assert "unit_price_1 and unit_price_2, age_1 and age_2, h0_1 and h0_2, sales_1 and sales_2 and sales." in text
     clamped = GNM(2, 1, n_nodes=4, n_layers=1, clamp_inputs=True)
-    assert "updated in more than one layer" not in described(unrolled(clamped, ["unit_price", "unit_cost"], ["sales"]))
+    assert "Units of the same node" not in described(unrolled(clamped, ["unit_price", "unit_cost"], ["sales"]))
 
 
 def test_a_constant_output_among_others_is_described_and_is_part_of_an_mlp() -> None:
@@ -139,6 +141,22 @@ def test_a_sum_that_many_units_read_is_kept_where_inlining_it_would_add_edges() 
     readers = [Unit(f"h{place}", 2, (2,), (own,), 0.0, "tanh") for place, own in enumerate((1.0, 2.0, 3.0))]
     own = machine(total, *readers, Unit("y", 3, (3, 4, 5), (1.0, 1.0, 1.0), 0.0, "identity"))
     assert simplified(own).n_edges <= own.n_edges
+
+
+@pytest.mark.parametrize(("weight", "bias", "remains"), [(-2.0, -0.5, False), (-2.0, 0.0, False), (-2.0, 0.5, True)])
+def test_a_relu_whose_argument_is_never_positive_is_zero(weight: float, bias: float, remains: bool) -> None:
+    second = Unit("h1", 2, (2,), (weight,), bias, "relu")
+    own = machine(RELU, second, Unit("y", 3, (0, 3), (1.0, 3.0), 0.5, "identity"))
+    small, x = simplified(own), random_rows(2)
+    assert ("h1" in [unit.name for unit in small.units]) == remains
+    assert (small.run(x) == own.run(x)).all()
+    assert remains or small.n_edges == 2
+
+
+def test_an_output_that_is_never_positive_is_the_constant_zero() -> None:
+    own = machine(RELU, Unit("y", 2, (2,), (-1.0,), 0.0, "relu"))
+    assert simplified(own).n_edges == 0
+    assert (simplified(own).run(random_rows(2)) == 0).all()
 
 
 @pytest.mark.parametrize(("weight", "bias", "remains"), [(2.0, 0.5, False), (-2.0, 0.5, True), (2.0, -0.5, True)])

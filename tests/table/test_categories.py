@@ -174,7 +174,7 @@ def test_true_and_1_are_different_levels() -> None:
 
 
 def test_an_empty_string_is_a_level_not_a_missing_cell() -> None:
-    assert fitted(column(["", "a", "b"])).encoded_names == ["a=", "a=a", "a=b"]
+    assert fitted(column(["", "a", "b"])).encoded_names == ['a=""', "a=a", "a=b"]
 
 
 def test_dates_as_categories_match_across_frames() -> None:

@@ -52,6 +52,12 @@ class _CellBytes:
         return spaces
 
 
+def without_leading_spaces(array: Any) -> Any:
+    """Return text without the spaces before it."""
+    _, pc = _arrow()
+    return pc.utf8_ltrim(array, " ") if (_CellBytes(array).at(0) == ord(" ")).any() else array
+
+
 def without_missing(array: Any) -> Any:
     """Return text with null for what `tabgnm.table` takes as missing: empty cells, NA, N/A, null, None, ?, ..."""
     pa, pc = _arrow()

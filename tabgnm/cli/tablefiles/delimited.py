@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tabgnm._extras import import_extra
-from tabgnm.cli.tablefiles.cell_types import typed, without_missing
+from tabgnm.cli.tablefiles.cell_types import typed, without_leading_spaces, without_missing
 from tabgnm.cli.tablefiles.dialect import dialect_of, quote_error
 from tabgnm.cli.tablefiles.errors import TableFileError, quoted
 from tabgnm.cli.tablefiles.input_bytes import InputBytes
@@ -29,6 +29,8 @@ class DelimitedTable:
         See `dialect_of`.
     encoding : str or None
     header : bool
+    strip : bool or None
+        Whether spaces before cells are removed; None if a space follows each delimiter in the first rows.
 
     Attributes
     ----------
@@ -36,11 +38,19 @@ class DelimitedTable:
     """
 
     def __init__(
-        self, source: InputBytes, *, delimiter: str | None, preferred: str | None, encoding: str | None, header: bool
+        self,
+        source: InputBytes,
+        *,
+        delimiter: str | None,
+        preferred: str | None,
+        encoding: str | None,
+        header: bool,
+        strip: bool | None,
     ) -> None:
         self._name = source.name
         self._lines = TextLines(source, encoding)
         self._dialect = dialect_of(self._lines.start(), self._name, delimiter, preferred, header=header)
+        self._strip = self._dialect.spaced if strip is None else strip
         self.columns = self._dialect.columns
 
     def frames(self, chunk_rows: int) -> Iterator[Any]:
@@ -95,8 +105,10 @@ class DelimitedTable:
             raise self._diagnosed(piece, len(names), str(error)) from None
         if self._dialect.trailing and any(cell.strip() for cell in table.column(_AFTER_LAST).unique().to_pylist()):
             raise self._unnamed_cell(piece)
-        columns = [without_missing(table.column(place).combine_chunks()) for place in range(len(self.columns))]
-        return pa.table(columns, names=self.columns)
+        columns = [table.column(place).combine_chunks() for place in range(len(self.columns))]
+        if self._strip:
+            columns = list(map(without_leading_spaces, columns))
+        return pa.table(list(map(without_missing, columns)), names=self.columns)
 
     def _unnamed_cell(self, piece: Piece) -> TableFileError:
         """Return the error of the first row with a cell after the last name of the header."""

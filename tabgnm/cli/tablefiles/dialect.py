@@ -32,12 +32,15 @@ class Dialect:
         Where in the first piece the rows begin, after the header.
     trailing : bool
         Whether each line ends with a delimiter, after which nothing comes.
+    spaced : bool
+        Whether a space follows each delimiter, as in "39, Private, 13".
     """
 
     delimiter: bytes
     columns: list[str]
     start: int
     trailing: bool
+    spaced: bool
 
 
 def dialect_of(piece: Piece, name: str, delimiter: str | None, preferred: str | None, *, header: bool) -> Dialect:
@@ -71,7 +74,14 @@ def dialect_of(piece: Piece, name: str, delimiter: str | None, preferred: str | 
         refuse_bad_names(names, where, remedy=", or use --no-header if the first line has no names")
     else:
         names = [f"x{column}" for column in range(len(names))]
-    return Dialect(chosen.encode(), names, sample[0].end if header else 0, trailing)
+    rows = sample[1:] if header else sample
+    return Dialect(chosen.encode(), names, sample[0].end if header else 0, trailing, _are_spaced(rows))
+
+
+def _are_spaced(rows: Sequence[Row]) -> bool:
+    """Whether all cells but the first of each row begin with a space, if they are not empty."""
+    later = [cell for row in rows for cell in row.cells[1:] if cell]
+    return bool(later) and all(cell.startswith(b" ") for cell in later)
 
 
 def quote_error(name: str, problem: QuoteProblem) -> TableFileError:

@@ -85,6 +85,7 @@ def open_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool = True,
+    strip: bool | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> TableReader:
     """Open a table to read it in frames of bounded size, for instance to predict more rows than fit into memory.
@@ -108,6 +109,9 @@ def open_table(
         Of text; by default UTF-8, or what a byte order mark says.
     header : bool, default=True
         Whether the first line of a CSV file has the names of the columns. They are x0, x1, ... otherwise.
+    strip : bool or None, default=None
+        Whether spaces before the cells of CSV files are removed. None: if a space follows each delimiter in the first
+        rows. Rows for a fitted model should be read as those that it was fitted to.
     chunk_rows : int, default=50000
         The largest number of rows of a frame; frames may have fewer.
 
@@ -126,7 +130,7 @@ def open_table(
     import_extra("pyarrow", "cli", "reading tables")
     name = os.fspath(source)
     file_format = format_of(name, format)
-    options = {"table": table, "delimiter": delimiter, "encoding": encoding, "header": header}
+    options = {"table": table, "delimiter": delimiter, "encoding": encoding, "header": header, "strip": strip}
     _refuse_unused(file_format, options)
     return TableReader(name, file_format, options, chunk_rows)
 
@@ -139,6 +143,7 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool = True,
+    strip: bool | None = None,
     text: Collection[str] = (),
 ) -> pd.DataFrame:
     """Read a whole table, for instance to fit a model to it.
@@ -149,7 +154,7 @@ def read_table(
 
     Parameters
     ----------
-    source, format, table, delimiter, encoding, header
+    source, format, table, delimiter, encoding, header, strip
         See `open_table`.
     text : collection of str, default=()
         Columns of CSV files whose cells stay text, as in the frames of `open_table`. For columns that a fitted model is
@@ -165,7 +170,7 @@ def read_table(
         Says what is wrong with the file, and where.
     """
     with open_table(
-        source, format=format, table=table, delimiter=delimiter, encoding=encoding, header=header
+        source, format=format, table=table, delimiter=delimiter, encoding=encoding, header=header, strip=strip
     ) as reader:
         return reader.whole(text)
 
@@ -178,6 +183,7 @@ def _opened(source: InputBytes, file_format: FileFormat, options: dict[str, Any]
             preferred="\t" if file_format.kind == "tsv" else None,
             encoding=options["encoding"],
             header=options["header"],
+            strip=options["strip"],
         )
     if file_format.kind == "jsonl":
         return JsonLinesTable(source, options["encoding"])

@@ -78,6 +78,8 @@ def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str])
             f"{where} is missing in {n_missing:,} of {len(target):,} rows, first in row {row:,} ({meaning}); fill "
             "these cells or delete the rows"
         )
+    if len(target) == 1:
+        raise TableFileError(f"{shown_name(os.fspath(source))} has a single row; expected at least 2 to learn from")
     values = target.unique()
     if len(values) == 1:
         raise TableFileError(

@@ -172,5 +172,4 @@ export function write(context, text, x, y) {
   context.fillText(text, x, y);
 }
 
-const DIGITS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
-export const number = (value) => DIGITS.format(value).replace("-", "−");
+export const number = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: digits }).replace("-", "−");

@@ -8,6 +8,7 @@ const [SMALLEST, LARGEST] = [20, 92];
 const MILLISECONDS = 90;
 const GONE = 0.02;
 const MOST_WEIGHTS = 6; // that are written next to their lines
+const NAME = 24; // room for the name of a node
 const FOOT = 26; // room for the names of the layers
 
 const idOf = (node) => `${node.layer}:${node.node}`;
@@ -105,7 +106,8 @@ export class Machine {
     const size = Math.max(SMALLEST, Math.min(LARGEST, (height / fullest) * 0.74, (width / (nLayers + 1)) * 0.5));
     const pad = size / 2 + 14;
     columns.forEach((ids, layer) => {
-      const pitch = Math.min(height / Math.max(1, ids.length), 1.75 * size);
+      const named = layer === 0 || layer === nLayers; // below their nodes
+      const pitch = Math.min(height / Math.max(1, ids.length), Math.max(1.75 * size, named ? size + NAME : 0));
       ids.forEach((id, row) => {
         const own = this.nodes.get(id);
         own.toX = pad + (layer / nLayers) * (width - 2 * pad);
@@ -172,7 +174,7 @@ export class Machine {
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "center";
     context.fillStyle = css(colors.ink);
-    write(context, number(edge.weight), x, y + 4);
+    write(context, number(this.names.weight(edge.weight, from.node)), x, y + 4);
   }
 
   drawNames(context, width, height) {

@@ -142,7 +142,7 @@ export class Plane {
         write(context, text, x, y);
       }
     };
-    const range = (values) => values.map(number);
+    const range = (values) => values.map((value) => number(value));
     axis(names[0], range(window[0]), size - 7);
     context.save();
     context.translate(0, size); // turned, so that it runs along the left side

@@ -181,15 +181,17 @@ class App {
   }
 
   targetName(target) {
-    const name = this.data.target || "y";
-    return this.data.classes.length > 1 ? `${name} ${target + 1}` : name;
+    return this.data.targets[target] || (this.data.classes.length > 1 ? `y ${target + 1}` : "y");
   }
 
   outputName(place) {
-    const { classes, link, outputs, multilabel, target } = this.data;
-    if (!classes.length) return outputs.length > 1 ? outputs[place] : target || "prediction";
+    const { classes, link, outputs, multilabel, targets } = this.data;
+    if (!classes.length) {
+      if (outputs.length === 1) return targets[0] || "prediction";
+      return targets.length === outputs.length ? targets[place] : outputs[place]; // quantiles have one target
+    }
     if (link === "constant") return String(classes[0][0]);
-    if (multilabel) return outputs[place];
+    if (multilabel) return targets[place] || outputs[place];
     if (link === "sigmoid")
       return classes.length > 1 ? `${this.targetName(place)} = ${classes[place][1]}` : String(classes[0][1]);
     let first = 0;

@@ -69,7 +69,7 @@ class Drawing {
     const nBiases = this.app.data.sizes[this.app.size].edges - nAll;
     const biases =
       nBiases > 0
-        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, shown in the panels of their nodes. `
+        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, not drawn: select a unit to see its bias. `
         : "";
     this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;

@@ -152,7 +152,7 @@ class WhatIf {
       });
     } else {
       probabilities.forEach((part, target) => {
-        if (probabilities.length > 1 || app.data.target) parts.push(element("h4", {}, app.targetName(target)));
+        if (probabilities.length > 1 || app.data.targets.length) parts.push(element("h4", {}, app.targetName(target)));
         const order = part.map((_, i) => i);
         if (part.length > MOST_CLASSES) order.sort((a, b) => part[b] - part[a]).splice(MOST_CLASSES);
         order.forEach((i) => {

@@ -1,0 +1,79 @@
+"""Scores of a model with several targets: of all of them together, and of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.table import Table
+from sklearn.metrics import mean_absolute_error, r2_score
+
+from tabgnm._printable import brief, printable
+from tabgnm.cli.confidence import r2_interval, wilson_interval
+from tabgnm.cli.score_tables import READABLE, ScoreRow, shown_score
+
+Array = NDArray[Any]
+
+LEAST_PROBABILITY = 1e-7  # as in the log-loss of the estimators
+_LONGEST_NAME = 30
+
+TargetScores = list[dict[str, Any]]  # the name of each target, and its scores
+
+
+def numbers_of_targets(model: Any, names: list[str], X: Any, y: Array, seed: int) -> tuple[ScoreRow, TargetScores]:
+    """Return R² averaged over the targets, and the scores of each target."""
+    predicted = model.predict(X)
+    mean = ScoreRow(
+        "this model",
+        model._score_numbers(predicted, y, None),
+        float(np.sqrt(np.mean((y - predicted) ** 2))),
+        r2_interval(y, predicted, seed),
+    )
+    scores = [
+        {
+            "target": name,
+            "r2": float(r2_score(own, of_own)) if len(own) > 1 and np.ptp(own) > 0 else float("nan"),
+            "rmse": float(np.sqrt(np.mean((own - of_own) ** 2))),
+            "mae": float(mean_absolute_error(own, of_own)),
+        }
+        for name, own, of_own in zip(names, y.T, predicted.T, strict=True)
+    ]
+    return mean, scores
+
+
+def classes_of_targets(model: Any, names: list[str], X: Any, labels: Array) -> tuple[ScoreRow, TargetScores]:
+    """Return the share of rows of which all labels are right, and the scores of each target."""
+    targets = model.fitted_.targets
+    probabilities = model.predict_proba(X)
+    if targets.kind == "multilabel":
+        probabilities = [np.column_stack([1 - own, own]) for own in probabilities.T]
+    right, losses, scores = [], [], []
+    for name, classes, part, own in zip(names, targets.classes, probabilities, labels.T, strict=True):
+        right.append(np.asarray(classes[part.argmax(axis=1)] == own))
+        losses.append(log_losses(classes, part, own))
+        scores.append({"target": name, "accuracy": float(right[-1].mean()), "log_loss": float(losses[-1].mean())})
+    accuracy = float(np.all(right, axis=0).mean())
+    return ScoreRow("this model", accuracy, float(np.mean(losses)), wilson_interval(accuracy, len(labels))), scores
+
+
+def log_losses(classes: Array, probabilities: Array, labels: Array) -> Array:
+    """Return the log-loss of each row; a class that the model does not know has probability 0."""
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    own = np.array([places.get(label, -1) for label in labels.tolist()])
+    of_true = np.where(own >= 0, probabilities[np.arange(len(own)), own], 0.0)
+    return np.asarray(-np.log(np.maximum(of_true, LEAST_PROBABILITY)))
+
+
+def table_of_targets(scores: TargetScores) -> Table:
+    """Return a line for each target."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    names = [name for name in scores[0] if name != "target"]
+    table.add_column("target")
+    for name in names:
+        table.add_column(READABLE.get(name, name), justify="right", no_wrap=True)
+    for own in scores:
+        cells = [shown_score(own[name], name) if name in ("accuracy", "r2") else f"{own[name]:,.4g}" for name in names]
+        table.add_row(brief(printable(own["target"]), _LONGEST_NAME), *cells)
+    return table

@@ -1,0 +1,75 @@
+"""Which parameters of an estimator `fit_sparse` uses, and a warning about those that were set and are not."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tabgnm._printable import shown
+
+if TYPE_CHECKING:
+    from tabgnm.estimators.base import TabularEstimator
+
+# What is learned, from which kinds of columns, and how it is computed. All others are about the networks of `fit`.
+_USED = frozenset(
+    [
+        "class_weight",
+        "label_smoothing",
+        "loss",
+        "quantile",
+        "huber_delta",
+        "tweedie_power",
+        "scale_target",
+        "column_kinds",
+        "device",
+        "n_jobs",
+        "random_state",
+    ]
+)
+
+
+def warn_about_unused(estimator: TabularEstimator, of_small: Mapping[str, Any], stacklevel: int) -> None:
+    """Warn if parameters were set that `fit_sparse` does not use.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `fit_sparse` was called.
+    of_small : mapping
+        The parameters that a small machine has instead. Those that were set to these values are as they should be.
+    stacklevel : int
+        As in `warnings.warn`, counted from the caller.
+    """
+    unused = {
+        name: value
+        for name, value in _set_parameters(estimator).items()
+        if name not in _USED and not (name in of_small and _equal(value, of_small[name]))
+    }
+    if not unused:
+        return
+    listed = ", ".join(f"{name}={shown(value)}" for name, value in unused.items())
+    arguments = [name for name in unused if name in inspect.signature(estimator.fit_sparse).parameters]
+    instead = f"; pass {', '.join(arguments)} to fit_sparse instead" if arguments else ""
+    warnings.warn(
+        f"fit_sparse does not use parameters of {type(estimator).__name__} that are about the networks of fit: "
+        f"{listed}{instead}",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _set_parameters(estimator: TabularEstimator) -> dict[str, Any]:
+    """Return the parameters that differ from the defaults, or from those of `.paper()` if these are fewer."""
+    given = estimator.get_params(deep=False)
+    presets = (type(estimator)(), type(estimator).paper())
+    differences = [
+        {name: value for name, value in given.items() if not _equal(value, getattr(preset, name))} for preset in presets
+    ]
+    return min(differences, key=len)
+
+
+def _equal(value: Any, other: Any) -> bool:
+    return value is other or np.array_equal(value, other)
