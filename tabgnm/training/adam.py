@@ -145,9 +145,9 @@ class Adam:
         return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
     def step(self, models: slice, index: int, rates: Tensor) -> None:
-        """Update some models; several threads may do this at the same time for different models.
+        """Update some models; several threads may do so at the same time, each with its own ones.
 
-        `index` is the step in the epoch, and `rates` (3, M, 1) are its rates (in a CUDA graph, a copy of them).
+        `index` is the step in the epoch, and `rates` (3, M, 1) its part of the table (in a CUDA graph a copy of it).
         """
         if self._fused is not None:
             for kind, calls in self._runs.get((models.start, models.stop)) or self._runs_of(models):

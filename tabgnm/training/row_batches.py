@@ -23,12 +23,12 @@ ALIGN = 16  # on a GPU, the sizes of matrices are multiples of this
 
 
 class DeviceTables:
-    """All tables of a fleet, concatenated, on the device."""
+    """All tables of a fleet, one below the other, on the device."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
         x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
         self.n_columns = x.shape[1]
-        # GPU kernels read aligned rows; see FlatLayout.
+        # The kernels of a GPU read aligned rows; see FlatLayout.
         self.x = F.pad(x, (0, -self.n_columns % ALIGN)) if device.type == "cuda" else x
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
@@ -111,7 +111,7 @@ class Block:
 
 
 class BlockRows(NamedTuple):
-    """The data of the steps of a block: rows, targets, weights of rows in a step and in the epoch, learning rates."""
+    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates."""
 
     x: Tensor  # (M, L, m)
     y: Tensor  # (M, L, ...)

@@ -18,7 +18,7 @@ VALIDATION_ROWS = 4096  # per model at a time
 
 
 class Piece(NamedTuple):
-    """The same number of rows for each of some models: x (n, L, m), targets, and weights (n, L), 0 for padding."""
+    """Rows of some models, equally many for each: x (n, L, m), targets, and weights (n, L), 0 beyond a model's own."""
 
     models: slice
     x: Tensor
@@ -104,12 +104,12 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
     weighted = per_row * weights
-    # 0 x infinity is NaN, so rows without weight, which may contain anything, must be excluded.
+    # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
     if weighted.device.type != "cpu":
         total += torch.where(weights > 0, weighted, 0.0).sum(dim=-1)
         return
-    values = weighted.contiguous().numpy()  # NumPy is faster, and checking the sum is faster than masking rows
+    values = weighted.contiguous().numpy()  # NumPy costs less, and looking at the sum costs less than masking the rows
     sums = values.sum(axis=-1)
     if not np.isfinite(sums).all():
-        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # the same order, hence the same rounding
+        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # in the same order, so with the same rounding
     total += torch.from_numpy(sums)

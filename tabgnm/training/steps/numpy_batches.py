@@ -1,4 +1,4 @@
-"""Batches of some models in the layout that `NetworkPass` requires, and the gradients of their losses."""
+"""Batches of some models as `NetworkPass` reads them, and the gradients of their losses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class BatchRows:
     Attributes
     ----------
     x, outputs : list of arrays
-        For each batch, the columns of the table and a column of ones, (columns + 1, rows), and the outputs, (c, rows);
-        with a first dimension for the models if there are several.
+        For each batch, the columns of the table and one of ones, (columns + 1, rows), and the outputs, (c, rows); with
+        a first dimension for the models if there are several.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BatchRows:
         self._weights = _drop_single(weights[:, :, None])
 
     def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:  # noqa: ARG002 - for other losses
-        """Write the weighted gradient of the losses of a batch to `out`; `out_tensor` is the same memory."""
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
         slopes = self._loss.gradient(self._output_tensors[batch].mT, self._y[batch])
         np.multiply(slopes.mT.numpy(), self._weights[batch], out=out)
 
@@ -54,7 +54,7 @@ class BatchRows:
 
 
 class _WeightedRows(BatchRows):
-    """Rows with targets and weights as large as the outputs, because broadcasting takes half a microsecond longer."""
+    """Rows with targets and weights as large as the outputs: broadcasting takes half a microsecond more every time."""
 
     def __init__(self, shape: Shape, loss: Loss, dtype: np.dtype[Any], *size: int) -> None:
         super().__init__(shape, loss, dtype, *size)
@@ -63,21 +63,21 @@ class _WeightedRows(BatchRows):
 
 
 class SquaredErrorRows(_WeightedRows):
-    """Rows for `SquaredError`, whose own gradient would make a step of a small network a quarter slower."""
+    """Rows of `SquaredError`, whose own gradient would make a step of a small network a quarter longer."""
 
     def _load_targets(self, y: Array, weights: Array) -> None:
         np.copyto(self._targets, y.swapaxes(2, 3))
         np.multiply(weights[:, :, None], 2, out=self._all_weights)
 
     def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:  # noqa: ARG002
-        """Write the weighted gradient of the losses of a batch to `out`; `out_tensor` is the same memory."""
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
         targets, weights = self._per_batch[batch]
         np.subtract(self.outputs[batch], targets, out=out)
         np.multiply(out, weights, out=out)
 
 
 class CrossEntropyRows(_WeightedRows):
-    """Rows for `CrossEntropy`, whose own gradient would make a step of a small network a third slower."""
+    """Rows of `CrossEntropy`, whose own gradient would make a step of a small network a third longer."""
 
     def _load_targets(self, y: Array, weights: Array) -> None:
         assert isinstance(self._loss, CrossEntropy)
@@ -90,7 +90,7 @@ class CrossEntropyRows(_WeightedRows):
             self._targets += smoothing / n_classes * self._all_weights
 
     def output_gradient(self, batch: int, out: Array, out_tensor: Tensor) -> None:
-        """Write the weighted gradient of the losses of a batch to `out`; `out_tensor` is the same memory."""
+        """Write the weighted gradient of the losses by the outputs of a batch, given as an array and as a tensor."""
         targets, weights = self._per_batch[batch]
         torch.softmax(self._output_tensors[batch], -2, out=out_tensor)
         np.multiply(out, weights, out=out)
@@ -98,11 +98,11 @@ class CrossEntropyRows(_WeightedRows):
 
 
 def batch_rows_class(loss: Loss) -> type[BatchRows]:
-    """Return the class of rows for this loss; a subclass of our losses may compute something else."""
+    """Return the class for rows of this loss; losses derived from one of ours may compute something else."""
     own: dict[type, type[BatchRows]] = {SquaredError: SquaredErrorRows, CrossEntropy: CrossEntropyRows}
     return own.get(type(loss), BatchRows)
 
 
 def _drop_single(array: Array) -> Array:
-    """Drop the second dimension, that of the models, if there is only one model."""
+    """Drop the dimension of the models, the second one, if there is one model only."""
     return array[:, 0] if array.shape[1] == 1 else array

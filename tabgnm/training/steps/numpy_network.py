@@ -42,7 +42,7 @@ def has_numpy_pass(shape: Shape) -> bool:
 
 
 def drop_single(array: Array) -> Array:
-    """Drop the dimension of the models if there is only one model."""
+    """Drop the dimension of the models if there is one model only."""
     return array[0] if len(array) == 1 else array
 
 

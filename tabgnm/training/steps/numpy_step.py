@@ -54,11 +54,11 @@ class NumpyStep:
         self._state = state
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
-        # Buffers by size, for each thread or for each part of the rows.
+        # Buffers by their sizes, for each thread, or for each part of the rows.
         dtype, loss, threads = state.flat.numpy().dtype, state.settings.loss, range(state.n_threads)
         self._networks = [cache(partial(NetworkPass, state.shape, dtype)) for _ in threads]
         self._batches = [cache(partial(batch_rows_class(loss), state.shape, loss, dtype)) for _ in threads]
-        # The first part of a split batch writes its gradient to the buffer of Adam, the others to these.
+        # The first part of a split batch writes its gradient where Adam reads it, the others into these.
         n_more = _n_parts(state.batch_size, state.n_threads) - 1 if self._split_models else 0
         self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
         self._views: dict[tuple[int, ...], _Views] = {}
@@ -68,18 +68,18 @@ class NumpyStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
-        with np.errstate(all="ignore"):  # the trainer detects diverging models
+        with np.errstate(all="ignore"):  # the trainer notices models that diverge
             self._pool.run(lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), len(groups))
             for model in self._split_models:
                 self._train(model, range(1 + len(self._part_grads)), block, rows, train_loss)
 
     def _train(self, models: slice, buffers: Sequence[int], block: Block, rows: BlockRows, train_loss: Tensor) -> None:
-        """Train some models for all steps; with several `buffers`, the rows of batches are split among threads."""
+        """Take some models through all steps; with several `buffers`, the rows of batches are split among threads."""
         models = slice(models.start, min(models.stop, block.n_models))
         if models.start >= models.stop:
             return
         state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
-        # Outputs after a model's last batch are not written; their share is 0.
+        # Rows after a model's last batch are not written; their share is 0.
         outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), state.flat.numpy().dtype)
         for own, batches in _runs(block, models):
             n_parts = _n_parts(batches[0].n_rows, len(buffers))
@@ -104,7 +104,7 @@ class NumpyStep:
     def _load_part(
         self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, grad: Tensor
     ) -> _Part:
-        """Copy the rows `part` of each batch, and return an object that computes their gradients."""
+        """Copy the rows `part` of each batch, and return what computes their gradients."""
         size = _length(models), _length(part)
         loaded = self._batches[buffers](*size, len(batches))
         loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
@@ -144,7 +144,7 @@ class NumpyStep:
 
 
 class _Part(NamedTuple):
-    """Some rows of several batches, and everything needed to compute their gradients."""
+    """Some rows of several batches, and what computes their gradients."""
 
     rows: slice
     parameters: NetworkParameters
@@ -184,7 +184,7 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
 
 
 def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
-    """Yield runs of consecutive batches with the same number of rows and the same participating models."""
+    """Yield runs of batches with the same number of rows and the same of these models taking part."""
 
     def key(batch: Batch) -> tuple[int, int]:
         return batch.n_rows, min(models.stop, batch.n_models)
@@ -200,7 +200,7 @@ def _n_parts(n_rows: int, n_threads: int) -> int:
 
 
 def _by_batch(values: Array, models: slice, batches: list[Batch], rows: slice) -> Array:
-    """Return a view of some rows of each batch in `values` (M, L, ...), as (batches, n, rows, ...)."""
+    """View some rows of each batch among `values` (M, L, ...), as (batches, n, rows, ...)."""
     first, n_rows = batches[0].start, batches[0].n_rows
     own = values[models, first : first + len(batches) * n_rows]
     return own.reshape(len(own), len(batches), n_rows, *own.shape[2:])[:, :, rows].swapaxes(0, 1)
