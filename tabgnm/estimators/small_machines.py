@@ -219,10 +219,11 @@ def at_place(small: TabularEstimator, place: int, names: list[str], has_names: b
 def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
     """Return the held-out real rows of each fold."""
     if lesson.n_real < n_folds:
+        n_rows = f"{lesson.n_real} {'row' if lesson.n_real == 1 else 'rows'}"
+        counted = "" if lesson.sample_weight is None else " of positive weight"
         enough = f"use more rows, or n_folds={lesson.n_real}" if lesson.n_real > 1 else "use at least 2 rows"
         raise ValueError(
-            f"X has {lesson.n_real} {'row' if lesson.n_real == 1 else 'rows'} with a weight, which n_folds={n_folds} "
-            f"folds cannot share; expected at least one row per fold: {enough}"
+            f"X has {n_rows}{counted}, too few for n_folds={n_folds}; expected at least one row per fold: {enough}"
         )
     rows = np.zeros(lesson.n_real)
     seed = int(rng.randint(2**31))

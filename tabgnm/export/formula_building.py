@@ -16,6 +16,7 @@ from tabgnm.export.formula_inputs import (
     collected,
     latex_text,
     rounded_sum,
+    visible,
 )
 from tabgnm.export.formulas import (
     FUNCTION_NAMES,
@@ -59,8 +60,8 @@ class _Building:
         if program.link == "constant":
             name = self._probability_name(program.classes[0][0], "")
             self._predict(name, Sum((), 1.0))
-            only = printable(str(program.classes[0][0]))
-            notes = [note(name, f": probability of {program.target} = {only}, the only class")]
+            only = f"{program.target} = {visible(str(program.classes[0][0]))}"
+            notes = [note(name, f": probability of {printable(only)}, the only class")]
             return Formulas(tuple(self.lines), tuple(self.predictions), tuple(notes))
         values = self.inputs.combinations(program)
         outputs = self._outputs(values)
@@ -173,7 +174,7 @@ class _Building:
                 classes = classes[1:]
             names = [self._probability_name(label, str(target) if several else "") for label in classes]
             meanings += [
-                note(name, f": probability of {of} = {printable(str(label))}")
+                note(name, f": probability of {of} = {printable(visible(str(label)))}")
                 for name, label in zip(names, classes, strict=True)
             ]
             if program.link == "softmax":
@@ -194,7 +195,7 @@ class _Building:
         text = self.identifiers.new(f"p{target}_{label}", "p")
         own = "y" if self.program.target == "y" else latex_text(self.program.target)
         of = f"{own}_{{{target}}}" if target else own
-        return Name(text, f"P({of} = {latex_text(str(label))})")
+        return Name(text, f"P({of} = {latex_text(visible(str(label)))})")
 
 
 def _said(method: str, bound: float, of: str = "") -> str:

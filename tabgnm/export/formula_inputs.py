@@ -153,8 +153,7 @@ class FormulaInputs:
         )
 
     def _level(self, recipe: Recipe, level: str) -> Quantity:
-        latex = latex_text(level) if level.strip() else latex_text(_in_quotes(level))
-        return self._condition(recipe, f"= {_quoted(level)}", f" = {latex}")
+        return self._condition(recipe, f"= {_quoted(level)}", f" = {latex_text(visible(level))}")
 
     def _condition(self, recipe: Recipe, text: str, latex: str) -> Quantity:
         key = (recipe.column, text)
@@ -252,6 +251,11 @@ def latex_escaped(text: str) -> str:
 def _quoted(level: str) -> str:
     """Return a level unchanged if it is a single word, otherwise as a JSON string."""
     return level if re.fullmatch(r"[\w.+-]+", level) else _in_quotes(level)
+
+
+def visible(text: str) -> str:
+    """Return a level or label, in quotes if nothing of it could be seen."""
+    return text if text.strip() else _in_quotes(text)
 
 
 def _in_quotes(text: str) -> str:

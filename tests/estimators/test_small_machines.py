@@ -335,7 +335,7 @@ def test_a_constant_that_is_chosen_for_its_loss_is_explained() -> None:
 
 @pytest.mark.parametrize(
     ("n_rows", "n_folds", "message"),
-    [(4, 5, r"X has 4 rows.*n_folds=5.*use more rows, or n_folds=4"), (1, 2, r"X has 1 row .*use at least 2 rows")],
+    [(4, 5, r"X has 4 rows.*n_folds=5.*use more rows, or n_folds=4"), (1, 2, r"X has 1 row, .*use at least 2 rows")],
 )
 def test_too_few_rows_are_refused_with_a_remedy(n_rows: int, n_folds: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -353,7 +353,7 @@ def test_rows_without_weight_do_not_count() -> None:
     weights = np.r_[np.ones(30), np.zeros(len(FRAME) - 30)]
     some = GNMClassifier().fit_sparse(FRAME, LABELS, weights, n_edges=20, **QUICK)
     assert some.machine_ == GNMClassifier().fit_sparse(FRAME[:30], LABELS[:30], n_edges=20, **QUICK).machine_
-    with pytest.raises(ValueError, match="X has 1 row with a weight"):
+    with pytest.raises(ValueError, match="X has 1 row of positive weight"):
         GNMClassifier().fit_sparse(FRAME, LABELS, np.eye(len(FRAME))[0], **QUICK)
 
 

@@ -210,6 +210,8 @@ def test_an_empty_level_can_be_seen() -> None:
     assert r'[\text{city} = \text{""}]' in model.equations("latex")
     assert {'city=""', 'city=" "'} <= set(model.edges()["source"])
     assert 'city=""' in model.describe()
+    labels = small_model(X[["age"]], np.where(CLASSES == "no", "", "yes"), density=1.0, n_nodes=5)
+    assert '= ""' in labels.equations() and r'P(y = \text{""})' in labels.equations("latex")
 
 
 def test_the_probabilities_of_two_classes_add_up_to_one() -> None:
