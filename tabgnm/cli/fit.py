@@ -183,7 +183,7 @@ def tell_next_commands(out: Output, model: Path, source: str) -> None:
     out.text("Next:")
     out.text(f"  tabgnm predict {name} NEW.csv -o predictions.csv")
     out.text(f"  tabgnm sparsify {name} {data}        # a small, readable machine")
-    out.text(f"  tabgnm report {name} --data {data} -o report.html")
+    out.text(f"  tabgnm report {name} --data TEST.csv        # rows that it was not fitted to")
 
 
 def _show_settings(out: Output, settings: FitSettings, task: str, n_rows: int) -> None:
