@@ -117,7 +117,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
                 parts.append(label(x + side / 2, middle + (0 if roomy else 4), f"{n_rows:,}", "count middle"))
                 if roomy:
                     parts.append(label(x + side / 2, middle + 14, percent(share, 0), "middle"))
-    shown = "Percentages are shares" if roomy else "Darker colours are larger shares"
+    shown = "Percentages are shares" if roomy else "Stronger colours are larger shares"
     note = f"{shown} of the true class. Correct predictions are on the diagonal."
     return Chart("Confusion matrix", Svg("".join((*parts, "</svg>"))), note)
 

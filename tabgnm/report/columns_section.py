@@ -140,7 +140,7 @@ def _effect_of(evaluation: Evaluation, outputs: list[str]) -> str:
     some = n_outputs > len(outputs)
 
     def of(one: str, many: str) -> str:
-        return f"of the {len(outputs)} {many} that change most" if some else f"of each {one}"
+        return f"of each of the {len(outputs)} most affected {many}" if some else f"of each {one}"
 
     if evaluation.kind == "multiclass":
         return f"probability {of('class', 'classes')}"
