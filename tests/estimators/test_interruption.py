@@ -1,15 +1,15 @@
 """Ctrl-C ends a fit and its callers; the weights trained so far are kept."""
 
+import itertools
 import os
 import signal
-import threading
-from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
 
 from tabgnm import FleetSearchCV, GNMClassifier
+from tabgnm.training.epoch_loop import EpochLoop
 
 X = np.random.default_rng(0).normal(size=(300, 4))
 Y = (X[:, 0] > 0).astype(int)
@@ -22,11 +22,17 @@ def endless() -> GNMClassifier:
 
 
 @pytest.fixture
-def _interrupted_soon() -> Any:
-    timer = threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    yield
-    timer.cancel()
+def _interrupted_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after 50 epochs: on a busy machine, hardly any may be done after a second."""
+    run_epoch = EpochLoop.run_epoch
+    n_epochs = itertools.count(1)
+
+    def run_and_interrupt(loop: EpochLoop) -> None:
+        run_epoch(loop)
+        if next(n_epochs) == 50:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(EpochLoop, "run_epoch", run_and_interrupt)
 
 
 @pytest.mark.usefixtures("_interrupted_soon")
