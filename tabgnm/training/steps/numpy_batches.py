@@ -16,27 +16,28 @@ Array = NDArray[Any]
 
 
 class BatchRows:
-    """The same rows of several batches of equal size, copied together, for `n_models` models.
+    """The same rows of several batches of equal size, for `n_models` models.
 
     Attributes
     ----------
     x, outputs : list of arrays
         For each batch, the columns of the table and one of ones, (columns + 1, rows), and the outputs, (c, rows); with
-        a first dimension for the models if there are several.
+        a first dimension for the models if there are several. `x` are views of what was loaded.
     """
+
+    x: list[Array]
 
     def __init__(
         self, shape: Shape, loss: Loss, dtype: np.dtype[Any], n_models: int, n_rows: int, n_batches: int
     ) -> None:
         self._loss = loss
-        self._x = np.ones((n_batches, n_models, shape.n_inputs + 1, n_rows), dtype)
         self._outputs = np.empty((n_batches, n_models, shape.n_outputs, n_rows), dtype)
-        self.x, self.outputs = (list(_drop_single(array)) for array in (self._x, self._outputs))
+        self.outputs = list(_drop_single(self._outputs))
         self._output_tensors = [torch.from_numpy(outputs) for outputs in self.outputs]
 
     def load(self, x: Array, y: Array, weights: Array) -> None:
-        """Copy rows (batches, n, rows, columns), their targets, and their weights (batches, n, rows)."""
-        np.copyto(self._x[:, :, :-1], x.swapaxes(2, 3))
+        """Take rows (batches, n, rows, columns + 1), their targets, and their weights (batches, n, rows)."""
+        self.x = list(_drop_single(x.swapaxes(2, 3)))
         self._load_targets(y, weights)
 
     def _load_targets(self, y: Array, weights: Array) -> None:

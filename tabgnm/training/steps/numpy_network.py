@@ -153,14 +153,6 @@ class NetworkPass:
             source = self._sources[layer]
         product(parameters.transposed[-1], source, outputs)
 
-    def outputs(self, parameters: NetworkParameters, x: Array) -> Array:
-        """Return the outputs (n, c, rows) for rows `x` of a table, (n, rows, columns)."""
-        n_models, n_rows, n_columns = x.shape
-        by_column = np.ones((n_models, n_columns + 1, n_rows), self.output_grad.dtype)
-        by_column[:, :-1] = x.swapaxes(1, 2)
-        self.forward(parameters, drop_single(by_column), self.output_grad)
-        return self.output_grad.reshape(n_models, -1, n_rows)
-
     def backward(self, parameters: NetworkParameters, gradients: NetworkParameters) -> None:
         """Write the gradients of the last forward pass, given `output_grad`."""
         product, grad = self._product, self.output_grad

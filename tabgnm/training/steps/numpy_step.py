@@ -14,7 +14,14 @@ from torch import Tensor
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.steps.numpy_batches import BatchRows, batch_rows_class
-from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, has_numpy_pass
+from tabgnm.training.steps.numpy_network import (
+    Array,
+    DropoutStreams,
+    NetworkParameters,
+    NetworkPass,
+    drop_single,
+    has_numpy_pass,
+)
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
@@ -55,7 +62,8 @@ class NumpyStep:
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
         # Buffers by their sizes, for each thread, or for each part of the rows.
-        dtype, loss, threads = state.flat.numpy().dtype, state.settings.loss, range(state.n_threads)
+        self._dtype = dtype = state.flat.numpy().dtype
+        loss, threads = state.settings.loss, range(state.n_threads)
         self._networks = [cache(partial(NetworkPass, state.shape, dtype)) for _ in threads]
         self._batches = [cache(partial(batch_rows_class(loss), state.shape, loss, dtype)) for _ in threads]
         # The first part of a split batch writes its gradient where Adam reads it, the others into these.
@@ -78,9 +86,9 @@ class NumpyStep:
         models = slice(models.start, min(models.stop, block.n_models))
         if models.start >= models.stop:
             return
-        state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
+        state = self._state
         # Rows after a model's last batch are not written; their share is 0.
-        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), state.flat.numpy().dtype)
+        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), self._dtype)
         for own, batches in _runs(block, models):
             n_parts = _n_parts(batches[0].n_rows, len(buffers))
             grad, *other_grads = grads = [state.grad[own], *self._part_grads[: n_parts - 1]]
@@ -95,7 +103,7 @@ class NumpyStep:
                     self._pool.run(partial(_compute_gradient, parts, i), n_parts)
                     for other in other_grads:
                         grad += other
-                state.adam.step(own, batch.index, rates[batch.index - first_index])
+                state.adam.step(own, batch.index)
             for part in parts:
                 part.batches.copy_outputs(_by_batch(outputs.swapaxes(1, 2), slice(0, _length(own)), batches, part.rows))
         by_row = torch.from_numpy(outputs).mT
@@ -104,7 +112,7 @@ class NumpyStep:
     def _load_part(
         self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, grad: Tensor
     ) -> _Part:
-        """Copy the rows `part` of each batch, and return what computes their gradients."""
+        """Take the rows `part` of each batch, and return what computes their gradients."""
         size = _length(models), _length(part)
         loaded = self._batches[buffers](*size, len(batches))
         loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
@@ -126,7 +134,7 @@ class NumpyStep:
         n_models, groups = len(self._state.flat), [*self._groups, *self._split_models]
         for piece in validation.pieces(slice(0, n_models)):
             n_rows = piece.x.shape[1]
-            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._state.flat.numpy().dtype)
+            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
             tasks = list(itertools.product(groups, _ranges(n_rows, -(-n_rows // self._validation_rows))))
             with np.errstate(all="ignore"):
                 self._pool.run(partial(self._write_outputs, piece.x.numpy(), outputs, tasks), len(tasks))
@@ -136,7 +144,8 @@ class NumpyStep:
         models, rows = tasks[task]
         parameters, *_ = self._views_of(models, slice(0, 0), self._state.grad[models])
         network = self._networks[thread](_length(models), _length(rows))
-        out[models, :, rows] = network.outputs(parameters, x[models, rows])
+        network.forward(parameters, drop_single(x[models, rows].swapaxes(1, 2)), network.output_grad)
+        out[models, :, rows] = network.output_grad
 
     def close(self) -> None:
         """End the threads."""
