@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -103,14 +104,17 @@ class Block:
     n_models: int
     batches: tuple[Batch, ...]
 
-    @property
+    @cached_property
     def pattern(self) -> tuple[tuple[int, int, int], ...]:
         """Return what has to be equal for two blocks to run the same computation."""
         return tuple((batch.start, batch.n_rows, batch.n_models) for batch in self.batches)
 
 
 class BlockRows(NamedTuple):
-    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates."""
+    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates.
+
+    Rows and targets of blocks with the same pattern lie in the same place.
+    """
 
     x: Tensor  # (M, L, at least m), see DeviceTables
     y: Tensor  # (M, L, ...)

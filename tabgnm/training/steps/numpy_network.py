@@ -25,6 +25,7 @@ from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.numpy_embedding import EmbeddingPass
+from tabgnm.training.steps.numpy_losses import drop_single
 
 Array = NDArray[Any]
 
@@ -40,11 +41,6 @@ def has_numpy_pass(shape: Shape) -> bool:
     """Whether `NetworkPass` can compute networks of this shape: `clamp_inputs` is the only variant it knows."""
     body = body_of(shape)
     return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
-
-
-def drop_single(array: Array) -> Array:
-    """Drop the dimension of the models if there is one model only."""
-    return array[0] if len(array) == 1 else array
 
 
 class NetworkParameters:
@@ -110,14 +106,13 @@ class NetworkPass:
         self._states = [source[..., n_clamped:-1, :] for source in self._sources]
         self._messages = self._states if self._is_relu else [empty(width) for width in hidden]
         self._source_grads = [empty(n_clamped + width) for width in hidden]
-        self.output_grad = empty(n_outputs)
+        self.output, self.output_grad = empty(n_outputs), empty(n_outputs)
         self._grads = [*(grad[..., n_clamped:, :] for grad in self._source_grads), self.output_grad]
         self._transposed_grads = [grad.swapaxes(-2, -1) for grad in self._grads]
         self._factors = [np.empty_like(state) for state in self._states]
         self._state_tensors, self._message_tensors, self._grad_tensors = (
             [torch.from_numpy(array) for array in arrays] for arrays in (self._states, self._messages, self._grads)
         )
-        self.output_grad_tensor = self._grad_tensors[-1]
         self._activated = list(self._state_tensors)
         self._embedding: EmbeddingPass | None = None
         if shape.embedding is not None:
