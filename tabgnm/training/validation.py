@@ -107,7 +107,7 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
     # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
-    if per_row.device.type != "cpu":
+    if not per_row.is_cpu:
         total += torch.where(weights > 0, per_row * weights, 0.0).sum(dim=-1)
         return
     shares, sums = weights.numpy(), total.numpy()  # NumPy's calls cost less

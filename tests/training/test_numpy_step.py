@@ -218,6 +218,18 @@ def test_results_are_the_same_bits_whichever_thread_computes_them(n_models: int,
         assert bits(trained()) == expected
 
 
+def test_the_steps_of_a_block_are_prepared_once_however_many_epochs_follow() -> None:
+    models = Models(PERIODIC, CrossEntropy(), [40, 40], batch_size=8, block_steps=2)  # blocks of 2, 2 and 1 batches
+    step = NumpyStep(models.state)
+    with torch.inference_mode():
+        for epoch in range(3):
+            models.begin_epoch(epoch)
+            for block in models.batches.blocks:
+                step.train_block(block, models.batches.gather(block, models.adam.rates), models.train_loss)
+    assert len(models.batches.blocks) == 3 and len(step._steps) == 2
+    step.close()
+
+
 def test_one_model_and_models_in_a_fleet_differ_by_rounding_only() -> None:
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         fleet = Models(PERIODIC, CrossEntropy(), [40, 33, 21], dropout=0.4, dtype=dtype, n_threads=2).train(1)

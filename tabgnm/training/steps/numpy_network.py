@@ -68,7 +68,8 @@ class NetworkParameters:
 class DropoutStreams:
     """Views of the random streams of some models, for some rows of a batch."""
 
-    def __init__(self, dropout: Dropout, models: slice, rows: slice) -> None:
+    def __init__(self, dropout: Dropout, first_model: int, end_model: int, first_row: int, end_row: int) -> None:
+        models, rows = slice(first_model, end_model), slice(first_row, end_row)
         self._states = [drop_single(stream.states[models, rows].mT.numpy()) for stream in dropout.streams]
         self._unsigned = [states.view(np.uint32) for states in self._states]
         self._thresholds = drop_single(dropout.thresholds[models].numpy())

@@ -81,7 +81,7 @@ class NumpyStep:
         if models.start >= models.stop:
             return
         y, loss, adam = rows.y[models], self._state.settings.loss, self._state.adam
-        # Rows of a block lie in the same place in every epoch, so views of them are made once.
+        # Rows of such blocks lie in the same place, so views of them are made once.
         key = models.start, models.stop, buffers, block.pattern, rows.x.data_ptr()
         steps = self._steps.get(key)
         if steps is None:
@@ -99,7 +99,7 @@ class NumpyStep:
 
     def _steps_of(self, models: slice, buffers: int, most_parts: int, block: Block, x: Array) -> _Steps:
         """Prepare the steps of some models through blocks like this one."""
-        state = self._state
+        state, streams = self._state, cache(partial(DropoutStreams, self._state.dropout))
         losses = self._losses[buffers](_length(models), tuple(batch.n_rows for batch in block.batches))
         steps = _Steps(losses, [])
         for number, batch in enumerate(block.batches):
@@ -115,7 +115,7 @@ class NumpyStep:
                     drop_single(losses.outputs[:n, :, rows]),
                     self._views_of(state.flat[own]),
                     self._views_of(grads[i]),
-                    DropoutStreams(state.dropout, own, in_batch) if state.dropout.needed else None,
+                    streams(own.start, own.stop, in_batch.start, in_batch.stop) if state.dropout.needed else None,
                     network,
                     losses.gradient_of(number, n, in_batch, network.output, network.output_grad),
                 )
