@@ -110,9 +110,8 @@ def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
     if not per_row.is_cpu:
         total += torch.where(weights > 0, per_row * weights, 0.0).sum(dim=-1)
         return
-    shares, sums = weights.numpy(), total.numpy()  # NumPy's calls cost less
-    weighted = per_row.numpy() * shares
+    weighted, sums = (per_row * weights).numpy(), total.numpy()  # NumPy's calls cost less, but it would warn of NaN
     added = np.add.reduce(weighted, axis=-1)
     if not np.isfinite(added).all():  # looking at the sums costs less than masking the rows
-        added = np.add.reduce(np.where(shares > 0, weighted, 0), axis=-1)  # in the same order: with the same rounding
+        added = np.add.reduce(np.where(weights.numpy() > 0, weighted, 0), axis=-1)  # in the same order: same rounding
     sums += added
