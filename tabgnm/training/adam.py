@@ -144,17 +144,17 @@ class Adam:
         scale = np.where(moves, inverse, 1.0) / np.sqrt(correction_2)
         return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
-    def step(self, models: slice, index: int, rates: Tensor) -> None:
+    def step(self, models: slice, index: int, rates: Tensor | None = None) -> None:
         """Update some models; several threads may do so at the same time, each with its own ones.
 
-        `index` is the step in the epoch, and `rates` (3, M, 1) its part of the table (in a CUDA graph a copy of it).
+        `index` is the step in the epoch, and `rates` (3, M, 1) a copy of its part of the table, in a CUDA graph.
         """
         if self._fused is not None:
             for kind, calls in self._runs.get((models.start, models.stop)) or self._runs_of(models):
                 for call in calls:
                     call(self._host_rates[index][kind], self._host_steps[index][kind])
             return
-        settings, edges = self.settings, self.layout.n_edges
+        settings, edges, rates = self.settings, self.layout.n_edges, self.rates[index] if rates is None else rates
         flat, grad = self.flat[models], self.grad[models]
         if self._kernels is not None and settings.clip_norm is None and self.thresholds is None:
             assert models.start == 0

@@ -46,10 +46,10 @@ class Dropout:
         n, device = len(self.scales), self.scales.device
         self.streams = [counter_random.Streams(n, size, device, rows_last=rows_last) for size in self._sizes]
 
-    def start(self, keys: Sequence[Tensor]) -> None:
-        """Begin the streams of an epoch."""
-        for stream, own in zip(self.streams, keys, strict=True):
-            stream.start(own)
+    def start(self, keys: Sequence[Tensor] | Tensor) -> None:
+        """Begin the streams of an epoch, each with a key per model; there may be further keys."""
+        for i, stream in enumerate(self.streams):
+            stream.start(keys[i])
 
     def factors(self, models: slice, n_rows: int) -> DropoutFactors | None:
         """Return the function that `forward` calls for the factors of each layer in a step, (n, B, width)."""

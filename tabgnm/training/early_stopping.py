@@ -44,7 +44,7 @@ class EarlyStopping:
 
     def update(self, epoch: Tensor, flat: Tensor, train_loss: Tensor, val_loss: Tensor) -> None:
         """Look at the losses of an epoch: keep what is best, and see which models are done."""
-        on_cpu = flat.device.type == "cpu"
+        on_cpu = flat.is_cpu
         # The same operations in NumPy on a CPU, where they cost several times less for few models.
         math: Any = np if on_cpu else torch
         given = (epoch, train_loss, val_loss, self.best_loss, self.best_epoch, self.waited, self.active, self.diverged)

@@ -131,7 +131,8 @@ class EpochLoop:
         self.adam.begin_epoch(self.epoch)
         self.train_loss.zero_()
         self.batches.shuffle(self._keys[0])
-        self.dropout.start(list(self._keys[1 : 1 + self.dropout.n_streams]))
+        if self.dropout.needed:
+            self.dropout.start(self._keys[1:])
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
 

@@ -38,7 +38,7 @@ class EpochRecords:
 
     def write(self, epoch: Tensor, numbers: Sequence[Tensor]) -> None:
         """Record numbers (M,) of an epoch."""
-        if epoch.device.type == "cpu":  # by NumPy, which is faster for few models
+        if epoch.is_cpu:  # by NumPy, which is faster for few models
             for place, own in zip(self._rows[int(epoch) % EPOCHS_KEPT], numbers, strict=True):
                 place[:] = own.numpy()
             return

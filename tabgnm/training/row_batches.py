@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -23,13 +24,13 @@ ALIGN = 16  # on a GPU, the sizes of matrices are multiples of this
 
 
 class DeviceTables:
-    """All tables of a fleet, one below the other, on the device."""
+    """All tables of a fleet, one below the other, on the device; `x` has further columns behind those of the tables."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
         x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
-        self.n_columns = x.shape[1]
-        # The kernels of a GPU read aligned rows; see FlatLayout.
-        self.x = F.pad(x, (0, -self.n_columns % ALIGN)) if device.type == "cuda" else x
+        # The kernels of a GPU read aligned rows, see FlatLayout; NumpyStep reads the bias node as a column of ones.
+        on_gpu = device.type == "cuda"
+        self.x = F.pad(x, (0, -x.shape[1] % ALIGN)) if on_gpu else F.pad(x, (0, 1), value=1.0)
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
         lengths = [len(table.x) for table in tables]
@@ -104,16 +105,19 @@ class Block:
     n_models: int
     batches: tuple[Batch, ...]
 
-    @property
+    @cached_property
     def pattern(self) -> tuple[tuple[int, int, int], ...]:
         """Return a key that is equal for blocks with the same computation."""
         return tuple((batch.start, batch.n_rows, batch.n_models) for batch in self.batches)
 
 
 class BlockRows(NamedTuple):
-    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates."""
+    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates.
 
-    x: Tensor  # (M, L, m)
+    Rows and targets of blocks with the same pattern lie in the same place.
+    """
+
+    x: Tensor  # (M, L, at least m), see DeviceTables
     y: Tensor  # (M, L, ...)
     weights: Tensor  # (M, L)
     shares: Tensor  # (M, L)

@@ -18,7 +18,10 @@ VALIDATION_ROWS = 4096  # per model at a time
 
 
 class Piece(NamedTuple):
-    """Rows of some models, equally many for each: x (n, L, m), targets, and weights (n, L), 0 beyond a model's own."""
+    """Rows of some models, equally many for each: x (n, L, at least m), targets, and weights (n, L).
+
+    Weights are 0 beyond a model's own rows.
+    """
 
     models: slice
     x: Tensor
@@ -81,7 +84,7 @@ class Validation:
     def _gather(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
         tables, ids = self.rows.tables, self.rows.ids[models, rows]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
-        return x.view(*ids.shape, -1)[..., : tables.n_columns], y.view(*ids.shape, *y.shape[1:])
+        return x.view(*ids.shape, -1), y.view(*ids.shape, *y.shape[1:])
 
     def add(self, piece: Piece, outputs: Tensor) -> None:
         """Add the losses and metrics of the outputs (n, L, c) for a piece."""
@@ -103,13 +106,12 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
-    weighted = per_row * weights
     # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
-    if weighted.device.type != "cpu":
-        total += torch.where(weights > 0, weighted, 0.0).sum(dim=-1)
+    if not per_row.is_cpu:
+        total += torch.where(weights > 0, per_row * weights, 0.0).sum(dim=-1)
         return
-    values = weighted.contiguous().numpy()  # NumPy costs less, and looking at the sum costs less than masking the rows
-    sums = values.sum(axis=-1)
-    if not np.isfinite(sums).all():
-        sums = np.where(weights.numpy() > 0, values, 0).sum(axis=-1)  # in the same order, so with the same rounding
-    total += torch.from_numpy(sums)
+    weighted, sums = (per_row * weights).numpy(), total.numpy()  # NumPy's calls cost less, but it would warn of NaN
+    added = np.add.reduce(weighted, axis=-1)
+    if not np.isfinite(added).all():  # looking at the sums costs less than masking the rows
+        added = np.add.reduce(np.where(weights.numpy() > 0, weighted, 0), axis=-1)  # in the same order: same rounding
+    sums += added

@@ -124,7 +124,8 @@ class Models:
                         self.state.flat[i] -= RATE / (1 - BETAS[0] ** step) * moments[i] / (corrected.sqrt() + EPSILON)
         self.validation.begin()
         for piece in self.validation.pieces(slice(0, len(n_done))):
-            outputs = forward(self.state.shape, self.state.layout.views(self.state.flat), piece.x).output
+            x = piece.x[..., : self.state.shape.n_inputs]
+            outputs = forward(self.state.shape, self.state.layout.views(self.state.flat), x).output
             self.validation.add(piece, outputs)
         return self
 
@@ -132,6 +133,7 @@ class Models:
         shape, layout, loss = self.state.shape, self.state.layout, self.state.settings.loss
         model, places = slice(i, i + 1), slice(batch.start, batch.start + batch.n_rows)
         x, y, weights, shares = (values[model, places] for values in rows[:4])
+        x = x[..., : shape.n_inputs]
         parameters, gradients = layout.views(self.state.flat[model]), layout.views(self.state.grad[model])
         trace = forward(shape, parameters, x, self.dropout.factors(model, batch.n_rows), keep=True)
         self.train_loss[i] += (loss.per_row(trace.output, y) * shares).sum()
@@ -216,6 +218,18 @@ def test_results_are_the_same_bits_whichever_thread_computes_them(n_models: int,
         assert bits(trained()) == expected
 
 
+def test_the_steps_of_a_block_are_prepared_once_however_many_epochs_follow() -> None:
+    models = Models(PERIODIC, CrossEntropy(), [40, 40], batch_size=8, block_steps=2)  # blocks of 2, 2 and 1 batches
+    step = NumpyStep(models.state)
+    with torch.inference_mode():
+        for epoch in range(3):
+            models.begin_epoch(epoch)
+            for block in models.batches.blocks:
+                step.train_block(block, models.batches.gather(block, models.adam.rates), models.train_loss)
+    assert len(models.batches.blocks) == 3 and len(step._steps) == 2
+    step.close()
+
+
 def test_one_model_and_models_in_a_fleet_differ_by_rounding_only() -> None:
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         fleet = Models(PERIODIC, CrossEntropy(), [40, 33, 21], dropout=0.4, dtype=dtype, n_threads=2).train(1)
@@ -241,7 +255,8 @@ def test_rows_without_weight_are_not_looked_at() -> None:
     models.state.flat.copy_(torch.tensor([[1e30, 0.0], [1.0, 0.0]]))
     block = Block(0, 2, 2, (Batch(0, 0, 2, 2),))
     weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    rows = BlockRows(torch.tensor([[[0.0], [1.0]]] * 2), torch.zeros(2, 2, 1), weights, weights, models.adam.rates)
+    x = torch.tensor([[[0.0, 1.0], [1.0, 1.0]]] * 2)  # a column and ones
+    rows = BlockRows(x, torch.zeros(2, 2, 1), weights, weights, models.adam.rates)
     models.adam.load_epoch(0)
     NumpyStep(models.state).train_block(block, rows, models.train_loss)
     assert models.train_loss.tolist() == [0.0, 1.0]  # the loss of the first model's second row is infinite
@@ -252,7 +267,7 @@ def test_extreme_logits_have_finite_losses_and_gradients() -> None:
     models.state.flat.copy_(torch.tensor([[1e4, -1e4, 0.0, 0.0]]))
     block = Block(0, 2, 1, (Batch(0, 0, 2, 1),))
     weights = torch.tensor([[0.0, 1.0]])
-    rows = BlockRows(torch.ones(1, 2, 1), torch.tensor([[0, 1]]), weights, weights, models.adam.rates)
+    rows = BlockRows(torch.ones(1, 2, 2), torch.tensor([[0, 1]]), weights, weights, models.adam.rates)
     models.adam.load_epoch(0)
     NumpyStep(models.state).train_block(block, rows, models.train_loss)
     assert models.state.layout.views(models.state.grad)["bias_1"].tolist() == [[1.0, -1.0]]

@@ -30,7 +30,8 @@ class CudaStep:
         layers = kernels.layer_kernels(device)
         assert layers is not None
         self._layers, self._n_parts, self._activation = layers, layers.PARTS[precision], body.activation
-        self._flat, self._loss, self._n_outputs = state.flat, state.settings.loss, shape.n_outputs
+        self._flat, self._loss = state.flat, state.settings.loss
+        self._n_columns, self._n_outputs = shape.n_inputs, shape.n_outputs
         self.n_math_threads = state.n_threads
 
         parameters = state.layout.padded_views(state.flat)
@@ -126,7 +127,7 @@ class CudaStep:
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
         for piece in validation.pieces(slice(0, len(self._flat))):
-            validation.add(piece, self._outputs(piece.x))
+            validation.add(piece, self._outputs(piece.x[..., : self._n_columns]))
 
     def _outputs(self, x: Tensor) -> Tensor:
         """Return the outputs (M, L, c) of all models for rows `x` (M, L, m), without dropout."""

@@ -53,7 +53,7 @@ class EmbeddingPass:
         if embedding.n_numeric:
             self._embed_numbers(parameters, x[..., first:end, :], self._numeric_part(out))
         if embedding.levels:
-            codes = x[..., end : end + len(embedding.levels), :].astype(np.int64)
+            codes = x[..., end : end + len(embedding.levels), :].astype(np.int64, order="C")
             np.multiply(codes, embedding.level_dim, out=codes)
             np.add(codes[..., None, :], self._starts, out=self._places)
             self._level_part(out)[...] = parameters["embed_level"].reshape(-1)[self._places]

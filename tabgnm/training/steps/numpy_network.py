@@ -24,6 +24,7 @@ from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.numpy_embedding import EmbeddingPass
+from tabgnm.training.steps.numpy_losses import drop_single
 
 Array = NDArray[Any]
 
@@ -39,11 +40,6 @@ def has_numpy_pass(shape: Shape) -> bool:
     """Whether `NetworkPass` supports networks of this shape: `clamp_inputs` is the only variant it supports."""
     body = body_of(shape)
     return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
-
-
-def drop_single(array: Array) -> Array:
-    """Drop the dimension of the models if there is one model only."""
-    return array[0] if len(array) == 1 else array
 
 
 class NetworkParameters:
@@ -71,7 +67,8 @@ class NetworkParameters:
 class DropoutStreams:
     """Views of the random streams of some models, for some rows of a batch."""
 
-    def __init__(self, dropout: Dropout, models: slice, rows: slice) -> None:
+    def __init__(self, dropout: Dropout, first_model: int, end_model: int, first_row: int, end_row: int) -> None:
+        models, rows = slice(first_model, end_model), slice(first_row, end_row)
         self._states = [drop_single(stream.states[models, rows].mT.numpy()) for stream in dropout.streams]
         self._unsigned = [states.view(np.uint32) for states in self._states]
         self._thresholds = drop_single(dropout.thresholds[models].numpy())
@@ -109,14 +106,13 @@ class NetworkPass:
         self._states = [source[..., n_clamped:-1, :] for source in self._sources]
         self._messages = self._states if self._is_relu else [empty(width) for width in hidden]
         self._source_grads = [empty(n_clamped + width) for width in hidden]
-        self.output_grad = empty(n_outputs)
+        self.output, self.output_grad = empty(n_outputs), empty(n_outputs)
         self._grads = [*(grad[..., n_clamped:, :] for grad in self._source_grads), self.output_grad]
         self._transposed_grads = [grad.swapaxes(-2, -1) for grad in self._grads]
         self._factors = [np.empty_like(state) for state in self._states]
         self._state_tensors, self._message_tensors, self._grad_tensors = (
             [torch.from_numpy(array) for array in arrays] for arrays in (self._states, self._messages, self._grads)
         )
-        self.output_grad_tensor = self._grad_tensors[-1]
         self._activated = list(self._state_tensors)
         self._embedding: EmbeddingPass | None = None
         if shape.embedding is not None:
@@ -151,14 +147,6 @@ class NetworkPass:
                 np.multiply(state, factors, out=state)
             source = self._sources[layer]
         product(parameters.transposed[-1], source, outputs)
-
-    def outputs(self, parameters: NetworkParameters, x: Array) -> Array:
-        """Return the outputs (n, c, rows) for rows `x` of a table, (n, rows, columns)."""
-        n_models, n_rows, n_columns = x.shape
-        by_column = np.ones((n_models, n_columns + 1, n_rows), self.output_grad.dtype)
-        by_column[:, :-1] = x.swapaxes(1, 2)
-        self.forward(parameters, drop_single(by_column), self.output_grad)
-        return self.output_grad.reshape(n_models, -1, n_rows)
 
     def backward(self, parameters: NetworkParameters, gradients: NetworkParameters) -> None:
         """Write the gradients of the last forward pass, given `output_grad`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from tabgnm.training.model_state import ModelState
-from tabgnm.training.row_batches import Batch, Block, BlockRows
-from tabgnm.training.steps.numpy_batches import BatchRows, batch_rows_class
+from tabgnm.training.row_batches import Block, BlockRows
+from tabgnm.training.steps.numpy_losses import BlockLosses, block_losses_class, drop_single
 from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, has_numpy_pass
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
@@ -25,8 +25,6 @@ _SMALLEST_GROUP, _LARGEST_GROUP = 2_000_000, 40_000_000
 _SMALLEST_SPLIT = 10_000_000
 _PART_ROWS = 64  # minimum per part: with 32 rows and 300 nodes, moving weights between cores costs what is saved
 _VALIDATION_NUMBERS = 2**16  # in the widest layer at a time
-
-_Views = tuple[NetworkParameters, NetworkParameters, DropoutStreams | None]  # parameters, gradients, streams
 
 
 class NumpyStep:
@@ -55,70 +53,80 @@ class NumpyStep:
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
         # Buffers by their sizes, for each thread, or for each part of the rows.
-        dtype, loss, threads = state.flat.numpy().dtype, state.settings.loss, range(state.n_threads)
-        self._networks = [cache(partial(NetworkPass, state.shape, dtype)) for _ in threads]
-        self._batches = [cache(partial(batch_rows_class(loss), state.shape, loss, dtype)) for _ in threads]
+        self._dtype = dtype = state.flat.numpy().dtype
+        shape, loss, threads = state.shape, state.settings.loss, range(state.n_threads)
+        self._networks = [cache(partial(NetworkPass, shape, dtype)) for _ in threads]
+        self._losses = [cache(partial(block_losses_class(loss), loss, shape.n_outputs, dtype)) for _ in threads]
         # The first part of a split batch writes its gradient where Adam reads it, the others into these.
         n_more = _n_parts(state.batch_size, state.n_threads) - 1 if self._split_models else 0
         self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
-        self._views: dict[tuple[int, ...], _Views] = {}
-        widest = max(max(size) for size in state.shape.parameter_shapes().values())
+        self._views: dict[tuple[int, int], NetworkParameters] = {}
+        self._steps: dict[tuple[object, ...], _Steps] = {}
+        widest = max(max(size) for size in shape.parameter_shapes().values())
         self._validation_rows = max(state.batch_size, _VALIDATION_NUMBERS // widest)
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
         with np.errstate(all="ignore"):  # the trainer notices models that diverge
-            self._pool.run(lambda thread, i: self._train(groups[i], [thread], block, rows, train_loss), len(groups))
+            self._pool.run(lambda thread, i: self._train(groups[i], thread, 1, block, rows, train_loss), len(groups))
             for model in self._split_models:
-                self._train(model, range(1 + len(self._part_grads)), block, rows, train_loss)
+                self._train(model, 0, 1 + len(self._part_grads), block, rows, train_loss)
 
-    def _train(self, models: slice, buffers: Sequence[int], block: Block, rows: BlockRows, train_loss: Tensor) -> None:
-        """Take some models through all steps; with several `buffers`, the rows of batches are split among threads."""
+    def _train(
+        self, models: slice, buffers: int, most_parts: int, block: Block, rows: BlockRows, train_loss: Tensor
+    ) -> None:
+        """Take some models through all steps; with several parts, the rows of batches are split among threads."""
         models = slice(models.start, min(models.stop, block.n_models))
         if models.start >= models.stop:
             return
-        state, rates, first_index = self._state, rows.rates.unbind(), block.batches[0].index
-        # Rows after a model's last batch are not written; their share is 0.
-        outputs = np.zeros((_length(models), state.shape.n_outputs, block.n_positions), state.flat.numpy().dtype)
-        for own, batches in _runs(block, models):
-            n_parts = _n_parts(batches[0].n_rows, len(buffers))
-            grad, *other_grads = grads = [state.grad[own], *self._part_grads[: n_parts - 1]]
-            parts = [
-                self._load_part(buffers[i], rows, own, batches, part_rows, grads[i])
-                for i, part_rows in enumerate(_ranges(batches[0].n_rows, n_parts))
-            ]
-            for i, batch in enumerate(batches):
-                if n_parts == 1:
-                    parts[0].compute_gradient(i)
-                else:
-                    self._pool.run(partial(_compute_gradient, parts, i), n_parts)
-                    for other in other_grads:
-                        grad += other
-                state.adam.step(own, batch.index, rates[batch.index - first_index])
-            for part in parts:
-                part.batches.copy_outputs(_by_batch(outputs.swapaxes(1, 2), slice(0, _length(own)), batches, part.rows))
-        by_row = torch.from_numpy(outputs).mT
-        add_losses(state.settings.loss, by_row, rows.y[models], rows.shares[models], train_loss[models])
+        y, loss, adam = rows.y[models], self._state.settings.loss, self._state.adam
+        # Rows of such blocks lie in the same place, so views of them are made once.
+        key = models.start, models.stop, buffers, block.pattern, rows.x.data_ptr()
+        steps = self._steps.get(key)
+        if steps is None:
+            steps = self._steps[key] = self._steps_of(models, buffers, most_parts, block, rows.x.numpy())
+        steps.losses.load(y.numpy(), rows.weights[models].numpy())
+        for batch, (own, parts) in zip(block.batches, steps.batches, strict=False):
+            if len(parts) == 1:
+                parts[0].compute_gradient()
+            else:
+                self._pool.run(partial(_compute_gradient, parts), len(parts))
+                for other in self._part_grads[: len(parts) - 1]:
+                    self._state.grad[own] += other
+            adam.step(own, batch.index)
+        add_losses(loss, steps.losses.by_row, y, rows.shares[models], train_loss[models])
 
-    def _load_part(
-        self, buffers: int, rows: BlockRows, models: slice, batches: list[Batch], part: slice, grad: Tensor
-    ) -> _Part:
-        """Copy the rows `part` of each batch, and return what computes their gradients."""
-        size = _length(models), _length(part)
-        loaded = self._batches[buffers](*size, len(batches))
-        loaded.load(*(_by_batch(values.numpy(), models, batches, part) for values in rows[:3]))
-        return _Part(part, *self._views_of(models, part, grad), self._networks[buffers](*size), loaded)
+    def _steps_of(self, models: slice, buffers: int, most_parts: int, block: Block, x: Array) -> _Steps:
+        """Prepare the steps of some models through blocks like this one."""
+        state, streams = self._state, cache(partial(DropoutStreams, self._state.dropout))
+        losses = self._losses[buffers](_length(models), tuple(batch.n_rows for batch in block.batches))
+        steps = _Steps(losses, [])
+        for number, batch in enumerate(block.batches):
+            own = slice(models.start, min(models.stop, batch.n_models))
+            if own.start >= own.stop:  # these models have no more batches
+                break
+            parts, grads = [], [state.grad[own], *self._part_grads]
+            for i, in_batch in enumerate(_ranges(batch.n_rows, _n_parts(batch.n_rows, most_parts))):
+                n, rows = _length(own), slice(batch.start + in_batch.start, batch.start + in_batch.stop)
+                network = self._networks[buffers + i](n, _length(rows))
+                part = _Part(
+                    drop_single(x[own, rows].swapaxes(1, 2)),
+                    drop_single(losses.outputs[:n, :, rows]),
+                    self._views_of(state.flat[own]),
+                    self._views_of(grads[i]),
+                    streams(own.start, own.stop, in_batch.start, in_batch.stop) if state.dropout.needed else None,
+                    network,
+                    losses.gradient_of(number, n, in_batch, network.output, network.output_grad),
+                )
+                parts.append(part)
+            steps.batches.append((own, parts))
+        return steps
 
-    def _views_of(self, models: slice, rows: slice, grad: Tensor) -> _Views:
-        key = models.start, models.stop, rows.start, rows.stop, grad.data_ptr()
+    def _views_of(self, flat: Tensor) -> NetworkParameters:
+        key = flat.data_ptr(), len(flat)
         if key not in self._views:
-            state = self._state
-            self._views[key] = (
-                NetworkParameters(state.layout, state.flat[models]),
-                NetworkParameters(state.layout, grad),
-                DropoutStreams(state.dropout, models, rows) if state.dropout.needed else None,
-            )
+            self._views[key] = NetworkParameters(self._state.layout, flat)
         return self._views[key]
 
     def validate(self, validation: Validation) -> None:
@@ -126,7 +134,7 @@ class NumpyStep:
         n_models, groups = len(self._state.flat), [*self._groups, *self._split_models]
         for piece in validation.pieces(slice(0, n_models)):
             n_rows = piece.x.shape[1]
-            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._state.flat.numpy().dtype)
+            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
             tasks = list(itertools.product(groups, _ranges(n_rows, -(-n_rows // self._validation_rows))))
             with np.errstate(all="ignore"):
                 self._pool.run(partial(self._write_outputs, piece.x.numpy(), outputs, tasks), len(tasks))
@@ -134,9 +142,10 @@ class NumpyStep:
 
     def _write_outputs(self, x: Array, out: Array, tasks: list[tuple[slice, slice]], thread: int, task: int) -> None:
         models, rows = tasks[task]
-        parameters, *_ = self._views_of(models, slice(0, 0), self._state.grad[models])
+        parameters = self._views_of(self._state.flat[models])
         network = self._networks[thread](_length(models), _length(rows))
-        out[models, :, rows] = network.outputs(parameters, x[models, rows])
+        network.forward(parameters, drop_single(x[models, rows].swapaxes(1, 2)), network.output)
+        out[models, :, rows] = network.output
 
     def close(self) -> None:
         """End the threads."""
@@ -144,25 +153,34 @@ class NumpyStep:
 
 
 class _Part(NamedTuple):
-    """Some rows of several batches, and what computes their gradients."""
+    """Some rows of a batch, and what computes their gradients."""
 
-    rows: slice
+    x: Array
+    outputs: Array
     parameters: NetworkParameters
     gradients: NetworkParameters
     dropout: DropoutStreams | None
     network: NetworkPass
-    batches: BatchRows
+    write_output_gradient: Callable[[], None]
 
-    def compute_gradient(self, i: int) -> None:
-        """Write the gradients of batch `i`."""
-        _, parameters, gradients, dropout, network, batches = self
-        network.forward(parameters, batches.x[i], batches.outputs[i], dropout)
-        batches.output_gradient(i, network.output_grad, network.output_grad_tensor)
+    def compute_gradient(self) -> None:
+        """Write the outputs and the gradients of these rows."""
+        x, outputs, parameters, gradients, dropout, network, write_output_gradient = self
+        network.forward(parameters, x, network.output, dropout)
+        np.copyto(outputs, network.output)
+        write_output_gradient()
         network.backward(parameters, gradients)
 
 
-def _compute_gradient(parts: list[_Part], i: int, thread: int, part: int) -> None:  # noqa: ARG001 - see ThreadPool
-    parts[part].compute_gradient(i)
+class _Steps(NamedTuple):
+    """Steps of some models through a block: who takes part in each, and the parts of its rows."""
+
+    losses: BlockLosses
+    batches: list[tuple[slice, list[_Part]]]
+
+
+def _compute_gradient(parts: list[_Part], thread: int, part: int) -> None:  # noqa: ARG001 - see ThreadPool
+    parts[part].compute_gradient()
 
 
 def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
@@ -183,27 +201,9 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
     return groups, [slice(i, i + 1) for i in range(n_grouped, n_models)]
 
 
-def _runs(block: Block, models: slice) -> Iterator[tuple[slice, list[Batch]]]:
-    """Yield runs of batches with the same number of rows and the same of these models taking part."""
-
-    def key(batch: Batch) -> tuple[int, int]:
-        return batch.n_rows, min(models.stop, batch.n_models)
-
-    for (_, stop), batches in itertools.groupby(block.batches, key):
-        if stop > models.start:
-            yield slice(models.start, stop), list(batches)
-
-
 def _n_parts(n_rows: int, n_threads: int) -> int:
     """Return the number of parts into which the rows of a batch are split."""
     return max(1, min(n_threads, n_rows // _PART_ROWS))
-
-
-def _by_batch(values: Array, models: slice, batches: list[Batch], rows: slice) -> Array:
-    """View some rows of each batch among `values` (M, L, ...), as (batches, n, rows, ...)."""
-    first, n_rows = batches[0].start, batches[0].n_rows
-    own = values[models, first : first + len(batches) * n_rows]
-    return own.reshape(len(own), len(batches), n_rows, *own.shape[2:])[:, :, rows].swapaxes(0, 1)
 
 
 def _ranges(n: int, n_ranges: int) -> list[slice]:

@@ -90,7 +90,9 @@ class TorchStep:
         flat = state.flat if state.gates is None else state.gates.fixed(state.flat, models)
         parameters = self._by_name(flat, None if self._low is None else flat.to(self._low[0].dtype))
         for piece in validation.pieces(models):
-            validation.add(piece, forward(state.shape, parameters, piece.x).output.to(flat.dtype))
+            validation.add(
+                piece, forward(state.shape, parameters, piece.x[..., : state.shape.n_inputs]).output.to(flat.dtype)
+            )
 
     def close(self) -> None:
         """Do nothing: there are no threads to release."""
