@@ -43,7 +43,7 @@ class EarlyStopping:
             setattr(self, name, getattr(self, name)[keep])
 
     def update(self, epoch: Tensor, flat: Tensor, train_loss: Tensor, val_loss: Tensor) -> None:
-        """Look at the losses of an epoch: keep what is best, and see which models are done."""
+        """Update the best weights, and which models are done, with the losses of an epoch."""
         on_cpu = flat.is_cpu
         # The same operations in NumPy on a CPU, where they cost several times less for few models.
         math: Any = np if on_cpu else torch

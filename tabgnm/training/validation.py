@@ -106,7 +106,7 @@ def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: T
 
 
 def _add_weighted(per_row: Tensor, weights: Tensor, total: Tensor) -> None:
-    # 0 x infinity is NaN: rows without weight must not be looked at, and may hold anything.
+    # 0 x infinity is NaN, so rows without weight, which may contain anything, must be excluded.
     if not per_row.is_cpu:
         total += torch.where(weights > 0, per_row * weights, 0.0).sum(dim=-1)
         return

@@ -52,12 +52,12 @@ class NumpyStep:
         self._state = state
         self._groups, self._split_models = _divide(state)
         self._pool = ThreadPool(state.n_threads)
-        # Buffers by their sizes, for each thread, or for each part of the rows.
+        # Buffers by size, for each thread or for each part of the rows.
         self._dtype = dtype = state.flat.numpy().dtype
         shape, loss, threads = state.shape, state.settings.loss, range(state.n_threads)
         self._networks = [cache(partial(NetworkPass, shape, dtype)) for _ in threads]
         self._losses = [cache(partial(block_losses_class(loss), loss, shape.n_outputs, dtype)) for _ in threads]
-        # The first part of a split batch writes its gradient where Adam reads it, the others into these.
+        # The first part of a split batch writes its gradient to the buffer of Adam, the others to these.
         n_more = _n_parts(state.batch_size, state.n_threads) - 1 if self._split_models else 0
         self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
         self._views: dict[tuple[int, int], NetworkParameters] = {}
@@ -68,7 +68,7 @@ class NumpyStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
-        with np.errstate(all="ignore"):  # the trainer notices models that diverge
+        with np.errstate(all="ignore"):  # the trainer detects diverging models
             self._pool.run(lambda thread, i: self._train(groups[i], thread, 1, block, rows, train_loss), len(groups))
             for model in self._split_models:
                 self._train(model, 0, 1 + len(self._part_grads), block, rows, train_loss)
