@@ -73,8 +73,10 @@ Shard = Annotated[
     str | None, typer.Option(metavar="I/N", callback=_shard, help="Only part i of n of the work, as i/n.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; do not train.")]
-Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none, as published, or standard.")]
-EngineName = Annotated[EngineOption, typer.Option(help="Where fleets are trained; dask and ray are extras.")]
+Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none (as published) or standard.")]
+EngineName = Annotated[
+    EngineOption, typer.Option(help="Where fleets are trained; dask and ray need the extra of the same name.")
+]
 Jobs = Annotated[
     int, typer.Option(metavar="N", help="Number of fleets at once; -1 means all cores, or all workers of a cluster.")
 ]
