@@ -22,7 +22,7 @@ app = App(
     name="tabgnm",
     help="Graph Neural Machines for tabular data.",
     pretty_exceptions_show_locals=False,
-    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 table, 4 model file, 130 Ctrl-C.",
+    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 bad table, 4 bad model file, 130 Ctrl-C.",
 )
 _TABLES, _MACHINES, _ABOUT = "Models", "Small machines", "Demo and paper"
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -91,12 +91,12 @@ def demo(
             "--output",
             "-o",
             metavar="PATH",
-            help="The folder to write to, tabgnm-demo by default; with --compare the picture, tabgnm-demo.png.",
+            help="The folder to write to (default: tabgnm-demo); with --compare, the picture (tabgnm-demo.png).",
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Instead compare 20 GNMs with 20 MLPs of the same size on two data sets.")
+        bool, typer.Option("--compare", help="Compare 20 GNMs with 20 MLPs of the same size on two data sets instead.")
     ] = False,
     seed: Seed = DEFAULT_SEED,
     epochs: Annotated[

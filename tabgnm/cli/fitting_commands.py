@@ -89,14 +89,16 @@ Weight = Annotated[
 Group = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN", help="Rows with the same value, such as a patient, stay in the same fold.", show_default=False
+        metavar="COLUMN",
+        help="A column such as a patient id: rows with the same value stay in the same fold.",
+        show_default=False,
     ),
 ]
 ColumnKind = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN=KIND",
-        help="What a column is if not as detected: number, category, datetime or ignore; repeatable.",
+        help="The kind of a column, if it is detected wrongly: number, category, datetime or ignore; repeatable.",
         show_default=False,
     ),
 ]
@@ -204,7 +206,7 @@ def search(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare settings by cross-validation, and write the best model.
+    """Compare all combinations of settings by cross-validation, and write the best model.
 
     `--metric` also ranks the settings. `--time-limit` applies only to the final fit.
 

@@ -70,7 +70,7 @@ def sparsify(
     picture: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", callback=output_path, help="Also draw it: .svg, .png or .pdf.", show_default=False
+            metavar="FILE", callback=output_path, help="Also draw the machine: .svg, .png or .pdf.", show_default=False
         ),
     ] = None,
     set_value: Annotated[
@@ -94,8 +94,8 @@ def sparsify(
 ) -> None:
     """Distill a model into a small machine that can be read as equations, drawn, and exported.
 
-    DATA are rows to learn from, usually those of `fit`. If they contain the target, it is used to choose the size. The
-    default is the smallest machine whose loss is within one standard error of the best.
+    DATA are the rows to learn from, usually those of `fit`. If they contain the target, it is used to choose the size.
+    The default is the smallest machine whose loss is within one standard error of the best.
 
     For example:
       tabgnm sparsify model.tabgnm houses.csv --edges 20 --picture machine.svg
@@ -135,7 +135,9 @@ def export(
     ] = None,
     to: Annotated[
         ExportFormat | None,
-        typer.Option("--to", metavar="FORMAT", help="c, onnx, py or sql; OUT can then be omitted.", show_default=False),
+        typer.Option(
+            "--to", metavar="FORMAT", help="Format: c, onnx, py or sql; OUT may be omitted.", show_default=False
+        ),
     ] = None,
     prefix: Annotated[
         str | None, typer.Option(metavar="NAME", help="C: the prefix of all names.", show_default=False)

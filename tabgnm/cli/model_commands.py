@@ -78,7 +78,7 @@ def predict(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rows of a table, in the same order.
+    """Predict the target of each row of a table, in the order of the rows.
 
     Tables of any length are read and written in chunks. Columns that the model does not know are ignored.
 

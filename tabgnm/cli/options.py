@@ -68,7 +68,7 @@ def _seed(seed: int) -> int:
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A table: .csv, .tsv, .parquet, .feather, .jsonl or .sqlite, also .gz; or - for stdin."
+        metavar="DATA", help="A table: .csv, .tsv, .parquet, .feather, .jsonl or .sqlite, also gzipped; or - for stdin."
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `tabgnm fit`.")]
@@ -119,7 +119,7 @@ Targets = Annotated[
         "--target",
         "-t",
         metavar="COLUMN",
-        help="The target column, if its name differs from that of the model; repeat it for several targets.",
+        help="The target column, if its name differs from the one in the model; repeat it for several targets.",
         show_default=False,
     ),
 ]

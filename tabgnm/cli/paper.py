@@ -73,8 +73,10 @@ Shard = Annotated[
     str | None, typer.Option(metavar="I/N", callback=_shard, help="Only part i of n of the work, as i/n.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the work and estimate its time; do not train.")]
-Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none, as published, or standard.")]
-EngineName = Annotated[EngineOption, typer.Option(help="Where fleets are trained; dask and ray are extras.")]
+Scaling = Annotated[ScalingOption, typer.Option(help="Scaling of features: none (as published) or standard.")]
+EngineName = Annotated[
+    EngineOption, typer.Option(help="Where fleets are trained; dask and ray need the extra of the same name.")
+]
 Jobs = Annotated[
     int, typer.Option(metavar="N", help="Number of fleets at once; -1 means all cores, or all workers of a cluster.")
 ]
@@ -126,7 +128,7 @@ def tables(
     data_home: DataHome = None,
     epochs: Epochs = None,
 ) -> None:
-    """Tables 1 and 2: both models on all data sets, the whole grid, ten folds."""
+    """Tables 1 and 2: GNMs and MLPs on all data sets, with the whole grid and ten folds."""
     with _errors_told(_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_tables
 
@@ -159,7 +161,7 @@ def curves(
     data_home: DataHome = None,
     epochs: Epochs = None,
 ) -> None:
-    """Training curves at about 500k, 1m, 2m and 3m parameters, both models."""
+    """Training curves of GNMs and MLPs with about 500k, 1m, 2m and 3m parameters."""
     with _errors_told(_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_curves_command
 
@@ -190,7 +192,7 @@ def runtime(
         ),
     ] = None,
 ) -> None:
-    """Time per epoch against parameters for both models; time and parameters against nodes."""
+    """Time per epoch of GNMs and MLPs by number of parameters; time and parameters by number of nodes."""
     with _errors_told(_NOT_STORED, dry_run=dry_run):
         from tabgnm.cli.paper_runs import Options, run_runtime
 

@@ -117,7 +117,7 @@ def _confusion(target: ClassesOfTarget) -> Chart:
                 parts.append(label(x + side / 2, middle + (0 if roomy else 4), f"{n_rows:,}", "count middle"))
                 if roomy:
                     parts.append(label(x + side / 2, middle + 14, percent(share, 0), "middle"))
-    shown = "Percentages are shares" if roomy else "Stronger colours are larger shares"
+    shown = "Percentages are shares" if roomy else "Stronger colors mean larger shares"
     note = f"{shown} of the true class. Correct predictions are on the diagonal."
     return Chart("Confusion matrix", Svg("".join((*parts, "</svg>"))), note)
 
@@ -134,7 +134,7 @@ def _roc(target: ClassesOfTarget, shown: list[int]) -> Chart:
         area = auc(positive, scores)
         panel.line(false_rate[keep], true_rate[keep], f"s{series}", f"{target.labels[code]}: AUC {decimals(area)}")
         keys.append(Key(series, target.labels[code], f"AUC {decimals(area)}"))
-    note = "The dotted line is random guessing." + _of_classes(target, shown)
+    note = "The dotted line shows random guessing." + _of_classes(target, shown)
     return Chart("ROC", panel.drawn(), note, tuple(keys))
 
 
@@ -151,7 +151,7 @@ def _precision_recall(target: ClassesOfTarget, shown: list[int]) -> Chart:
         if len(shown) == 1:
             panel.line([0, 1], [positive.mean()] * 2, "chance")
         keys.append(Key(series, target.labels[code], f"average precision {decimals(mean)}"))
-    note = "The dotted line is the share of this class." if len(shown) == 1 else ""
+    note = "The dotted line shows the share of this class among the rows." if len(shown) == 1 else ""
     return Chart("Precision and recall", panel.drawn(), note, tuple(keys))
 
 
@@ -198,7 +198,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
         panel.marker(x, y, 0, told)
     error = calibration_error(target.probabilities, target.codes)
     note = (
-        "The dotted line is perfect calibration. Bars show the number of rows, whiskers 95 % intervals. "
+        "The dotted line shows perfect calibration. Bars show the number of rows, whiskers 95 % intervals. "
         f"Calibration error {percent(error)}."
     )
     return Chart("Calibration", panel.drawn(), note)

@@ -79,7 +79,9 @@ def _residuals_by_prediction(target: NumbersOfTarget) -> Chart:
     if len(groups) > 1:
         panel.line(xs, ys, "s1")
     note = (
-        "The line is the mean of each tenth of the rows; above 0, predictions are too low." if len(groups) > 1 else ""
+        "The line is the mean residual of each tenth of the rows, by prediction; above 0, predictions are too low."
+        if len(groups) > 1
+        else ""
     )
     return Chart("Residuals", panel.drawn(), note + _shown_rows(len(target.y)))
 

@@ -67,8 +67,8 @@ def pack_section(model: TabularEstimator) -> PackSection:
     n_kept = sum(own["weight"] > 0 for own in records) or len(fitted.groups)
     summary = (
         f"{count(len(records), 'candidate')} {'was' if len(records) == 1 else 'were'} trained, and {n_kept} "
-        f"{'is' if n_kept == 1 else 'are'} part of the model: {count(fitted.n_networks, 'network')}. The prediction is "
-        "their weighted average."
+        f"{'is' if n_kept == 1 else 'are'} part of the model: {count(fitted.n_networks, 'network')}. A candidate is "
+        "one choice of settings, with one network per fold. The prediction is the weighted average of the networks."
         if records
         else f"The model has {count(fitted.n_networks, 'network')}."
     )
@@ -111,7 +111,7 @@ def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
         networks=int(record["networks"]),
         epochs=f"{record['best_epoch']:.0f} of {record['epochs']:.0f}",
         seconds=f"{number(float(record['seconds']), 2, trimmed=False)} s",
-        remark="stopped early: clearly worse" if record["stopped_by_race"] else "",
+        remark="stopped early, because it was clearly worse" if record["stopped_by_race"] else "",
         settings=[
             (name, _shown(record.get(name))) for name, usual in common.items() if _shown(record.get(name)) != usual
         ],

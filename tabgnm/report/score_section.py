@@ -126,12 +126,11 @@ def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
     rows = "these rows" if n_compared == evaluation.n_rows else f"{n_compared:,} of these rows"
     said = f"Baselines are cross-validated on {rows} ({BASELINE_FOLDS} folds)"
     if evaluation.out_of_fold:
-        return f"{said}, as the model is."
+        return f"{said}, like the model."
     n_fitted = n_compared - n_compared // BASELINE_FOLDS
     return (
         f"{said}: each was fitted to about {n_fitted:,} of them, and the model to other rows. If these were more, "
-        "the baselines would be better with them too. For a comparison on equal terms, make the report from the rows "
-        "of the fit."
+        "the comparison favors the model. For a comparison on equal terms, write the report with the rows of the fit."
     )
 
 
@@ -142,8 +141,8 @@ def _origin(evaluation: Evaluation) -> str:
         rows = "all" if evaluation.n_rows == evaluation.n_given else f"{evaluation.n_rows:,} of"
         return (
             f"Scores on {rows} {count(evaluation.n_given, 'training row')}{drawn}. Each row is predicted out of fold, "
-            "by networks that were not trained on it. This is slightly optimistic, because epochs and weights were "
-            "chosen on the same rows."
+            "by networks that were not trained on it. The scores are slightly optimistic, because epochs and weights "
+            "of candidates were chosen on the same rows."
         )
     some = f"{evaluation.n_rows:,} of " if evaluation.sampled else ""
     return (
@@ -192,7 +191,7 @@ def _beside(evaluation: Evaluation, score: Score, simple: list[Score], gain: tup
     linear = simple[-1]
     shown = linear.shown if score.is_share else f"R² {linear.shown}"
     if gain is None:
-        return f"For comparison: {linear.name}, fitted to parts of these rows, reaches {shown} on the others."
+        return f"For comparison: {linear.name}, cross-validated on these rows, reaches {shown}."
     better = "better than" if gain[0] > 0 else "worse than" if gain[1] < 0 else "about as good as"
     return f"This is {better} {linear.name} ({shown})."
 

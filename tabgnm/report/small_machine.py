@@ -55,7 +55,7 @@ def small_machine(evaluation: Evaluation, machine: Any) -> SmallMachine | None:
             "or fit_sparse(X, y), None or False"
         )
     return SmallMachine(
-        data, "A small machine that was passed to this report; its predictions may differ from those of the model."
+        data, "This small machine was passed to the report; its predictions may differ from those of the model."
     )
 
 
@@ -106,13 +106,13 @@ def _origin(evaluation: Evaluation, n_rows: int, chosen: dict[str, Any]) -> str:
     score = float(chosen["score"])
     own, others = (percent(value) if evaluation.classes else decimals(value) for value in (score, of_model))
     said = (
-        f"A small machine, distilled from the model with {count(n_rows, 'of these rows', 'of these rows')}: "
-        f"{count(chosen['edges'], 'edge')}, {name} {own} on held-out rows (the model: {others})."
+        f"This small machine was distilled from the model with {n_rows:,} of these rows. It has "
+        f"{count(chosen['edges'], 'edge')}, and its {name} on held-out rows is {own} (the model: {others})."
     )
     if score < of_model - _ROUGH:
         return (
-            f"{said} It is much less accurate than the model: regard it as a rough sketch, not as an explanation of "
-            "the model."
+            f"{said} It is much less accurate than the model, so it is only a rough sketch of the model and not an "
+            "explanation."
         )
     return f"{said} It is simpler than the model, and its predictions differ from those of the model."
 

@@ -295,4 +295,4 @@ def test_few_of_many_classes_with_curves_are_counted() -> None:
     codes = np.arange(120) % 8
     page = report_html(gnm(n_nodes=60, n_folds=1).fit(X, codes), X, codes, machine=False)
     assert "how the probability of each of the 6 most affected classes changes with" in plain(page)
-    assert "Stronger colours are larger shares" in note(figure(page, "Confusion matrix"))
+    assert "Stronger colors mean larger shares" in note(figure(page, "Confusion matrix"))

@@ -155,7 +155,7 @@ def test_a_machine_is_distilled_from_a_pack_unless_it_is_not_wanted() -> None:
     X, labels, _ = numbers(n_rows=60)
     model = gnm().fit(X, labels)
     page = report_html(model, X, labels)
-    assert re.search(r"A small machine, distilled from the model with 60 of these rows: \d+ edges?", page)
+    assert re.search(r"distilled from the model with 60 of these rows. It has \d+ edges?, and its accuracy", page)
     assert 'id="machine"' not in report_html(model, X, labels, machine=False)
 
 

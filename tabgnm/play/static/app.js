@@ -12,7 +12,7 @@ const at = (id) => document.getElementById(id);
 const CAPTION = "Color: predicted class, paler if less certain. Line: decision boundary. "
   + "Dots: training points. Rings: held-out points.";
 
-const NO_EDGES = "No edge is left, so the machine learns nothing more. Lower the penalty and reset it.";
+const NO_EDGES = "No edge is left, so the machine learns nothing more. Lower the penalty and press reset.";
 
 let frame, names, plane, machine;
 const chart = new Chart(at("chart"));

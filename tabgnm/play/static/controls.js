@@ -5,8 +5,8 @@ import { colors, css, sharp } from "./drawing.js";
 const DATASETS = {
   xor: { name: "XOR", help: "Four clusters; opposite corners have the same color." },
   moons: { name: "Moons", help: "Two interlocking half circles." },
-  circles: { name: "Circles", help: "One color around the other." },
-  spiral: { name: "Spiral", help: "Two intertwined arms, the hardest. Try 16 nodes and 3 layers." },
+  circles: { name: "Circles", help: "One color surrounds the other." },
+  spiral: { name: "Spiral", help: "Two intertwined arms: the hardest problem. Try 16 nodes and 3 layers." },
   yours: { name: "Yours", help: "Two columns of your table." },
 };
 
@@ -17,7 +17,7 @@ const SLIDERS = [
   { setting: "n_nodes", name: "Nodes", help: "Number of nodes of the graph, including inputs, bias and outputs." },
   { setting: "n_layers", name: "Layers", help: "Number of rounds of message passing. With one layer, the boundary is a straight line." },
   { setting: "penalty", name: "Penalty", help: "Pulls all weights towards 0. Edges that contribute little vanish.", levels: [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1] },
-  { setting: "learning_rate", name: "Learning rate", help: "Size of each update. Small values learn slowly, large ones are unstable.", levels: [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1] },
+  { setting: "learning_rate", name: "Learning rate", help: "Size of each update. Training is slow with small values, and unstable with large ones.", levels: [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1] },
 ];
 
 function steps(low, high, step) {

@@ -1,9 +1,9 @@
 // The state of the page, and what its parts ask of it. This file comes last, in one function with all others.
 
 const FUNCTION_TEXTS = {
-  relu: "relu(z) = max(z, 0): 0 until the sum is above 0.",
-  leaky_relu: "leaky_relu(z) = z above 0, and 0.01 z below.",
-  elu: "elu(z) = z above 0, and exp(z) − 1 below.",
+  relu: "relu(z) = max(z, 0): z if z > 0, else 0.",
+  leaky_relu: "leaky_relu(z): z if z > 0, else 0.01 z.",
+  elu: "elu(z): z if z > 0, else exp(z) − 1.",
   gelu: "gelu(z): nearly z above 0, and nearly 0 below.",
   silu: "silu(z) = z · sigmoid(z): nearly z above 0, and nearly 0 below.",
   mish: "mish(z): nearly z above 0, and nearly 0 below.",
@@ -175,9 +175,9 @@ class App {
   nodeKind(value) {
     const output = this.machine.outputs.indexOf(value);
     if (output >= 0)
-      return `output${this.data.classes.length ? ", in log-odds" : this.data.link === "exp" ? ", the logarithm of a factor" : ""}`;
-    if (value < this.data.inputs.length) return "input after encoding";
-    return `hidden unit of layer ${this.unit(value).layer}`;
+      return `output${this.data.classes.length ? ", in log-odds" : this.data.link === "exp" ? ", on a logarithmic scale" : ""}`;
+    if (value < this.data.inputs.length) return "encoded input";
+    return `hidden unit in layer ${this.unit(value).layer}`;
   }
 
   targetName(target) {
@@ -283,7 +283,7 @@ class App {
     if (input.method === "knots") return `${of}, mapped by its quantile in the training rows${filled}`;
     const center = input.part === "days" ? dateText(input.center, false) : shownNumber(input.center);
     const scaled = `(${of} − ${center}) / ${shownNumber(input.scale)}`;
-    return `${input.method === "smooth" ? `${scaled}, large values damped` : scaled}${filled}`;
+    return `${input.method === "smooth" ? `${scaled}, with large values damped` : scaled}${filled}`;
   }
 
   // What small curves show: a number, or the probability of the class that is predicted.

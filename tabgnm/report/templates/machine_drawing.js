@@ -69,7 +69,8 @@ class Drawing {
     const nBiases = this.app.data.sizes[this.app.size].edges - nAll;
     const biases =
       nBiases > 0
-        ? `${plural(nBiases, "edge is a bias", "edges are biases")}, not drawn: select a unit to see its bias. `
+        ? `${plural(nBiases, "edge is a bias and is not drawn", "edges are biases and are not drawn")}; ` +
+          "select a unit to see its bias. "
         : "";
     this.note.append(biases);
     if (nAll <= MOST_DRAWN) return;

@@ -108,7 +108,7 @@ class Panel {
       element(
         "p",
         { class: "muted" },
-        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(chosen)}, with the other values as in the row below:`,
+        `${output < 0 ? "Its value" : "The prediction"} over the range of ${name(chosen)}, with the other values as set in “What if”:`,
       ),
       chart,
       element(
