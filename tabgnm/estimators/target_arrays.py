@@ -194,7 +194,8 @@ def names_of_targets(y: Any) -> list[str]:
     >>> names_of_targets(frame), names_of_targets(frame["width"]), names_of_targets([1.0])
     (['height', 'width'], ['width'], [])
     """
-    names = getattr(y, "columns", None)
+    # A lazy frame of polars warns if it is asked for its columns directly.
+    names = y.collect_schema().names() if hasattr(y, "collect_schema") else getattr(y, "columns", None)
     if names is None:
         names = [getattr(y, "name", None)]
     elif isinstance(names, list) and hasattr(y, "column_names"):  # of pyarrow, whose columns are arrays

@@ -94,6 +94,7 @@ def test_afterwards_every_thread_may_set_the_counts() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # if another test has loaded JAX
 def test_a_process_forked_within_has_as_many_threads_for_math_as_its_parent_had_before() -> None:
     before = blas_threads()
     with single_threaded_math():
