@@ -10,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators import pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
+from tabgnm.estimators.constant_targets import machine_of
 from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.pruning import PAPER_THRESHOLD
 from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.estimators.unused_parameters import warn_about_unused
-from tabgnm.sparsity import Machine, NoMachine, described, edge_records, simplified, unrolled
+from tabgnm.sparsity import Machine, NoMachine, described, edge_records
+from tabgnm.sparsity.edge_table import EDGE_COLUMNS
 from tabgnm.sparsity.path import PathSettings
 from tabgnm.sparsity.simplifying import with_hidden_names
 
@@ -85,7 +87,7 @@ class MachineMethods:
         network = self.members_[0]  # type: ignore[attr-defined] # of the estimator
         names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
         try:
-            machine = simplified(unrolled(network.double(), names.inputs, names.outputs))
+            machine = machine_of(network.double(), group.targets, names.inputs, names.outputs)
         except NoMachine as error:
             raise NoSingleMachine(f"this {type(self).__name__} is not a machine: {error}; or {advice(self)}") from error
         return with_hidden_names(machine, taken=self._names)  # type: ignore[attr-defined]
@@ -209,7 +211,7 @@ class MachineMethods:
         machine = self.machine_
         names: NodeNames = self._node_names(self.fitted_.groups[0])  # type: ignore[attr-defined]
         records = edge_records(machine, names.columns)
-        return as_frame(records)
+        return as_frame(records, EDGE_COLUMNS)
 
     def prune(self, threshold: float = PAPER_THRESHOLD, X: Any = None, y: Any = None) -> Self:
         """Return a copy of the estimator with small weights set to 0, as in section 6.5 of the paper.

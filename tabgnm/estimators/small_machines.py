@@ -19,13 +19,13 @@ from torch import Tensor
 from tabgnm.estimators import prediction
 from tabgnm.estimators.candidates import BASE
 from tabgnm.estimators.checks import check_lengths, is_auto, sample_weights
+from tabgnm.estimators.constant_targets import constant_outputs, machine_of
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
-from tabgnm.sparsity import simplified, unrolled
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
@@ -185,26 +185,40 @@ def learn(
     row_sets = [everything[~torch.isin(lesson.source, rows)] for rows in folds]
     weights = lesson.sample_weight
     line = ProgressLine(shows_best=False) if estimator.verbose else None
-    with nullcontext() if line is None else line.shown(0, 0):  # learn_path knows how much there is to do
-        points = learn_path(
-            lesson.table,
-            lesson.loss,
-            lesson.targets.n_outputs,
-            [*row_sets, everything],
-            lesson.encoder.owners,
-            settings,
-            seed=int(rng.randint(2**31)),
-            sample_weight=weights,
-            progress=line,
-        )
+    is_constant = all(constant_outputs(lesson.targets))
+    if is_constant:
+        points = [PathPoint(None, [_network_without_edges(lesson, settings)] * (len(folds) + 1))]
+    else:
+        with nullcontext() if line is None else line.shown(0, 0):  # learn_path knows how much there is to do
+            points = learn_path(
+                lesson.table,
+                lesson.loss,
+                lesson.targets.n_outputs,
+                [*row_sets, everything],
+                lesson.encoder.owners,
+                settings,
+                seed=int(rng.randint(2**31)),
+                sample_weight=weights,
+                progress=line,
+            )
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
+    if is_constant:
+        warnings.warn("the machine is a constant, because the target has only one value", stacklevel=4)
     warn_if_constant(path, chosen, n_edges, stacklevel=4)
     small: TabularEstimator = clone(estimator)
     small.set_params(**small_parameters(estimator, lesson, settings))
     small._path = path
     small._path_fitted = [_fitted(small, lesson, raw, point.networks[-1]) for point in points]
     return at_place(small, chosen, raw.names, raw.has_names)
+
+
+def _network_without_edges(lesson: Lesson, settings: PathSettings) -> GNM:
+    network = GNM(**settings.shape(lesson.table.x.shape[1], lesson.targets.n_outputs).settings())
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+    return network
 
 
 def at_place(small: TabularEstimator, place: int, names: list[str], has_names: bool) -> TabularEstimator:
@@ -239,6 +253,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
     """Return size and held-out loss of each point, by falling size."""
     owners = np.array(lesson.encoder.owners)
     weights = None if lesson.sample_weight is None else lesson.sample_weight.numpy()
+    has_one_class = isinstance(lesson.targets, ClassTargets) and lesson.targets.kind == "one"
     rows = []
     for point in points:
         losses = np.zeros(lesson.n_real)
@@ -247,9 +262,10 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
             with torch.inference_mode():
                 outputs = network(lesson.table.x[held_out]).to(torch.float64)
             predicted = lesson.targets.out_of_fold(outputs)
-            losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
+            if not has_one_class:  # which is predicted whatever the outputs are
+                losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
             scores.append(_score(lesson.targets, predicted, lesson.judged[held_out]))
-        machine = simplified(unrolled(point.networks[-1]))
+        machine = machine_of(point.networks[-1], lesson.targets)
         spread = float(np.sqrt(np.cov(losses, aweights=weights)) / np.sqrt(len(losses)))
         rows.append(
             {

@@ -20,17 +20,56 @@ Array = Any
 _ERF: list[Array] = []
 
 
-def _columns_of(rows: Any, names: Any) -> tuple[dict[str, Any], int]:
-    """Return the columns by name and the number of rows of a list of dicts, a dict of columns or a frame."""
+def _columns_of(rows: Any, names: Any, unnamed: Any) -> tuple[dict[str, Any], int]:
+    """Return the columns by name, and the number of rows, of a list of dicts, a dict of columns or a frame.
+
+    `unnamed` are the names that were given to the columns of a training table without names, else it is empty. If
+    there are some, arrays, lists of lists and frames with other names are read by position.
+    """
     if np is None:
         raise ImportError("predictions for several rows require NumPy; install it, or use predict_row")
-    if isinstance(rows, (list, tuple)):
+    if isinstance(rows, (list, tuple)) and all(hasattr(row, "keys") for row in rows):
         return {name: [row[name] for row in rows] for name in names}, len(rows)
+    own = _names_of(rows)
+    if unnamed and (own is None or (not isinstance(rows, dict) and not set(names) <= set(own))):
+        table = _in_order(rows, own)
+        if table is not None:
+            if len(table) != len(unnamed):
+                raise ValueError(f"rows has {len(table)} columns; expected {len(unnamed)}, as in training")
+            return {name: table[unnamed.index(name)] for name in names}, len(rows)
+    if own is None:
+        what = f"a {rows.ndim}-D array" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"
+        array = f", or a 2-D array or list of lists with {len(unnamed)} columns" if unnamed else ""
+        raise TypeError(
+            f"rows is {what}; expected a list of dicts, a dict of columns or a frame, with the columns {list(names)}"
+            f"{array}"
+        )
     columns = {name: rows[name] for name in names}
     some = next(iter(columns.values()), None)
     if some is not None:
         return columns, len(some)
     return columns, len(next(iter(rows.values()))) if isinstance(rows, dict) else len(rows)
+
+
+def _names_of(rows: Any) -> Any:
+    """Return the names of the columns of a dict, a frame or a structured array; None for other objects."""
+    if isinstance(rows, dict):
+        return list(rows)
+    if isinstance(rows, np.ndarray):
+        return rows.dtype.names
+    names = getattr(rows, "column_names", None)  # pyarrow
+    return getattr(rows, "columns", None) if names is None else names
+
+
+def _in_order(rows: Any, names: Any) -> Any:
+    """Return the columns of a frame, a 2-D array or a list of lists in their order; None for other objects."""
+    if names is not None:
+        return [rows.iloc[:, i] if hasattr(rows, "iloc") else rows[name] for i, name in enumerate(names)]
+    if isinstance(rows, np.ndarray):
+        return list(rows.T) if rows.ndim == 2 else None
+    if isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        return [list(column) for column in zip(*rows)] if len(set(map(len, rows))) == 1 else None  # noqa: B905
+    return None
 
 
 def _known(values: Any) -> Any:

@@ -22,12 +22,16 @@ _DOCSTRING = '''\
 """A {estimator}, exported by tabgnm {version}.
 
 predict(rows){of_classes} take{s} a list of dicts, a dict of columns, or a frame, and need{s} NumPy{row_needs}.
-COLUMNS maps the columns that are read to their kinds. Missing cells are None or NaN.{dates}
+COLUMNS maps the columns that are read to their kinds. Missing cells are None or NaN.{unnamed}{dates}
 """
 
 from __future__ import annotations
 
 '''
+_UNNAMED = (
+    "\nThe model was fitted without names of columns: x0 is the first column, and so on. A 2-D array or a list of lists"
+    "\nalso is a table, and a frame with other names is read by position."
+)
 _DATES = "\nDates with a time zone are converted to UTC; their parts, such as the hour, are those in UTC."
 
 
@@ -50,18 +54,20 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
     check_is_fitted(estimator, "fitted_")
     most = check_number("max_megabytes", max_megabytes, 0, float("inf"), "50")
     small = is_small(estimator)
+    unnamed = [] if hasattr(estimator, "feature_names_in_") else list(estimator._names)
     if small:
-        source = machine_source(program_of(estimator))
+        source = machine_source(program_of(estimator), unnamed)
     else:
         program = pack_program_of(estimator)
         _check_size(estimator, program.n_bytes * 1.25, most)  # before anything of that size is created
-        source = pack_source(program)
+        source = pack_source(program, unnamed)
     has_classes = hasattr(estimator, "predict_proba")
     docstring = _DOCSTRING.format(
         estimator=type(estimator).__name__,
         version=__version__,
         of_classes=" and predict_proba(rows)" if has_classes else "",
         s="" if has_classes else "s",
+        unnamed=_UNNAMED if unnamed else "",
         dates=_DATES if any(plan.kind == "datetime" for plan in estimator.fitted_.encoders[0].plans) else "",
         row_needs="; predict_row(row) takes one dict and needs nothing" if small else "",
     )

@@ -12,8 +12,8 @@ from tabgnm.sparsity import Unit
 _MOST_INLINE = 2  # entries of a table that is written inline
 
 
-def machine_source(program: Program) -> str:
-    """Return the source after the docstring."""
+def machine_source(program: Program, unnamed: list[str]) -> str:
+    """Return the source after the docstring; `unnamed` as in `_columns_of`."""
     machine, names = program.machine, Identifiers()
     constants: list[str] = []
     cells, inputs = {}, []
@@ -52,6 +52,7 @@ def machine_source(program: Program) -> str:
     facts = [
         f"LINK = {literal(program.link)}",
         f"COLUMNS = {literal({own.name: own.kind for own in program.columns})}",
+        f"UNNAMED: Any = {literal(unnamed)}",
         f"CLASSES: Any = {literal([plain_labels(own)[1] for own in program.classes])}",
         f"CENTER: Any = {literal(list(program.center))}",
         f"MOST = {literal(float(program.most))}",

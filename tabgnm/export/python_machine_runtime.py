@@ -15,6 +15,7 @@ from tabgnm.export.python_cells_runtime import Row
 
 LINK = "identity"
 COLUMNS: Any = {}
+UNNAMED: Any = []
 CLASSES: Any = []
 CENTER: Any = []
 MOST = 0.0
@@ -100,7 +101,7 @@ def predict(rows: Any) -> Any:
 
 
 def _many_outputs(rows: Any) -> Any:
-    columns, n_rows = _columns_of(rows, COLUMNS)
+    columns, n_rows = _columns_of(rows, COLUMNS, UNNAMED)
     return np.column_stack([np.broadcast_to(own, n_rows) for own in _outputs(columns, Rows)])
 
 

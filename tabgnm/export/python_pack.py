@@ -43,8 +43,8 @@ class _Buffers:
         return f'{name} = """\n' + "\n".join(lines) + '\n"""\n'
 
 
-def pack_source(program: PackProgram) -> str:
-    """Return the source after the docstring."""
+def pack_source(program: PackProgram, unnamed: list[str]) -> str:
+    """Return the source after the docstring; `unnamed` as in `_columns_of`."""
     buffers = _Buffers()
     model = {
         "kind": program.kind,
@@ -60,6 +60,7 @@ def pack_source(program: PackProgram) -> str:
     entries = ",\n".join(f"    {literal(name)}: {literal(value)}" for name, value in model.items())
     constants = [
         f"COLUMNS = {literal({own.name: own.kind for own in program.columns})}",
+        f"UNNAMED: Any = {literal(unnamed)}",
         f"CLASSES: Any = {literal([plain_labels(own)[1] for own in program.classes])}",
         f"_MODEL: Any = {{\n{entries},\n}}",
         buffers.source("_FLOAT32", "<f4") + buffers.source("_FLOAT64", "<f8"),

@@ -12,6 +12,7 @@ import numpy as np
 from tabgnm.export.python_arrays_runtime import Rows, _columns_of
 
 COLUMNS: Any = {}
+UNNAMED: Any = []
 CLASSES: Any = []
 _MODEL: Any = {}
 _FLOAT32 = ""
@@ -155,7 +156,7 @@ def _block(cells: dict[str, Any], n_rows: int) -> list[Any]:
 
 def _means(rows: Any) -> list[Any]:
     try:
-        columns, n_rows = _columns_of(rows, COLUMNS)
+        columns, n_rows = _columns_of(rows, COLUMNS, UNNAMED)
     except KeyError as error:
         if error.args and error.args[0] in COLUMNS:
             raise ValueError(f"column {error.args[0]!r} is missing; expected the columns {list(COLUMNS)}") from None

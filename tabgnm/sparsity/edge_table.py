@@ -7,6 +7,8 @@ from typing import Any
 
 from tabgnm.sparsity.machine import Machine
 
+EDGE_COLUMNS = ("layer", "source", "target", "weight", "column")
+
 
 def edge_records(machine: Machine, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return one record per edge, in the order of the units, then by decreasing absolute weight.
@@ -47,4 +49,4 @@ def edge_records(machine: Machine, columns: Sequence[str] | None = None) -> list
 
 
 def _record(layer: int, source: str, target: str, weight: float, column: str) -> dict[str, Any]:
-    return {"layer": layer, "source": source, "target": target, "weight": float(weight), "column": column}
+    return dict(zip(EDGE_COLUMNS, (layer, source, target, float(weight), column), strict=True))

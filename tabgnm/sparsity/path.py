@@ -16,6 +16,7 @@ from tabgnm.nn.conversions import live_edges
 from tabgnm.nn.losses import Loss
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import GNMShape
+from tabgnm.sparsity.negligible import without_negligible
 from tabgnm.training import Fleet, FleetSettings, Member, ProgressBar, Table
 from tabgnm.training.progress import ProgressLine
 
@@ -26,7 +27,7 @@ _L0_SCALE = 0.01  # the l0 penalty per edge that has about the same effect as an
 _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
-_LARGEST_BATCH = 128
+_SMALLEST_BATCH, _LARGEST_BATCH = 32, 128
 N_STEPS = 3000
 _SHARE_FROM_LARGER = 0.5  # of these steps, if a network starts from a trained one that is a little larger
 
@@ -135,12 +136,10 @@ def learn_path(
         The dense networks first, then in order of decreasing budget.
     """
     shape = settings.shape(table.x.shape[1], n_outputs)
-    n_rows = max(map(len, row_sets))
-    batch_size = min(_LARGEST_BATCH, max(32, n_rows // 30))
-    n_steps = settings.n_steps or N_STEPS
+    max_epochs, batch_size = _epochs_and_batch_size(max(map(len, row_sets)), settings.n_steps or N_STEPS)
     fleet = FleetSettings(
         loss=loss,
-        max_epochs=max(1, n_steps * batch_size // n_rows),
+        max_epochs=max_epochs,
         batch_size=batch_size,
         optimizer="proximal_adam",
         schedule="cosine",
@@ -172,7 +171,14 @@ def learn_path(
         trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table, callbacks=callbacks).models
     n = len(_STRENGTHS)
     paths = [[model.parameters for model in trained[number * n : (number + 1) * n]] for number in range(len(row_sets))]
-    points = [PathPoint(None, [_network(shape, model.parameters) for model in trained[len(with_penalty) :]])]
+    least_size = _least_size(table.y, n_outputs)
+
+    def network(parameters: Parameters, number: int) -> GNM:
+        """Return a network that was trained on the set of rows with this number, without negligible weights."""
+        return _network(shape, without_negligible(shape, parameters, table.x[row_sets[number]], least_size))
+
+    dense_models = trained[len(with_penalty) :]
+    points = [PathPoint(None, [network(model.parameters, number) for number, model in enumerate(dense_models)])]
 
     def tuned(starts: Sequence[Parameters], numbers: Sequence[int], max_epochs: int) -> list[GNM]:
         """Fine-tune pruned networks on the sets of rows with these numbers; zeros remain zeros."""
@@ -187,7 +193,7 @@ def learn_path(
             for number, start in zip(numbers, starts, strict=True)
         ]
         found = Fleet(shape, members, replace(fleet, max_epochs=max_epochs)).fit(table, callbacks=callbacks).models
-        return [_network(shape, model.parameters) for model in found]
+        return [network(model.parameters, number) for number, model in zip(numbers, found, strict=True)]
 
     if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns
         return points
@@ -217,8 +223,21 @@ def learn_path(
     return points
 
 
+def _epochs_and_batch_size(n_rows: int, n_steps: int) -> tuple[int, int]:
+    """Return the number of epochs that have at most `n_steps` steps, but at least one epoch, and the batch size."""
+    batch_size = min(_LARGEST_BATCH, max(_SMALLEST_BATCH, n_rows // 30))
+    steps_per_epoch = -(-n_rows // batch_size)  # the last batch may be smaller
+    return max(1, n_steps // steps_per_epoch), batch_size
+
+
 def _epochs_from_larger(fleet: FleetSettings) -> int:
     return max(1, round(_SHARE_FROM_LARGER * fleet.max_epochs))
+
+
+def _least_size(y: Tensor, n_outputs: int) -> Tensor:
+    """Return a lower bound on the size of outputs: 1, because targets are scaled, or that of smaller targets."""
+    largest = y.abs().amax(dim=0).clamp(max=1).to(torch.float64)
+    return largest if largest.shape == (n_outputs,) else largest.max()
 
 
 def _training_loss(network: GNM, loss: Loss, table: Table, rows: Tensor, sample_weight: Tensor | None) -> float:

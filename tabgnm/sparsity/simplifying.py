@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -148,6 +148,30 @@ def without_dead(machine: Machine) -> Machine:
         replace(unit, sources=tuple(place[source] for source in unit.sources)) for unit in map(machine.unit, kept)
     )
     return replace(machine, units=units, outputs=tuple(place[value] for value in machine.outputs))
+
+
+def with_zero_outputs(machine: Machine, is_zero: Sequence[bool]) -> Machine:
+    """Return the machine with some outputs replaced by the constant 0, without the edges that only they need.
+
+    Examples
+    --------
+    >>> units = [Unit(name, 1, (0,), (2.0,), 0.5, "identity") for name in ("y0", "y1")]
+    >>> machine = with_zero_outputs(Machine(("x",), units, (1, 2), ("y0", "y1")), [True, False])
+    >>> [(unit.name, unit.n_edges) for unit in machine.units]
+    [('y0', 0), ('y1', 2)]
+    """
+    units, outputs = list(machine.units), list(machine.outputs)
+    read = {source for unit in units for source in unit.sources}
+    for place, (value, name) in enumerate(zip(machine.outputs, machine.output_names, strict=True)):
+        if not is_zero[place]:
+            continue
+        zero = Unit(name, machine.n_layers, (), (), 0.0, "identity")
+        if value < machine.n_inputs or value in read or machine.outputs.count(value) > 1:
+            units.append(zero)
+            outputs[place] = machine.n_inputs + len(units) - 1
+        else:
+            units[value - machine.n_inputs] = zero
+    return without_dead(replace(machine, units=tuple(units), outputs=tuple(outputs)))
 
 
 def with_short_names(machine: Machine) -> Machine:

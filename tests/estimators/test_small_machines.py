@@ -16,9 +16,10 @@ import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.machines import NoSingleMachine
-from tabgnm.export import ExportError
+from tabgnm.export import ExportError, program_of
 from tabgnm.report.machine import machine_data, machine_html
 from tabgnm.sparsity.path import PENALTIES, learn_path
+from tabgnm.table import read_table
 
 # Machines of few edges that are hardly trained may be constants on one computer and not on another.
 pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
@@ -331,6 +332,52 @@ def test_a_constant_that_is_chosen_for_its_loss_is_explained() -> None:
         small_machines.warn_if_constant(path, 2, 5, stacklevel=1)
     small_machines.warn_if_constant(path, 1, None, stacklevel=1)
     small_machines.warn_if_constant(path[2:], 0, None, stacklevel=1)  # no column is used by any
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (GNMRegressor(), np.full(200, 7.5)),
+        (GNMRegressor(loss="poisson"), np.full(200, 3.0)),
+        (GNMRegressor(loss="quantile", quantile=[0.1, 0.9]), np.full(200, 7.5)),
+        (GNMRegressor(), np.full((200, 2), [7.5, -1.0])),
+        (GNMClassifier(), np.full(200, "only")),
+    ],
+    ids=["number", "count", "quantiles", "two numbers", "class"],
+)
+def test_a_constant_target_is_a_machine_without_edges_everywhere(model: Any, y: np.ndarray) -> None:
+    with pytest.warns(UserWarning, match="the machine is a constant, because the target has only one value") as warned:
+        small = model.fit_sparse(FRAME, y, **QUICK)
+    assert [own.filename for own in warned] == [__file__]
+    assert small.machine_.n_edges == 0 and len(small.edges()) == 0 and "weight" in small.edges()
+    assert "0 edges and 0 biases" in small.describe()
+    [row] = small.sparsity_path_.to_dict("records")
+    assert (row["edges"], row["columns"], row["loss"], row["score"]) == (0, 0, 0, 1)
+    assert not program_of(small).columns
+    assert (small.predict(FRAME).T == y.T).all()
+    assert machine_html(small)
+
+
+def test_the_network_of_a_constant_target_is_a_machine_without_edges() -> None:
+    settings = {"numeric_embedding": None, "n_candidates": 1, "n_folds": 0, "max_epochs": 1}
+    model = GNMRegressor(**settings).fit(FRAME[["b", "noise"]], np.full(200, 7.5))
+    assert model.machine_.n_edges == 0
+    assert model.equations().startswith("y = 7.5\n")
+
+
+def test_of_several_targets_the_constant_ones_have_no_edges() -> None:
+    small = GNMRegressor().fit_sparse(FRAME, np.column_stack([np.full(200, 7.5), NUMBERS]), **QUICK)
+    assert set(small.edges()["target"]) >= {"y1"} and "y0" not in set(small.edges()["target"])
+    assert small.machine_.n_edges == next(own["edges"] for own in small._path if own["chosen"])
+    np.testing.assert_allclose(small.machine_.run(small.fitted_.encoders[0].encode(read_table(FRAME)))[:, 0], 0)
+
+
+def test_rounding_errors_of_training_are_not_edges() -> None:
+    frame = FRAME[["b", "noise", "more noise"]]
+    small = GNMRegressor().fit_sparse(frame, 2 * frame["b"] + 1, n_layers=1, n_folds=2, random_state=0)
+    assert list(small.edges()["source"]) == ["b"]
+    assert small.describe().endswith("It does not use: noise, more noise.")
+    assert list(small.sparsity_path_["edges"]) == [1]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,6 +160,28 @@ def test_a_column_that_is_not_there_is_an_error_with_those_that_are_expected() -
         module = loaded(python_file(estimator))
         with pytest.raises(ValueError, match=r"column 'x\d' is missing; expected the columns \['x0', "):
             module.predict([{}])
+
+
+@pytest.mark.parametrize("is_pack", [False, True])
+def test_a_model_fitted_without_names_takes_what_the_estimator_takes(is_pack: bool) -> None:
+    estimator, table = fitted("no names") if is_pack else small("array"), numbers(30, seed=9)
+    module = loaded(python_file(estimator))
+    by_position = pd.DataFrame(table, columns=[f"c{i}" for i in range(table.shape[1])])
+    expected = module.predict_proba(pd.DataFrame(table, columns=estimator._names))
+    for rows in (table, table.tolist(), list(table), pd.DataFrame(table), by_position, pa.table(by_position)):
+        np.testing.assert_array_equal(module.predict_proba(rows), expected)
+    with pytest.raises(ValueError, match=f"rows has 1 columns; expected {table.shape[1]}, as in training"):
+        module.predict(table[:, :1])
+    for rows, said in [(table[0], "a 1-D array"), ("abc", "a str"), (None, "a NoneType"), ([1.0], "a list")]:
+        with pytest.raises(TypeError, match=f"rows is {said}; expected a list of dicts.*or a 2-D array"):
+            module.predict(rows)
+
+
+def test_a_model_fitted_with_names_says_that_it_needs_them() -> None:
+    module = loaded(python_file(small("two classes")))
+    for rows, said in [(np.zeros((2, 10)), "a 2-D array"), ([[0.0] * 10], "a list"), (3, "a int")]:
+        with pytest.raises(TypeError, match=rf"rows is {said}; expected a list of dicts.*, with the columns \['.*\]$"):
+            module.predict(rows)
 
 
 def test_a_single_row_needs_no_package(tmp_path: Path) -> None:
