@@ -84,7 +84,7 @@ def test_the_papers_models_have_a_graph_of_plain_columns(cls: Any) -> None:
     size = {"n_nodes": 10} if cls in (GNMClassifier, GNMRegressor) else {"hidden": (5,)}
     model = cls.paper(max_epochs=1, random_state=0, **size).fit(X, Y if cls in (GNMClassifier, MLPClassifier) else T)
     first, second = model.graph_
-    assert [first.nodes[v]["name"] for v in range(5)] == ["x0", "x1", "x2", "x3", "h0"]
+    assert [first.nodes[v]["name"] for v in range(5)] == ["x0", "x1", "x2", "x3", "n0"]
     assert first.number_of_edges() + second.number_of_edges() == model.members_[0].n_effective_parameters()
     if cls in (MLPClassifier, MLPRegressor):
         assert nx.is_directed_acyclic_graph(nx.compose(first, second))
