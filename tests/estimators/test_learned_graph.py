@@ -124,6 +124,14 @@ def test_output_nodes_have_the_names_of_the_labels(case: str) -> None:
     assert [data["name"] for _, data in nodes if data["kind"] == "output"] == expected
 
 
+def test_hidden_nodes_and_units_of_equations_have_different_names() -> None:
+    model = mlpr(n_folds=0, max_epochs=1, numeric_embedding=None).fit(X, T)
+    hidden = {data["name"] for _, data in model.graph_[0].nodes(data=True) if data["kind"] == "hidden"}
+    units = {unit.name for unit in model.machine_.units}
+    assert {"n0", "n1"} <= hidden and "h1" in units and not hidden & units
+    assert {unit.node for unit in model.machine_.units} <= hidden | {"y"}
+
+
 def test_a_member_that_does_not_exist_is_named(fitted: Any) -> None:
     with pytest.raises(ValueError, match=r"member=2 does not exist; the model has 2 networks"):
         fitted.graph(2)
