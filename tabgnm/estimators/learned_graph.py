@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,8 @@ class LearnedGraph:
     """Methods of estimators that return a network as a graph."""
 
     fitted_: FittedPack
-    target_name_: str
     _names: list[str]  # of the columns of the table
+    _target_names: Callable[[], list[str]]
 
     @property
     def graph_(self) -> list[nx.DiGraph]:
@@ -73,33 +74,54 @@ class LearnedGraph:
         """Return the names of the nodes of a candidate's networks."""
         encoder = group.encoder
         owners = [self._names[owner] for owner in encoder.owners]
-        outputs = output_names(group.targets, self._named_target(group))
+        outputs = output_names(group.targets, self._named_targets(group))
         return NodeNames.of_columns(encoder.encoded_names, owners, outputs, group.shape.embedding)
 
-    def _named_target(self, group: NetworkGroup) -> str:
-        """Return the name of the target, or "y" if it has none; another one if a column is called so."""
+    def _named_targets(self, group: NetworkGroup) -> tuple[str, ...]:
+        """Return the names of the targets, those of y or "y"; others for those whose name a column has."""
+        targets, known = group.targets, self._target_names()
+        n_targets = _n_targets(targets)
         taken = {*self._names, *group.encoder.encoded_names}
-        usual = (name for name in (getattr(self, "target_name_", ""), "y", "target") if name)
-        for name in itertools.chain(usual, (f"target_{number}" for number in itertools.count(2))):
-            if not taken & {name, *output_names(group.targets, name)}:
-                return name
-        raise AssertionError("an endless iterator ended")
+        others = next(
+            names
+            for names in _usual_names(n_targets)
+            if not taken.union(known) & {*names, *output_names(targets, names)}
+        )
+        names = []
+        for place, other in enumerate(others):
+            name = known[place] if len(known) == n_targets else ""
+            own = {name, *_outputs_of(targets, place, name)}
+            names.append(other if not name or taken & own else name)
+            taken |= own
+        return tuple(names)
 
 
-def output_names(targets: Targets, target: str = "y") -> list[str]:
-    """Return the names of the outputs of a network, given that of the target.
+def output_names(targets: Targets, names: Sequence[str]) -> list[str]:
+    """Return the names of the outputs of a network, given those of the targets.
 
-    The target itself for a single number; "y0", "y1", ... for several; "y_q10" for one of several quantiles; and the
-    label that an output stands for, "y=yes".
+    The target itself if it is a number or one of several labels; "y_q10" for one of several quantiles; and the class
+    that an output stands for, "y=yes".
     """
-    n_outputs = targets.n_outputs
+    return [output for place, name in enumerate(names) for output in _outputs_of(targets, place, name)]
+
+
+def _outputs_of(targets: Targets, place: int, name: str) -> list[str]:
+    """Return the names of the outputs of one target."""
     if not isinstance(targets, ClassTargets):
-        if targets.quantiles is not None:
-            return [f"{target}_q{100 * quantile:g}" for quantile in targets.quantiles]
-        return [target] if n_outputs == 1 else [f"{target}{output}" for output in range(n_outputs)]
+        return [name] if targets.quantiles is None else [f"{name}_q{100 * own:g}" for own in targets.quantiles]
     if targets.kind == "multilabel":
-        return [f"{target}{output}" for output in range(n_outputs)]
-    if targets.kind == "joint":
-        return [f"{target}{place}={label}" for place, labels in enumerate(targets.classes) for label in labels]
-    labels = targets.classes[0]
-    return [f"{target}={labels[-1]}"] if n_outputs == 1 else [f"{target}={label}" for label in labels]
+        return [name]
+    labels = targets.classes[place]
+    return [f"{name}={label}" for label in (labels[-1:] if targets.n_outputs == 1 else labels)]
+
+
+def _n_targets(targets: Targets) -> int:
+    return len(targets.classes) if isinstance(targets, ClassTargets) else targets.n_targets
+
+
+def _usual_names(n_targets: int) -> Iterator[list[str]]:
+    """Yield names for targets without one: y; target; target_2; ... or y0, y1; target_0, target_1; ..."""
+    for number in itertools.count():
+        name = "y" if number == 0 else "target" if number == 1 else f"target_{number}"
+        joint = "" if number == 0 else "_"
+        yield [name] if n_targets == 1 else [f"{name}{joint}{place}" for place in range(n_targets)]

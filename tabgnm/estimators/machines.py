@@ -66,7 +66,7 @@ class MachineMethods:
         """The network of an estimator with a single network, as a simplified `tabgnm.sparsity.Machine`.
 
         Its inputs are the encoded columns, and its hidden units are called h1, h2, ... (without names of columns). Its
-        outputs have the name of the target, if y had one, else "y".
+        outputs have the names of the targets, if y had any, else "y", or "y0", "y1", ...
 
         Raises
         ------
@@ -146,7 +146,7 @@ class MachineMethods:
         group = self.fitted_.groups[0]
         if quantiles := getattr(group.targets, "predicted_quantiles", ()):
             names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
-            target = self._named_target(group)  # type: ignore[attr-defined]
+            target = ", ".join(self._named_targets(group))  # type: ignore[attr-defined]
             pairs = zip(names.outputs, quantiles, strict=True)
             listed = ", ".join(f"{name} the {quantile:g} quantile" for name, quantile in pairs)
             lines.append(f"It predicts quantiles of {target}: {listed}.")

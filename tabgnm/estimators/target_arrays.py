@@ -185,7 +185,8 @@ def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
 def names_of_targets(y: Any) -> list[str]:
     """Return the name of a series of targets, or those of the columns of a table of several; empty if they have none.
 
-    Series and tables of pandas, polars and pyarrow.
+    Series and tables of pandas, polars and pyarrow. The numbers 0, 1, ... are positions, not names; other integers are
+    names.
 
     Examples
     --------
@@ -200,5 +201,7 @@ def names_of_targets(y: Any) -> list[str]:
         names = [getattr(y, "name", None)]
     elif isinstance(names, list) and hasattr(y, "column_names"):  # of pyarrow, whose columns are arrays
         names = y.column_names
-    found = [str(name) for name in names if isinstance(name, str) and name]
+    if list(names) == list(range(len(names))):
+        return []
+    found = [str(name) for name in names if isinstance(name, str | numbers.Integral) and str(name)]
     return found if len(found) == len(names) else []

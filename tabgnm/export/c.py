@@ -97,10 +97,11 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
     # Interface
 
     def _heading(self) -> str:
-        machine = self.program.machine
+        machine, names = self.program.machine, ", ".join(self.program.names_of_several)
+        order = f"\n * Its targets, in this order: {comment(names)}." if names else ""
         return f"""\
 /*
- * A machine of {machine.n_edges} edges, exported by tabgnm {tabgnm.__version__}.
+ * A machine of {machine.n_edges} edges, exported by tabgnm {tabgnm.__version__}.{order}
  *
  * Fill in a {self.p}_row, and pass it to one of the functions below. Missing numbers are NaN, missing texts NULL.
  * Compile with any C99 compiler, without -ffast-math, and link with -lm. Nothing is allocated and there is no state, so

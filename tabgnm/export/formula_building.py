@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from tabgnm.export.formula_inputs import (
     Quantity,
     Rounding,
     collected,
+    in_quotes,
     latex_text,
     rounded_sum,
     visible,
@@ -53,14 +55,15 @@ class _Building:
         self.inputs = FormulaInputs(self.identifiers, rounding)
         self.lines: list[Line] = []
         self.predictions: list[Name] = []
+        self.replaced: list[Note] = []  # about targets that have another name in text
 
     def formulas(self) -> Formulas:
         """Return lines for scaled columns, hidden units, outputs and predictions."""
         program = self.program
         if program.link == "constant":
-            name = self._probability_name(program.classes[0][0], "")
+            name = self._probability_name(program.classes[0][0], 0)
             self._predict(name, Sum((), 1.0))
-            only = f"{program.target} = {visible(str(program.classes[0][0]))}"
+            only = f"{program.targets[0]} = {visible(program.classes[0][0])}"
             notes = [note(name, f": probability of {printable(only)}, the only class")]
             return Formulas(tuple(self.lines), tuple(self.predictions), tuple(notes))
         values = self.inputs.combinations(program)
@@ -69,7 +72,7 @@ class _Building:
         lines = (*self.inputs.lines, *self.lines)
         functions = [note(text) for name, text in FUNCTION_NAMES.items() if text and name in _called(lines)]
         numbers = "Numbers are exact." if self.rounding.digits is None else "Numbers are rounded."
-        notes = [*meanings, *self.inputs.notes, *functions, note(f"{numbers} {bound}")]
+        notes = [*meanings, *self.replaced, *self.inputs.notes, *functions, note(f"{numbers} {bound}")]
         return Formulas(lines, tuple(self.predictions), tuple(notes))
 
     def _outputs(self, values: list[Combination]) -> list[Quantity]:
@@ -106,7 +109,7 @@ class _Building:
 
     def _output_names(self) -> list[Name]:
         if self.program.link == "identity":
-            return [self._symbol(name) for name in self.machine.output_names]
+            return [self._target_symbol(name) for name in self.machine.output_names]
         n_outputs = len(self.machine.outputs)
         return [self._symbol("z" if n_outputs == 1 else f"z{output}") for output in range(n_outputs)]
 
@@ -118,6 +121,13 @@ class _Building:
         letter, number, layer = numbered.groups()
         latex = letter + (f"_{{{number}}}" if number else "") + (f"^{{({layer})}}" if layer else "")
         return Name(text, latex)
+
+    def _target_symbol(self, wanted: str) -> Name:
+        """Return the symbol of a predicted number; LaTeX can have any name."""
+        text = self.identifiers.new(wanted, "y")
+        if text != wanted and not self.program.quantiles:  # quantiles are explained in any case
+            self.replaced.append(note(f"{text}: target {in_quotes(wanted)}", of_text=True))
+        return Name(text, _target_latex(wanted))
 
     # From outputs to predictions
 
@@ -139,7 +149,7 @@ class _Building:
                     limited = Call("clip", (own.name, Sum((), -program.most), Sum((), program.most)))
                 shown = self.rounding.significant(center)
                 error = max(error, own.error + abs(shown / center - 1))
-                self._predict(self._symbol(name), Sum(((shown, Call("exp", (limited,))),)))
+                self._predict(self._target_symbol(name), Sum(((shown, Call("exp", (limited,))),)))
             return [], _said("predict", math.expm1(error) + _FLOAT32_PREDICTIONS, " times themselves")
         meanings = self._probabilities(outputs)
         slope = 0.25 if program.link == "sigmoid" else 0.5
@@ -147,11 +157,10 @@ class _Building:
 
     def _quantiles(self) -> list[Note]:
         """Say which quantiles the predictions are; nothing if they are other numbers."""
-        program = self.program
-        pairs = zip(self.predictions, program.quantiles, strict=False)
+        targets = itertools.cycle(self.program.targets)  # several quantiles have a single target
         return [
-            note(name, f": estimate of the {quantile:g} quantile of {printable(program.target)}")
-            for name, quantile in pairs
+            note(name, f": estimate of the {quantile:g} quantile of {printable(target)}")
+            for name, quantile, target in zip(self.predictions, self.program.quantiles, targets, strict=False)
         ]
 
     def _predict(self, name: Name, expression: Expression) -> None:
@@ -161,7 +170,7 @@ class _Building:
     def _sort(self, outputs: Sequence[Quantity]) -> None:
         names = tuple(own.name for own in outputs)
         for place, name in enumerate(self.machine.output_names, start=1):
-            self._predict(self._symbol(name), Call("kth_smallest", (Sum((), float(place)), *names)))
+            self._predict(self._target_symbol(name), Call("kth_smallest", (Sum((), float(place)), *names)))
 
     def _probabilities(self, outputs: Sequence[Quantity]) -> list[Note]:
         program = self.program
@@ -169,12 +178,12 @@ class _Building:
         several = len(program.classes) > 1
         first = 0
         for target, classes in enumerate(program.classes):
-            of = printable(f"{program.target}{target}" if several else program.target)
+            of = printable(program.targets[target])
             if program.multilabel:
                 classes = classes[1:]
-            names = [self._probability_name(label, str(target) if several else "") for label in classes]
+            names = [self._probability_name(label, target) for label in classes]
             meanings += [
-                note(name, f": probability of {of} = {printable(visible(str(label)))}")
+                note(name, f": probability of {of} = {printable(visible(label))}")
                 for name, label in zip(names, classes, strict=True)
             ]
             if program.link == "softmax":
@@ -191,11 +200,20 @@ class _Building:
             self._predict(names[-1], likely)
         return meanings
 
-    def _probability_name(self, label: Any, target: str) -> Name:
-        text = self.identifiers.new(f"p{target}_{label}", "p")
-        own = "y" if self.program.target == "y" else latex_text(self.program.target)
-        of = f"{own}_{{{target}}}" if target else own
-        return Name(text, f"P({of} = {latex_text(visible(str(label)))})")
+    def _probability_name(self, label: Any, target: int) -> Name:
+        name = self.program.targets[target]
+        of = f"{target}" if name == f"y{target}" else f"_{name}"
+        which = re.sub(r"^-(?=\.?\d)", "minus_", str(label))
+        text = self.identifiers.new(f"p{of if len(self.program.classes) > 1 else ''}_{which}", "p")
+        return Name(text, f"P({_target_latex(name)} = {latex_text(visible(label))})")
+
+
+def _target_latex(name: str) -> str:
+    """Return the name of a target; "y", "y0", ..., which stand for targets without a name, as mathematical symbols."""
+    numbered = re.fullmatch(r"y(\d*)", name, re.ASCII)
+    if numbered is None:
+        return latex_text(name)
+    return f"y_{{{numbered[1]}}}" if numbered[1] else "y"
 
 
 def _said(method: str, bound: float, of: str = "") -> str:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ _UNITS = {
     "duration": "in seconds",
     "time": "in seconds since midnight",
 }
+_MISREAD = {"none", "nan", "nat", "na", "null", "true", "false"}  # texts that read like missing cells or booleans
 _PART_RANGES = {"month": (1.0, 12.0), "day": (1.0, 31.0), "weekday": (0.0, 6.0), "hour": (0.0, 24.0)}
 
 
@@ -116,7 +118,7 @@ class FormulaInputs:
             self._names[column.position] = column.name
             self._columns[column.position] = own = self.identifiers.new(column.name, f"x{column.position}")
             if own != column.name:
-                self.notes.append(note(f"{own}: column {_in_quotes(column.name)}", of_text=True))
+                self.notes.append(note(f"{own}: column {in_quotes(column.name)}", of_text=True))
             if column.kind in _UNITS:
                 self.notes.append(note(Name(own, latex_text(column.name)), f": {_UNITS[column.kind]}"))
         found = [self._combination(recipe) for recipe in program.recipes]
@@ -249,16 +251,24 @@ def latex_escaped(text: str) -> str:
 
 
 def _quoted(level: str) -> str:
-    """Return a level unchanged if it is a single word, otherwise as a JSON string."""
-    return level if re.fullmatch(r"[\w.+-]+", level) else _in_quotes(level)
+    """Return a level unchanged if it is a single word that cannot be misread, otherwise as a JSON string."""
+    return visible(level) if re.fullmatch(r"[\w.+-]+", level) else in_quotes(level)
 
 
-def visible(text: str) -> str:
-    """Return a level or label, in quotes if nothing of it could be seen."""
-    return text if text.strip() else _in_quotes(text)
+def visible(label: Any) -> str:
+    """Return a level or label as text, in quotes if nothing of it could be seen or if it reads like another value.
+
+    Examples
+    --------
+    >>> print(visible("Oslo"), visible(" "), visible("None"), visible(True), visible("True"))
+    Oslo " " "None" True "True"
+    """
+    is_clear = not isinstance(label, str) or (label.strip() and label.casefold() not in _MISREAD)
+    return str(label) if is_clear else in_quotes(label)
 
 
-def _in_quotes(text: str) -> str:
+def in_quotes(text: str) -> str:
+    """Return a text as a JSON string."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 

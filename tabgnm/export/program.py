@@ -81,8 +81,8 @@ class Program:
         Whether the targets are columns of 0 and 1, for which probabilities of 1 are predicted.
     one_dimensional : bool
         Whether a prediction is one number or label, not several.
-    target : str
-        Name of the target, or "y".
+    targets : tuple of str
+        Names of the targets: "y", or "y0", "y1", ... if they have none.
     quantiles : tuple of float
         The quantiles that are predicted; empty for other predictions.
     single : bool
@@ -99,9 +99,15 @@ class Program:
     most: float = LARGEST_LOG
     multilabel: bool = False
     one_dimensional: bool = True
-    target: str = "y"
+    targets: tuple[str, ...] = ("y",)
     quantiles: tuple[float, ...] = ()
     single: bool = False
+
+    @property
+    def names_of_several(self) -> tuple[str, ...]:
+        """The names of several targets; empty if there is a single target, or if they have no names."""
+        unnamed = tuple(f"y{place}" for place in range(len(self.targets)))
+        return self.targets if len(self.targets) > 1 and self.targets != unnamed else ()
 
 
 def program_of(estimator: TabularEstimator) -> Program:
@@ -117,7 +123,7 @@ def program_of(estimator: TabularEstimator) -> Program:
     machine = estimator.machine_
     group = estimator.fitted_.groups[0]
     targets = group.targets
-    common: dict[str, Any] = {"target": estimator._named_target(group), "single": group.dtype is np.float32}
+    common: dict[str, Any] = {"targets": estimator._named_targets(group), "single": group.dtype is np.float32}
 
     def program(machine: Machine, link: Link, **more: Any) -> Program:
         used = machine.used_inputs

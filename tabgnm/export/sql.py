@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import tabgnm
+from tabgnm._printable import brief, printable
 from tabgnm.export.levels import level_values, plain_labels
 from tabgnm.export.program import ExportError, Program, code_names, columns_read
 from tabgnm.export.sql_dialects import DIALECTS, Dialect, double, literal
@@ -89,6 +90,8 @@ class _Query:
         needed = {name for _, _, reads in self.results for name in reads}.union(kept)
         n_edges = self.program.machine.n_edges
         heading = f"-- A machine of {n_edges} edges, exported by tabgnm {tabgnm.__version__} for {self.dialect.name}."
+        for place, name in enumerate(self.program.names_of_several):
+            heading += f"\n-- prediction_{place}: {brief(printable(name))}"
         if any(column.kind == "datetime" for column in self.columns):
             heading += "\n-- Dates with a time zone are converted to UTC; their parts are those in UTC."
         return f"{heading}\n{self.stages.text(selected, needed)}"

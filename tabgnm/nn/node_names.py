@@ -76,10 +76,10 @@ class NodeNames:
         return cls.of_columns(columns, columns, [f"y{output}" for output in range(shape.n_outputs)], shape.embedding)
 
     def of_node(self, layout: NodeLayout, node: int) -> str:
-        """Return the name of a node; hidden nodes are h0, h1, ..."""
+        """Return the name of a node; hidden nodes are n0, n1, ..."""
         kind = layout.kind(node)
         if kind == "input":
             return self.inputs[node]
         if kind == "output":
             return self.outputs[node - layout.outputs.start]
-        return "bias" if kind == "bias" else f"h{node - layout.hidden.start}"
+        return "bias" if kind == "bias" else f"n{node - layout.hidden.start}"

@@ -48,7 +48,7 @@ def machine_data(
     examples : table, default=None
         A few rows that a reader can start from; without any, a typical row is all there is.
     target : str or sequence of str, default=""
-        Name of the target, or of each of several targets, if they have names.
+        Name of the target, or of each of several targets. By default, those that y had in `fit`.
 
     Returns
     -------
@@ -75,6 +75,7 @@ def machine_data(
         _size(record, None if program is None else _machine(program, place_of))
         for record, program in zip(records, programs, strict=True)
     ]
+    target = target or model._target_names()
     rows = [] if examples is None else example_rows(model, columns, examples)
     return {
         "estimator": type(model).__name__,

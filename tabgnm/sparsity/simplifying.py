@@ -182,7 +182,7 @@ def with_short_names(machine: Machine) -> Machine:
     for unit in machine.units:
         name = unit.name
         if unit.node:
-            if n_units[unit.node] == 1 and unit.node not in taken:  # a column may be called "h1"
+            if n_units[unit.node] == 1 and unit.node not in taken:  # a column may be called "n1"
                 name = unit.node
             while name in taken:
                 name += "_"

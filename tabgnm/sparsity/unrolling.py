@@ -28,8 +28,8 @@ def unrolled(
     ----------
     network : GNM or MLP
     input_names, output_names : sequence of str or None, default=None
-        The names. If None, "x0", "x1", ... and "y0", "y1", ... Hidden nodes are named "h0", "h1", ..., as in the graph
-        of the network. A node that is updated in several layers has a unit for each of them: "h0_1", "h0_2", ...
+        The names. If None, "x0", "x1", ... and "y0", "y1", ... Hidden nodes are named "n0", "n1", ..., as in the graph
+        of the network. A node that is updated in several layers has a unit for each of them: "n0_1", "n0_2", ...
 
     Raises
     ------
@@ -46,7 +46,7 @@ def unrolled(
     >>> network.set_adjacency(adjacency)
     >>> machine = unrolled(network, ["age", "height"], ["weight"])
     >>> [(unit.name, [machine.name(source) for source in unit.sources], unit.weights) for unit in machine.units]
-    [('h0', ['height'], (3.0,)), ('weight', ['h0'], (-1.0,))]
+    [('n0', ['height'], (3.0,)), ('weight', ['n0'], (-1.0,))]
     """
     from tabgnm.nn import GNM
 

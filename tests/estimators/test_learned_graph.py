@@ -84,7 +84,7 @@ def test_the_papers_models_have_a_graph_of_plain_columns(cls: Any) -> None:
     size = {"n_nodes": 10} if cls in (GNMClassifier, GNMRegressor) else {"hidden": (5,)}
     model = cls.paper(max_epochs=1, random_state=0, **size).fit(X, Y if cls in (GNMClassifier, MLPClassifier) else T)
     first, second = model.graph_
-    assert [first.nodes[v]["name"] for v in range(5)] == ["x0", "x1", "x2", "x3", "h0"]
+    assert [first.nodes[v]["name"] for v in range(5)] == ["x0", "x1", "x2", "x3", "n0"]
     assert first.number_of_edges() + second.number_of_edges() == model.members_[0].n_effective_parameters()
     if cls in (MLPClassifier, MLPRegressor):
         assert nx.is_directed_acyclic_graph(nx.compose(first, second))
@@ -122,6 +122,14 @@ def test_output_nodes_have_the_names_of_the_labels(case: str) -> None:
     model = make(n_folds=1, max_epochs=1).fit(X, y)
     nodes = model.graph_[0].nodes(data=True)
     assert [data["name"] for _, data in nodes if data["kind"] == "output"] == expected
+
+
+def test_hidden_nodes_and_units_of_equations_have_different_names() -> None:
+    model = mlpr(n_folds=0, max_epochs=1, numeric_embedding=None).fit(X, T)
+    hidden = {data["name"] for _, data in model.graph_[0].nodes(data=True) if data["kind"] == "hidden"}
+    units = {unit.name for unit in model.machine_.units}
+    assert {"n0", "n1"} <= hidden and "h1" in units and not hidden & units
+    assert {unit.node for unit in model.machine_.units} <= hidden | {"y"}
 
 
 def test_a_member_that_does_not_exist_is_named(fitted: Any) -> None:

@@ -165,6 +165,89 @@ def test_the_output_has_the_name_of_the_target_unless_a_column_has_it() -> None:
     assert "# p_no: probability of bought = no" in text
 
 
+def test_several_outputs_have_the_names_of_the_columns_of_y() -> None:
+    y = pd.DataFrame({"price": NUMBERS, "cost": -NUMBERS})
+    model = small_model(X[["age"]], y, density=1.0, n_nodes=6)
+    assert model.machine_.output_names == ("price", "cost")
+    assert set(model.equations("sympy")) == {"price", "cost"}
+    assert r"\text{cost} &= " in model.equations("latex")
+    assert {"price", "cost"} <= set(model.edges()["target"])
+    assert [model.graph_[0].nodes[node]["name"] for node in (4, 5)] == ["price", "cost"]
+    one = small_model(X[["age"]], y, density=1.0, n_nodes=6, loss="quantile", quantile=0.9)
+    assert "# cost: estimate of the 0.9 quantile of cost" in one.equations()
+    assert "It predicts quantiles of price, cost: price the 0.9 quantile, cost the 0.9 quantile." in one.describe()
+    unnamed = small_model(X[["age"]], y.to_numpy(), density=1.0, n_nodes=6)
+    assert unnamed.machine_.output_names == ("y0", "y1")
+
+
+def test_only_a_target_with_the_name_of_a_column_is_renamed() -> None:
+    y = pd.DataFrame({"age": NUMBERS, "cost": -NUMBERS})
+    table = X[["age"]]
+    for more, expected in (
+        ([], ("y0", "cost")),
+        (["y0"], ("target_0", "cost")),
+        (["y1", "target_1"], ("target_2_0", "cost")),
+    ):
+        model = small_model(table.assign(**dict.fromkeys(more, table["age"])), y, n_nodes=10)
+        assert model.machine_.output_names == expected
+    twice = pd.DataFrame(np.column_stack([NUMBERS, -NUMBERS]), columns=["cost", "cost"])
+    assert small_model(table, twice, n_nodes=6).machine_.output_names == ("cost", "y1")
+
+
+def test_probabilities_of_several_targets_have_the_names_of_the_targets() -> None:
+    y = pd.DataFrame({"bought": CLASSES, "my size": THREE.astype(str)})
+    model = small_model(X[["age"]], y, density=1.0, n_nodes=12)
+    text = model.equations()
+    assert list(model.equations("sympy")) == [
+        "p_bought_no",
+        "p_bought_yes_if",
+        *(f"p_my_size_{n}" for n in (10, 20, 30)),
+    ]
+    assert "# p_my_size_10: probability of my size = 10" in text
+    assert r"P(\text{my size} = \text{10})" in model.equations("latex")
+    assert model.machine_.output_names[-1] == "my size=30"
+    labels = pd.DataFrame(RNG.integers(0, 2, (N_ROWS, 2)), columns=["old", "new"])
+    model = small_model(X[["age"]], labels, density=1.0, n_nodes=6)
+    assert model.machine_.output_names == ("old", "new")
+    assert "# p_new_1: probability of new = 1" in model.equations()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("lambda", "lambda_2"), ("my target €", "my_target"), ("exp", "exp_2"), (7, "y_7")]
+)
+@pytest.mark.parametrize("parameters", [{}, {"loss": "poisson"}], ids=["a number", "a count"])
+def test_a_replaced_name_of_the_target_is_explained(name: Any, shown: str, parameters: dict[str, Any]) -> None:
+    model = small_model(X[["age"]], pd.Series(COUNTS * 1.0, name=name), density=1.0, n_nodes=5, **parameters)
+    assert f'\n# {shown}: target "{name}"\n' in model.equations() and list(model.equations("sympy")) == [shown]
+    latex = model.equations("latex")
+    assert rf"\text{{{name}}} &= " in latex and shown not in latex and "target" not in latex.replace(str(name), "")
+
+
+def test_the_numbers_of_columns_are_not_names_of_targets() -> None:
+    numbered = pd.DataFrame(np.column_stack([NUMBERS, -NUMBERS]))
+    assert small_model(X[["age"]], numbered, n_nodes=6).machine_.output_names == ("y0", "y1")
+    assert small_model(X[["age"]], numbered[0], n_nodes=6).machine_.output_names == ("y",)
+    assert small_model(X[["age"]], numbered[1], n_nodes=6).machine_.output_names == ("1",)
+
+
+def test_negative_labels_have_readable_probabilities() -> None:
+    model = small_model(X[["age"]], np.where(CLASSES == "no", -1, 1), density=1.0, n_nodes=5)
+    lines = model.equations().splitlines()
+    assert "p_minus_1 = 1 - sigmoid(z)" in lines and "p_1 = sigmoid(z)" in lines
+    assert "# p_minus_1: probability of y = -1" in lines
+
+
+def test_the_names_of_several_targets_are_comments_of_files(tmp_path: Path) -> None:
+    y = pd.DataFrame({"price": NUMBERS, "*/ cost\n": -NUMBERS})
+    model = small_model(X[["age"]], y, density=1.0, n_nodes=6)
+    model.export(tmp_path / "model.c")
+    assert " * Its targets, in this order: price, * / cost\\n.\n" in (tmp_path / "model.c").read_text()
+    model.export(tmp_path / "model.sql", table="t", dialect="sqlite")
+    assert "\n-- prediction_0: price\n-- prediction_1: */ cost\\n\n" in (tmp_path / "model.sql").read_text()
+    model.fit(X[["age"]], y.to_numpy()).export(tmp_path / "model.c")
+    assert "in this order" not in (tmp_path / "model.c").read_text()
+
+
 def test_quantiles_are_named_and_explained() -> None:
     several = {"loss": "quantile", "quantile": [0.1, 0.5, 0.975]}
     model = small_model(X[["age"]], pd.Series(NUMBERS, name="price"), density=1.0, n_nodes=8, **several)
@@ -212,6 +295,19 @@ def test_an_empty_level_can_be_seen() -> None:
     assert 'city=""' in model.describe()
     labels = small_model(X[["age"]], np.where(CLASSES == "no", "", "yes"), density=1.0, n_nodes=5)
     assert '= ""' in labels.equations() and r'P(y = \text{""})' in labels.equations("latex")
+
+
+def test_levels_that_look_like_missing_cells_or_booleans_are_in_quotes() -> None:
+    levels = ["None", "null", "true", "False", "NaT", "Oslo"]
+    table = pd.DataFrame({"city": pd.Categorical(RNG.choice(levels, N_ROWS), categories=levels)})
+    model = small_model(table, NUMBERS, density=1.0, n_layers=1, n_nodes=9)
+    text = model.equations()
+    assert "[city = Oslo]" in text and all(f'[city = "{level}"]' in text for level in levels[:-1])
+    assert_text_equals_predictions(model, table)
+    text = small_model(X[["age"]], np.where(CLASSES == "no", "None", "yes"), density=1.0, n_nodes=5).equations()
+    assert '# p_None: probability of y = "None"' in text
+    text = small_model(X[["age"]], CLASSES == "no", density=1.0, n_nodes=5).equations()
+    assert "# p_True: probability of y = True" in text
 
 
 def test_the_probabilities_of_two_classes_add_up_to_one() -> None:

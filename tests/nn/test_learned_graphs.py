@@ -59,7 +59,7 @@ def test_nodes_say_what_they_are() -> None:
     net = EmbeddedNetwork(EMBEDDING, GNMShape(EMBEDDING.n_outputs, 2, n_nodes=14, n_layers=2))
     nodes = net.graphs()[0].nodes
     inputs = ["x0", "x1[0]", "x1[1]", "x1[2]", "x2[0]", "x2[1]", "x2[2]", "x3[0]", "x3[1]", "x3[2]"]
-    assert [nodes[v]["name"] for v in nodes] == [*inputs, "h0", "bias", "y0", "y1"]
+    assert [nodes[v]["name"] for v in nodes] == [*inputs, "n0", "bias", "y0", "y1"]
     assert [nodes[v]["kind"] for v in nodes] == ["input"] * 10 + ["hidden", "bias", "output", "output"]
     assert [nodes[v]["column"] for v in range(10)] == ["x0"] + ["x1"] * 3 + ["x2"] * 3 + ["x3"] * 3
     assert "column" not in nodes[10]

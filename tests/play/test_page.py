@@ -133,7 +133,7 @@ def test_pointing_at_a_node_shows_what_it_computes(page: Page, playground: Playg
     predictions = page.locator("#plane").screenshot()
     page.locator(".node.hidden").nth(2).hover()
     assert page.locator("#plane-title").inner_text() == "What this node computes"
-    assert page.locator("#caption").inner_text().startswith("h0 = relu(")
+    assert page.locator("#caption").inner_text().startswith("n0 = relu(")
     wait_until(page, lambda: page.locator("#plane").screenshot() != predictions)
     page.mouse.move(0, 0)
     assert page.locator("#plane-title").inner_text() == "Prediction"
@@ -142,7 +142,7 @@ def test_pointing_at_a_node_shows_what_it_computes(page: Page, playground: Playg
 
 
 def evaluated(formula: str, values: dict[str, float]) -> float:
-    """The value of a formula of the page, such as "h0 = relu(0.2·length − 3·width + 1)"."""
+    """The value of a formula of the page, such as "n0 = relu(0.2·length − 3·width + 1)"."""
     text = formula.partition("=")[2].strip().replace(",", "").replace("−", "-").replace("·", "*")
     for name, value in values.items():
         text = text.replace(name, f"({value})")
@@ -158,7 +158,7 @@ def test_formulas_are_in_the_units_of_the_axes(page: Page) -> None:
         open_page(page, playground)
         chosen = playground.session.settings
         machine = Learner(points, chosen.n_nodes, chosen.n_layers, seed=0).machine()  # that of the first frame
-        hidden = {unit.node: place for place, unit in enumerate(machine.units, start=2) if unit.node.startswith("h")}
+        hidden = {unit.node: place for place, unit in enumerate(machine.units, start=2) if unit.node.startswith("n")}
         for own in page.locator(".node.hidden").all():
             own.focus()
             formula = page.locator("#caption").inner_text()

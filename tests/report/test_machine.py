@@ -185,6 +185,16 @@ def test_a_machine_without_a_path_is_a_single_size(page: Page, tmp_path: Path) -
     assert not page.locator("#machine-size").is_visible() and page.locator("#machine-drawing .edge").count() > 0
 
 
+def test_targets_have_the_names_that_y_had_unless_others_are_given() -> None:
+    codes = np.arange(240) % 7 * 1.0
+    model = small_model(table(), pd.DataFrame({"price": codes, "cost": -codes}))
+    data, renamed = machine_data(model), machine_data(model, target=["Price", "Cost"])
+    assert data is not None and data["targets"] == data["outputs"] == ["price", "cost"]
+    assert renamed is not None and renamed["targets"] == ["Price", "Cost"]
+    unnamed = machine_data(small_model(table(), codes))
+    assert unnamed is not None and unnamed["targets"] == []
+
+
 def test_packs_are_no_small_machine() -> None:
     model = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, patience=None).fit(np.eye(20), np.arange(20.0))
     assert machine_data(model) is None

@@ -114,22 +114,22 @@ def dense_gnm(**variant: object) -> GNM:
 
 
 def test_units_have_the_names_of_the_users_columns_and_of_the_nodes_of_the_graph() -> None:
-    machine = unrolled(dense_gnm(), ["age", "h0"], ["price"])
+    machine = unrolled(dense_gnm(), ["age", "n0"], ["price"])
     names = [unit.name for unit in machine.units]
-    assert names == ["age_1", "h0_1", "h0_1_", "price_1", "age_2", "h0_2", "h0_2_", "price_2", "price"]
-    assert {unit.node for unit in machine.units} == {"age", "h0", "price"}
+    assert names == ["age_1", "n0_1", "n0_1_", "price_1", "age_2", "n0_2", "n0_2_", "price_2", "price"]
+    assert {unit.node for unit in machine.units} == {"age", "n0", "price"}
 
 
 def test_a_node_with_one_unit_gives_it_its_name_unless_a_column_is_called_so() -> None:
-    machine = unrolled(MLP(2, 1, [2]), ["age", "h1"], ["price"])
-    assert [unit.name for unit in machine.units] == ["h0", "h1_1", "price"]
+    machine = unrolled(MLP(2, 1, [2]), ["age", "n1"], ["price"])
+    assert [unit.name for unit in machine.units] == ["n0", "n1_1", "price"]
     machine = unrolled(MLP(1, 1, []), ["y"], ["y"])
     assert [unit.name for unit in machine.units] == ["y_"]
 
 
 @given(sparse_networks())
 def test_no_two_values_have_the_same_name(network: GNM | MLP) -> None:
-    columns = ["h0", "y0", "h0_1", "h1", "y0_"][: network.shape.n_inputs]
+    columns = ["n0", "y0", "n0_1", "n1", "y0_"][: network.shape.n_inputs]
     for machine in (unrolled(network, columns), simplified(unrolled(network, columns))):
         names = [machine.name(value) for value in range(machine.n_values)]
         assert len(set(names)) == len(names)

@@ -60,7 +60,7 @@ def test_units_of_nodes_that_are_updated_twice_are_listed_and_explained() -> Non
     text = described(unrolled(network, ["unit_price", "age"], ["sales"]))
     text = " ".join(text.split())
     assert "A node of the graph has a unit in each layer that updates it. Units of the same node: " in text
-    assert "unit_price_1 and unit_price_2, age_1 and age_2, h0_1 and h0_2, sales_1 and sales_2 and sales." in text
+    assert "unit_price_1 and unit_price_2, age_1 and age_2, n0_1 and n0_2, sales_1 and sales_2 and sales." in text
     clamped = GNM(2, 1, n_nodes=4, n_layers=1, clamp_inputs=True)
     assert "Units of the same node" not in described(unrolled(clamped, ["unit_price", "unit_cost"], ["sales"]))
 

@@ -23,7 +23,7 @@ export class Names {
     const place = Number(node.slice(1));
     if (layer === 0) return this.inputs[place - 1];
     const name = node[0] === "x" ? this.inputs[place - 1] : node;
-    return node[0] === "h" && this.nLayers === 2 ? name : `${name}⁽${SUPERSCRIPTS[layer]}⁾`;
+    return node[0] === "n" && this.nLayers === 2 ? name : `${name}⁽${SUPERSCRIPTS[layer]}⁾`;
   }
 
   // The weight of an edge for values in the units of the axes.
