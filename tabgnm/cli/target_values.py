@@ -133,8 +133,8 @@ def as_labels(column: pd.Series, classes: NDArray[Any], source: str) -> pd.Serie
             except _NotOfThisType:
                 raise TableFileError(
                     f"{target_in(source, column.name)} has {quoted(str(cell))} in {data_row(column, place)}, but the "
-                    f"classes of the model are {expected} such as {classes[:1].tolist()[0]!r}; correct the cell, or name "
-                    "another column with --target"
+                    f"classes of the model are {expected} such as {classes[:1].tolist()[0]!r}; correct the cell, or "
+                    "name another column with --target"
                 ) from None
         labels.append(known[key])
     dtype = object if expected == "labels" or any(isinstance(own, str) for own in labels) else None

@@ -162,7 +162,7 @@ def _refuse_identifiers(column: Any, source: str) -> None:
 
 def target_columns(targets: Mapping[str, Any]) -> Any:
     """Return one target as a series, or several as a frame."""
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
     return next(iter(targets.values())) if len(targets) == 1 else pd.DataFrame(targets)
 
