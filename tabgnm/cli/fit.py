@@ -63,7 +63,7 @@ def run_fit(
     out = Output(as_json=as_json)
     with out.showing_warnings():
         with showing_steps("reading the table", wanted=not quiet):
-            table = read_training_table(source, reading, columns)
+            table = read_training_table(source, reading, columns, task=settings.task)
         task, said = chosen_task(settings.task, table, columns.targets)
         if only_settings:
             _show_settings(out, settings, task, len(table.X))

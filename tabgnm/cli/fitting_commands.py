@@ -12,6 +12,7 @@ from tabgnm.cli.options import (
     AsJson,
     Data,
     Delimiter,
+    DropMissingTarget,
     EffortOption,
     Encoding,
     Format,
@@ -47,8 +48,8 @@ Task = Annotated[
     TaskOption,
     typer.Option(
         metavar="TASK",
-        help="auto, classification or regression. auto: classification for text, booleans, and whole numbers with at "
-        "most 10 different values.",
+        help="auto, classification or regression. auto: classification for text that is not written like numbers, "
+        "booleans, and whole numbers with at most 10 different values.",
         rich_help_panel=_TRAINING,
     ),
 ]
@@ -151,6 +152,7 @@ def fit(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    drop_missing_target: DropMissingTarget = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -167,7 +169,7 @@ def fit(
 
     run_fit(
         data,
-        Reading(table_format, table_name, delimiter, encoding, no_header),
+        Reading(table_format, table_name, delimiter, encoding, no_header, drop_missing_target),
         Columns(tuple(target), tuple(ignore or ()), weight, group),
         _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         output,
@@ -203,6 +205,7 @@ def search(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    drop_missing_target: DropMissingTarget = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -220,7 +223,7 @@ def search(
 
     run_search(
         data,
-        Reading(table_format, table_name, delimiter, encoding, no_header),
+        Reading(table_format, table_name, delimiter, encoding, no_header, drop_missing_target),
         Columns(tuple(target), tuple(ignore or ()), weight, group),
         _settings(task, effort, time_limit, metric, set_value, column_kind, seed, device),
         Grid.of(grid),

@@ -12,6 +12,7 @@ from tabgnm.cli.options import (
     AsJson,
     Data,
     Delimiter,
+    DropMissingTarget,
     Encoding,
     Format,
     Model,
@@ -115,6 +116,7 @@ def evaluate(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    drop_missing_target: DropMissingTarget = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -127,7 +129,7 @@ def evaluate(
     """
     from tabgnm.cli.evaluate import run_evaluate
 
-    reading = Reading(table_format, table_name, delimiter, encoding, no_header)
+    reading = Reading(table_format, table_name, delimiter, encoding, no_header, drop_missing_target)
     run_evaluate(model, data, reading, target or [], seed=seed, quiet=quiet, as_json=as_json)
 
 
@@ -162,6 +164,7 @@ def report(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     no_header: NoHeader = False,
+    drop_missing_target: DropMissingTarget = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -173,5 +176,5 @@ def report(
     refuse_own_input(output, model, data)
     from tabgnm.cli.report import run_report
 
-    reading = Reading(table_format, table_name, delimiter, encoding, no_header)
+    reading = Reading(table_format, table_name, delimiter, encoding, no_header, drop_missing_target)
     run_report(model, data, reading, target or [], output, title, quiet=quiet, as_json=as_json)

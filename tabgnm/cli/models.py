@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabgnm import load
-from tabgnm.cli.tablefiles import check_target, read_table, require_columns
+from tabgnm.cli.tablefiles import check_target, read_table, require_columns, without_missing_targets
+from tabgnm.cli.target_values import as_labels, as_numbers
 from tabgnm.cli.terminal import UnusableModel, UsageProblem
 from tabgnm.cli.training_table import target_columns
 from tabgnm.estimators.class_targets import ClassTargets
@@ -68,22 +69,39 @@ def strips_spaces(model: TabularEstimator) -> bool:
     return not any(isinstance(own, str) and own.startswith(" ") for own in (*levels, *labels))
 
 
-def read_inputs(source: str, reading: Reading, model: TabularEstimator) -> pd.DataFrame:
-    """Read a table that has the columns of a model, and maybe others."""
+def read_inputs(source: str, reading: Reading, model: TabularEstimator, targets: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table that has the columns of a model, and maybe others, such as its targets."""
     wanted = inputs_of(model)
-    # As text, which the model reads itself: the rows of this file alone might look like another type.
-    frame = read_table(source, text=wanted, strip=strips_spaces(model), **reading.keywords())
+    labels = targets if isinstance(model.fitted_.targets, ClassTargets) else ()
+    # As text, which the model or its classes say how to read: the rows of this file alone might look like another type.
+    frame = read_table(source, text=[*wanted, *labels], strip=strips_spaces(model), **reading.keywords())
     require_columns(list(frame.columns), wanted, source)
     return frame
+
+
+def read_targets(frame: pd.DataFrame, source: str, model: TabularEstimator, targets: Sequence[str]) -> Any:
+    """Return targets without missing cells as the model needs them: numbers, or labels of the type of its classes."""
+    known = model.fitted_.targets
+    if isinstance(known, ClassTargets):
+        read = {
+            name: as_labels(frame[name], classes, source) for name, classes in zip(targets, known.classes, strict=True)
+        }
+    else:
+        remedy = "write numbers like 1234.5 in the file"
+        read = {name: as_numbers(frame[name], source, remedy)[0] for name in targets}
+    return target_columns(read)
 
 
 def inputs_and_targets(
     source: str, reading: Reading, model: TabularEstimator, targets: Sequence[str]
 ) -> tuple[pd.DataFrame, Any]:
     """Read the columns of a model and its targets."""
-    frame = read_inputs(source, reading, model)
+    frame = read_inputs(source, reading, model, targets)
     require_columns(list(frame.columns), targets, source)
+    if reading.drop_missing_target:
+        frame = without_missing_targets(frame, targets, source)
     for name in targets:
         if frame[name].nunique(dropna=False) > 1 or frame[name].isna().any():  # a single class can be scored, too
-            check_target(frame, name, source)
-    return frame[inputs_of(model)], target_columns(frame, targets)
+            check_target(frame, name, source, droppable=True)
+    y = read_targets(frame, source, model, targets)
+    return frame[inputs_of(model)].reset_index(drop=True), y.reset_index(drop=True)

@@ -113,6 +113,10 @@ NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help="The first line is data: columns are called x0, x1, ...", rich_help_panel=_TABLE),
 ]
+DropMissingTarget = Annotated[
+    bool,
+    typer.Option("--drop-missing-target", help="Skip rows whose target is missing.", rich_help_panel=_TABLE),
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
@@ -144,9 +148,10 @@ class Reading:
     delimiter: str | None
     encoding: str | None
     no_header: bool
+    drop_missing_target: bool = False
 
     def keywords(self) -> dict[str, Any]:
-        """Return the arguments of `read_table` and `open_table`."""
+        """Return the arguments of `read_table` and `open_table`, which know nothing of targets."""
         return {
             "format": self.format,
             "table": self.table,

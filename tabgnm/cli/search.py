@@ -53,7 +53,7 @@ def run_search(
     began = time.monotonic()
     with out.showing_warnings():
         with showing_steps("reading the table", wanted=not quiet):
-            table = read_training_table(source, reading, columns)
+            table = read_training_table(source, reading, columns, task=settings.task)
         task, said = chosen_task(settings.task, table, columns.targets)
         grid.check(task, settings.values)
         out.text(said)

@@ -15,12 +15,11 @@ from rich.table import Table
 
 from tabgnm._files import paths
 from tabgnm.cli.machine_text import machine_table
-from tabgnm.cli.models import inputs_of, load_model, read_inputs, targets_of
+from tabgnm.cli.models import inputs_of, load_model, read_inputs, read_targets, targets_of
 from tabgnm.cli.progress import in_terminal, showing_progress
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
-from tabgnm.cli.training_table import target_columns
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
@@ -62,10 +61,10 @@ def run_sparsify(
                 "made sparse; fit a GNM with `tabgnm fit`"
             )
         _check_options(model, options)
-        frame = read_inputs(source, reading, model)
-        _check_rows(model, options, len(frame), source)
         names = targets_of(model, target, required=False)
-        labels = _labels(frame, names, bool(target), source)
+        frame = read_inputs(source, reading, model, names)
+        _check_rows(model, options, len(frame), source)
+        labels = _labels(frame, model, names, bool(target), source)
         wanted = not quiet and not as_json and in_terminal()
         with showing_progress(wanted=wanted) as verbose, table_is_to_blame():
             small = model.set_params(verbose=verbose).distill(
@@ -133,7 +132,7 @@ def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
         raise UsageProblem(f"--set: {error}") from None
 
 
-def _labels(frame: Any, names: Sequence[str], asked_for: bool, source: str) -> Any:
+def _labels(frame: Any, model: TabularEstimator, names: Sequence[str], asked_for: bool, source: str) -> Any:
     """Return the targets to choose the size by, if the table has them."""
     if not names or (not asked_for and not set(names) <= set(frame.columns)):
         return None
@@ -141,12 +140,12 @@ def _labels(frame: Any, names: Sequence[str], asked_for: bool, source: str) -> A
     try:
         for name in names:
             check_target(frame, name, source)
+        return read_targets(frame, source, model, names)
     except TableFileError as error:
         if asked_for:
             raise
         warnings.warn(f"{error}; the target is not used, as rows without it teach as well", stacklevel=2)
         return None
-    return target_columns(frame, names)
 
 
 def path_table(small: TabularEstimator) -> Table:

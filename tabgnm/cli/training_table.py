@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tabgnm.cli.options import Reading
-from tabgnm.cli.tablefiles import TableFileError, check_target, read_table, require_columns
+from tabgnm.cli.tablefiles import TableFileError, check_target, read_table, require_columns, without_missing_targets
 from tabgnm.cli.tablefiles.errors import quoted as quoted_name
+from tabgnm.cli.tablefiles.targets import target_in
+from tabgnm.cli.target_values import (
+    ambiguous_numbers,
+    as_numbers,
+    has_text,
+    parsed,
+    readable_numbers,
+    refuse_dates,
+    refuse_infinite,
+)
 from tabgnm.cli.terminal import UsageProblem
+from tabgnm.table.detection import Ambiguous, detected_reading
+from tabgnm.table.text import TextReading
 
 MOST_CLASSES_OF_NUMBERS = 10  # whole numbers with more different values are amounts or counts
+_LABELS_REMEDY = "use --task classification if the values are labels"
+_NUMBER_REMEDY = (
+    "write numbers like 1234.5 in the file, leave the cell empty and use --drop-missing-target if it is unknown, or "
+    f"{_LABELS_REMEDY}"
+)
 
 
 @dataclass(frozen=True)
@@ -50,13 +68,21 @@ class TrainingTable:
     groups: Any
 
 
-def read_training_table(source: str, reading: Reading, columns: Columns) -> TrainingTable:
-    """Read a table with its target; raise `TableFileError` if a column is not there or cannot be used."""
+def read_training_table(source: str, reading: Reading, columns: Columns, *, task: str | None = None) -> TrainingTable:
+    """Read a table with its target; raise `TableFileError` if a column is not there or cannot be used.
+
+    The target is what the task needs: numbers for regression, also if the file has them with signs, and what the file
+    has for classification. Without a task, text that is written like numbers is numbers.
+    """
     frame = read_table(source, **reading.keywords())
     extra = [name for name in (columns.weight, columns.group) if name is not None]
     require_columns(list(frame.columns), [*columns.targets, *columns.ignore, *extra], source)
+    if reading.drop_missing_target:
+        frame = without_missing_targets(frame, columns.targets, source)
     for name in columns.targets:
-        check_target(frame, name, source)
+        check_target(frame, name, source, droppable=True)
+    read = {name: learned_target(frame[name], task, source) for name in columns.targets}
+    frame = frame.reset_index(drop=True)
     X = frame.drop(columns=list(dict.fromkeys([*columns.targets, *columns.ignore, *extra])))
     if X.shape[1] == 0:
         raise TableFileError(
@@ -64,15 +90,81 @@ def read_training_table(source: str, reading: Reading, columns: Columns) -> Trai
         )
     return TrainingTable(
         X,
-        target_columns(frame, columns.targets),
+        target_columns(read).reset_index(drop=True),
         None if columns.weight is None else frame[columns.weight],
         None if columns.group is None else frame[columns.group],
     )
 
 
-def target_columns(frame: Any, names: Sequence[str]) -> Any:
-    """Return a target as a series, or several as a frame."""
-    return frame[names[0]] if len(names) == 1 else frame[list(names)]
+def learned_target(column: Any, task: str | None, source: str) -> Any:
+    """Return a target as a task needs it.
+
+    Parameters
+    ----------
+    column : pandas.Series
+    task : {"classification", "regression"} or None
+        None: text that is written like numbers is numbers.
+    source : str
+        The file, for messages.
+
+    Raises
+    ------
+    TableFileError
+        If it cannot be numbers; without a task also if it is unlikely that text is labels.
+    """
+    if task == "classification":
+        return column
+    if task == "regression":
+        numbers, reading = as_numbers(column, source, _NUMBER_REMEDY)
+        if reading is not None:
+            _warn_of_numbers(column, numbers, reading)
+        return numbers
+    refuse_dates(column, source)
+    if not has_text(column) or str(column.dtype) == "category":
+        refuse_infinite(column, source)
+        return column
+    found = detected_reading(column)
+    if isinstance(found, TextReading | Ambiguous) and found.kind == "datetime":
+        raise TableFileError(
+            f"{target_in(source, column.name)} looks like dates, such as {quoted_name(str(column.iloc[0]))}; write a "
+            f"number into the file instead, such as the days until then, or {_LABELS_REMEDY}"
+        )
+    if isinstance(found, TextReading) and task_of(parsed(column, found))[0] == "regression":
+        numbers = readable_numbers(column, found, source, _NUMBER_REMEDY)
+        _warn_of_numbers(column, numbers, found)
+        return numbers
+    if isinstance(found, Ambiguous):
+        numbers = parsed(column, TextReading("number", found.formats[0]))
+        if task_of(numbers)[0] == "regression":
+            raise TableFileError(f"{ambiguous_numbers(column, source)}, or {_LABELS_REMEDY}")
+    _refuse_identifiers(column, source)
+    return column
+
+
+def _warn_of_numbers(column: Any, numbers: Any, reading: TextReading) -> None:
+    warnings.warn(
+        f"the target {quoted_name(str(column.name))} is read as numbers, written like {reading.format}: "
+        f"{quoted_name(str(column.iloc[0]))} is {numbers.iloc[0]:g}; {_LABELS_REMEDY}",
+        stacklevel=2,
+    )
+
+
+def _refuse_identifiers(column: Any, source: str) -> None:
+    """Raise if most rows have a label that no other row has."""
+    n_single = int((column.value_counts() == 1).sum())
+    if n_single > max(MOST_CLASSES_OF_NUMBERS, len(column) / 2):  # a few rows may well have a class each
+        raise TableFileError(
+            f"{target_in(source, column.name)} is text, and {n_single:,} of {len(column):,} rows have a value that no "
+            f"other row has, such as {quoted_name(str(column.iloc[0]))}; choose another target, write numbers like "
+            f"1234.5 in the file, or {_LABELS_REMEDY}"
+        )
+
+
+def target_columns(targets: Mapping[str, Any]) -> Any:
+    """Return one target as a series, or several as a frame."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    return next(iter(targets.values())) if len(targets) == 1 else pd.DataFrame(targets)
 
 
 def one_or_all(names: Sequence[str]) -> str | list[str]:

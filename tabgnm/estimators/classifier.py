@@ -257,8 +257,9 @@ class TabularClassifier(ClassifierParameters, ClassifierMixin, TabularEstimator)
         for column, classes in zip(y.reshape(len(y), -1).T, targets.classes, strict=True):
             kinds = [_kind_of_labels(labels) for labels in (column, classes)]
             if kinds[0] != kinds[1] and "others" not in kinds:
+                own, known = column[:1].tolist()[0], classes[:1].tolist()[0]
                 raise ValueError(
-                    f"y holds {kinds[0]} such as {column[0]!r}, but the classes are {kinds[1]} such as {classes[0]!r}; "
+                    f"y holds {kinds[0]} such as {own!r}, but the classes are {kinds[1]} such as {known!r}; "
                     "pass labels of the same type as in fit"
                 )
 

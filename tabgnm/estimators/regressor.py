@@ -39,7 +39,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             if given.dtype.kind not in "biufO" or (
                 given.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in given.flat)
             ):
-                raise TypeError(f"such as {given.flat[0]!r}")
+                raise TypeError(f"such as {given.ravel()[:1].tolist()[0]!r}")
             with np.errstate(over="ignore"):
                 numbers = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:

@@ -77,9 +77,9 @@ def test_a_parameter_of_numbers_is_refused_for_classes_once_the_table_says_so(ta
         (["table.csv", "-t", "species", "--weight", "species2"], "no column"),
         (["table.xlsx", "-t", "species"], "CSV"),
         (["table.csv", "-t", "species", "--table", "flowers"], "--table is for SQLite"),
-        (["gaps.csv", "-t", "target"], "missing in"),
+        (["gaps.csv", "-t", "target"], "first in data row 4"),
         (["alone.csv", "-t", "species"], "no columns to learn from"),
-        (["table.csv", "-t", "species", "--task", "regression"], "not numbers"),
+        (["table.csv", "-t", "species", "--task", "regression"], "data row 1, which is not a number"),
     ],
 )
 def test_a_table_that_cannot_be_used_ends_with_3_and_one_line(

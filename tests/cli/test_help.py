@@ -47,7 +47,7 @@ def test_examples_are_whole_lines(command: str) -> None:
 
 def test_the_lines_of_a_paragraph_are_joined() -> None:
     assert "the target, it is used to choose the size" in " ".join(run("sparsify", "--help").output.split())
-    paragraph = run("sparsify", "--help").output.split("DATA are rows")[1].split("For example:")[0]
+    paragraph = run("sparsify", "--help").output.split("DATA are the rows")[1].split("For example:")[0]
     lines = [line.strip() for line in paragraph.strip().splitlines()]
     assert all(len(line) > 50 for line in lines[:-1])
 

@@ -6,7 +6,7 @@ frames of bounded size. Every problem with a file is a `TableFileError`, one lin
 
 from tabgnm.cli.tablefiles.errors import OutputClosedError, TableFileError
 from tabgnm.cli.tablefiles.reading import CHUNK_ROWS, TableReader, open_table, read_table
-from tabgnm.cli.tablefiles.targets import check_target, require_columns
+from tabgnm.cli.tablefiles.targets import check_target, require_columns, without_missing_targets
 from tabgnm.cli.tablefiles.writing import TableWriter, open_writer
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "open_writer",
     "read_table",
     "require_columns",
+    "without_missing_targets",
 ]

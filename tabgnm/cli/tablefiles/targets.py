@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,34 @@ def require_columns(found: Sequence[str], wanted: Iterable[str], source: str | o
     raise TableFileError(f"{name} has no columns {listed(missing)}{said}")
 
 
-def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str]) -> None:
+def target_in(source: str | os.PathLike[str], name: object) -> str:
+    """Return a file and its target as the start of a message."""
+    return f"{shown_name(os.fspath(source))}: the target {quoted(str(name))}"
+
+
+def data_row(column: pd.Series | pd.DataFrame, place: int) -> str:
+    """Return a row for a message, counted from 1 without the header; also if rows before it have been dropped."""
+    return f"data row {int(column.index[place]) + 1:,}"
+
+
+def without_missing_targets(frame: pd.DataFrame, names: Sequence[str], source: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the rows that have all targets, and warn how many others there are; each row keeps its index.
+
+    A table where no row has all targets is returned as it is.
+    """
+    present = frame[list(names)].notna().all(axis=1).to_numpy()
+    n_missing = int((~present).sum())
+    if n_missing in (0, len(frame)):
+        return frame
+    warnings.warn(
+        f"{shown_name(os.fspath(source))}: {n_missing:,} of {len(frame):,} rows are skipped, as "
+        f"{'the target' if len(names) == 1 else 'a target'} is missing",
+        stacklevel=2,
+    )
+    return frame[present]
+
+
+def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str], *, droppable: bool = False) -> None:
     """Raise unless a column can be learned: it is there, has no missing cells, and has several values.
 
     Parameters
@@ -60,23 +88,26 @@ def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str])
         The column.
     source : path or str
         The file, for the message.
+    droppable : bool, default=False
+        Whether the command has --drop-missing-target, which the message then names.
 
     Raises
     ------
     TableFileError
     """
     require_columns(list(frame.columns), [name], source)
-    where = f"{shown_name(os.fspath(source))}: the target {quoted(name)}"
+    where = target_in(source, name)
     target = frame[name]
     n_missing = int(target.isna().sum())
     meaning = "empty cells, NA, null, None, ? and the like are missing"
     if n_missing == len(target):
         raise TableFileError(f"{where} has no value in any row ({meaning}); choose another target")
     if n_missing:
-        row = int(target.isna().to_numpy().argmax()) + 1
+        row = data_row(target, int(target.isna().to_numpy().argmax()))
+        option = ", or skip them with --drop-missing-target" if droppable else ""
         raise TableFileError(
-            f"{where} is missing in {n_missing:,} of {len(target):,} rows, first in row {row:,} ({meaning}); fill "
-            "these cells or delete the rows"
+            f"{where} is missing in {n_missing:,} of {len(target):,} rows, first in {row} ({meaning}); fill these "
+            f"cells or delete the rows{option}"
         )
     if len(target) == 1:
         raise TableFileError(f"{shown_name(os.fspath(source))} has a single row; expected at least 2 to learn from")
