@@ -64,9 +64,9 @@ def run_evaluate(
         say("fitting simple models to compare with")
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
-    caption = f"{len(X):,} rows of {names_in_words(targets)}.{meaning_of_score(model)} Baselines are cross-validated on the same rows."
+    said = f"{len(X):,} rows of {names_in_words(targets)}.{meaning_of_score(model)}"
     out.show(score_table(rows, names))
-    out.text(caption)
+    out.text(f"{said} Baselines are cross-validated on the same rows.")
     if model.fitted_.scores:
         out.text(_compared_with_fit(model, row, names[0]))
     for key, value in further.items():

@@ -27,9 +27,9 @@ def check_metric_of(task: str | None, values: Mapping[str, Any]) -> None:
     try:
         check_metric(metric)
     except ValueError:
-        raise UsageProblem(f"--metric {metric!r} is not known; use auto, {usual_metrics(task)}; {_DOCUMENTED}") from None
+        raise UsageProblem(
+            f"--metric {metric!r} is not known; use auto, {usual_metrics(task)}; {_DOCUMENTED}"
+        ) from None
     for own, names in METRICS.items():
         if task is not None and own != task and metric in names:
-            raise UsageProblem(
-                f"--metric {metric} is a metric for {own}, but the target is for {task}; use auto, {usual_metrics(task)}"
-            )
+            raise UsageProblem(f"--metric {metric} is for {own}, but this is {task}; use auto, {usual_metrics(task)}")

@@ -8,9 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from tabgnm.cli.metric_names import METRICS
+from tabgnm.cli.tablefiles import open_writer
+from tabgnm.cli.tablefiles.reading import CHUNK_ROWS
 from tabgnm.cli.wording import FILE_TERMS, in_file_terms
+from tabgnm.estimators.metrics import scorer_of
 from tests.cli.running import QUICK, QUICK_SMALL, run
 
 DATES = [str(day.date()) for day in pd.date_range("2022-01-01", periods=60)]
@@ -58,19 +62,18 @@ def test_a_cell_that_cannot_be_read_has_a_remedy_for_the_file_and_leaves_no_outp
     assert result.stdout == ""
 
 
-def test_warnings_about_cells_count_rows_from_1_through_all_frames(
-    visits: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tabgnm.cli.tablefiles.reading.open_table.__kwdefaults__", None, raising=False)
-    dates = ["2024-01-31"] * 50_003
+def test_warnings_about_cells_count_rows_from_1_through_all_frames(visits: SimpleNamespace) -> None:
+    dates = ["2024-01-31"] * (CHUNK_ROWS + 3)
     dates[0] = dates[-1] = "someday"
     said = run("predict", visits.model, write("new.csv", date=dates, x=1), "-o", "out.csv").stderr
     assert "'someday' in row 1;" in said
-    assert "'someday' in row 50,003;" in said
+    assert f"'someday' in row {CHUNK_ROWS + 3:,};" in said
 
 
-def test_a_table_without_rows_still_has_a_header_in_the_output(visits: SimpleNamespace) -> None:
-    assert run("predict", visits.model, write("new.csv", date=[], x=[])).stdout == "prediction\n"
+def test_a_file_without_rows_still_has_a_header() -> None:
+    with open_writer("out.csv", ["a", "b"]):
+        pass
+    assert Path("out.csv").read_text() == "a,b\n"
 
 
 @pytest.mark.parametrize("python", FILE_TERMS)
@@ -82,8 +85,7 @@ def test_each_remedy_that_is_translated_is_one_of_the_library(python: str) -> No
     # Literals that are split between lines are joined.
     sources = [path.read_text(encoding="utf-8") for name in folders for path in sorted((root / name).glob("*.py"))]
     joined = [" ".join(text.replace('" \n', '"\n').split()).replace('" "', "").replace('" f"', "") for text in sources]
-    parts = python.split(", ") if "{" in python else [python]
-    assert any(all(part in text for part in parts) for text in joined)
+    assert any(python.removeprefix("convert the column first, ") in text for text in joined)
     assert in_file_terms(f"a; {python} b") == f"a; {FILE_TERMS[python]} b"
 
 
@@ -100,7 +102,7 @@ def test_the_remedy_for_a_time_limit_is_to_omit_the_option(visits: SimpleNamespa
 
 def test_a_metric_of_the_other_task_is_refused_with_those_of_the_task(visits: SimpleNamespace) -> None:
     said = run("fit", visits.data, "-t", "came", "--metric", "rmse", *QUICK, code=2).stderr
-    assert "rmse is a metric for regression" in said
+    assert "rmse is for regression" in said
     assert all(name in said for name in METRICS["classification"])
     assert "mae" not in said
     other = run("fit", visits.data, "-t", "came", "--metric", "poisson_deviance", *QUICK, code=3).stderr
@@ -110,15 +112,12 @@ def test_a_metric_of_the_other_task_is_refused_with_those_of_the_task(visits: Si
 
 @pytest.mark.parametrize(("task", "metric"), [(task, name) for task, names in METRICS.items() for name in names])
 def test_each_metric_in_messages_can_score_its_task(task: str, metric: str) -> None:
-    from tabgnm.estimators.out_of_fold import score
-    from tabgnm.estimators.targets import ClassTargets, NumberTargets
-
+    X = np.arange(6.0)[:, None]
     if task == "classification":
-        labels = np.array(["no", "yes", "yes", "no"])
-        found = score(metric, ClassTargets.of(labels), np.array([[0.9, 0.1], [0.2, 0.8]] * 2), labels, None)
+        labels = np.array(["no", "no", "yes", "no", "yes", "yes"])
+        found = scorer_of(metric)(LogisticRegression().fit(X, labels), X, labels)
     else:
-        numbers = np.array([1.0, 2.0, 3.0])
-        found = score(metric, NumberTargets.of(numbers), numbers[:, None] + 0.5, numbers, None)
+        found = scorer_of(metric)(Ridge().fit(X, X[:, 0]), X, X[:, 0])
     assert np.isfinite(found)
 
 
@@ -136,9 +135,8 @@ def test_iso_dates_are_nothing_to_warn_about_but_other_forms_are(visits: SimpleN
 def test_labels_that_differ_only_in_case_or_spaces_are_warned_about_once() -> None:
     write("table.csv", x=range(40), y=["yes", "no", "Yes", "YES "] * 10)
     result = run("fit", "table.csv", "-t", "y", *QUICK)
-    assert "classes of 'y' differ only in case or spaces: 'YES " in result.stderr.replace("'YES'", "'YES ")
+    assert "classes of 'y' differ only in case or spaces: 'YES ' and 'Yes' and 'yes';" in result.stderr
     assert result.stderr.count("differ only in case") == 1
-    assert "and 'Yes' and 'yes'" in result.stderr
     assert "'no'" not in result.stderr
     assert "40 rows, 1 column." in result.stdout
 
@@ -190,7 +188,11 @@ def test_unknown_parameters_are_answered_by_few_names_and_where_all_are() -> Non
         (["-c", "x", "-c", "x", "-t", "y"], 2, "two different columns"),
         (["-c", "x", "-c", "y", "-t", "y"], 2, "both --column and --target"),
         (["-t", "x"], 3, "--target x: the column has 20 different values; the playground learns 2 to 6 classes"),
-        (["-c", "x", "-c", "word", "-t", "y"], 3, "--column word: the column does not have numbers; use two of 'x', 'z'"),
+        (
+            ["-c", "x", "-c", "word", "-t", "y"],
+            3,
+            "--column word: the column does not have numbers; use two of 'x', 'z'",
+        ),
         (["-c", "x", "-c", "same", "-t", "y"], 3, "column 'same' has the same number in all rows"),
     ],
 )
