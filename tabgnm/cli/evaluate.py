@@ -21,6 +21,7 @@ from tabgnm.cli.score_tables import (
     ScoreRow,
     baseline_row,
     is_classification,
+    meaning_of_score,
     score_names,
     score_records,
     score_table,
@@ -63,16 +64,9 @@ def run_evaluate(
         say("fitting simple models to compare with")
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
-    several = ""
-    if len(targets) > 1:
-        several = (
-            " A row counts as right if all targets are."
-            if is_classification(model)
-            else " R² is the mean over the targets."
-        )
-    caption = f"{len(X):,} rows of {names_in_words(targets)}.{several} Baselines are cross-validated on the same rows."
+    said = f"{len(X):,} rows of {names_in_words(targets)}.{meaning_of_score(model)}"
     out.show(score_table(rows, names))
-    out.text(caption)
+    out.text(f"{said} Baselines are cross-validated on the same rows.")
     if model.fitted_.scores:
         out.text(_compared_with_fit(model, row, names[0]))
     for key, value in further.items():

@@ -19,6 +19,8 @@ from tabgnm.cli.score_tables import (
     baseline_row,
     column_records,
     columns_in_short,
+    meaning_of_score,
+    no_better_than_majority,
     out_of_fold_row,
     out_of_fold_rows,
     score_names,
@@ -104,10 +106,31 @@ def chosen_task(given: str | None, table: TrainingTable, targets: Sequence[str])
     other = "regression" if task == "classification" else "classification"
     remedy = f"; use --task {other} if that is wrong" if "whole numbers" in reason else ""
     why = f" ({reason}{remedy})" if reason else ""
-    shape = f"{len(table.X):,} rows, {table.X.shape[1]:,} columns"
+    n_columns = table.X.shape[1]
+    shape = f"{len(table.X):,} rows, {n_columns:,} {'column' if n_columns == 1 else 'columns'}"
+    if task == "classification":
+        for name in targets:
+            _warn_of_spellings(table.y if one else table.y[name], name)
     if task == "classification" and one and table.groups is None:  # whose folds leave all rows out
         _warn_of_single_rows(table.y)
     return task, f"{task.capitalize()} of {names_in_words(targets)}{n_classes}{why}: {shape}."
+
+
+def _warn_of_spellings(y: Any, name: str) -> None:
+    """Warn of classes that differ only in case or spaces, which are often meant to be the same."""
+    by_meaning: dict[str, list[str]] = {}
+    for label in y.unique():
+        if isinstance(label, str):
+            by_meaning.setdefault(" ".join(label.casefold().split()), []).append(label)
+    alike = [sorted(own) for own in by_meaning.values() if len(own) > 1]
+    if alike:
+        groups = [" and ".join(brief(repr(label), _LONGEST_LABEL) for label in own) for own in alike[:_MOST_LABELS]]
+        more = f" and {len(alike) - _MOST_LABELS:,} more" if len(alike) > _MOST_LABELS else ""
+        warnings.warn(
+            f"classes of {names_in_words([name])} differ only in case or spaces: {', '.join(groups)}{more}; they are "
+            "learned as different classes: write them alike in the file if they mean the same",
+            stacklevel=2,
+        )
 
 
 def _warn_of_single_rows(y: Any) -> None:
@@ -167,6 +190,7 @@ def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_ro
         n_scored = int(out_of_fold_rows(model).sum())
         scored = f"{n_rows:,}" if n_scored == n_rows else f"{n_scored:,} of {n_rows:,}"
         caption = f"Out-of-fold scores on {scored} rows: each is predicted by networks that were not trained on it."
+        caption += meaning_of_score(model)
     else:
         caption = (
             "This model was not validated (--set n_folds=0, or too few rows of each class), so it has no out-of-fold "
@@ -175,6 +199,9 @@ def tell_scores(out: Output, model: TabularEstimator, rows: list[ScoreRow], n_ro
     if rows:
         out.show(score_table(rows, score_names(model)))
     out.text(caption)
+    advice = no_better_than_majority(model, rows)
+    if advice is not None:
+        out.text(advice)
 
 
 def tell_next_commands(out: Output, model: Path, source: str) -> None:

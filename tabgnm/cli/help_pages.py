@@ -47,6 +47,14 @@ def _with_whole_paragraphs(text: str) -> str:
 class Command(TyperCommand):
     """A command with a help page for people."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; errors come without the prefix of the library that validates choices."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters as the page shows them."""
         return _without_types_of_flags(super().get_params(ctx))

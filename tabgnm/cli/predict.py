@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabgnm.cli.models import inputs_of, load_model, strips_spaces
 from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
 from tabgnm.cli.progress import row_counter
-from tabgnm.cli.tablefiles import TableFileError, open_table, open_writer, require_columns
+from tabgnm.cli.tablefiles import open_table, open_writer, require_columns
 from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
 from tabgnm.training.progress_display import clock
 
@@ -55,7 +53,8 @@ def run_predict(
                 row_counter(wanted=not (to_stdout or quiet or as_json)) as show_rows,
             ):
                 for frame in reader:
-                    with _counted_from(writer.n_rows), table_is_to_blame():
+                    out.rows_before = writer.n_rows
+                    with table_is_to_blame(writer.n_rows):
                         predicted = columns.of(frame, inputs)
                     writer.write(predicted)
                     show_rows(writer.n_rows)
@@ -66,14 +65,3 @@ def run_predict(
         out.text(f"{writer.n_rows:,} rows{outside} in {clock(time.monotonic() - began)}. Predictions: {output}")
     record = {"rows": writer.n_rows, "columns": columns.names, "output": str(output)}
     out.finish(record | ({"out_of_range": n_outside} if out_of_range else {}))
-
-
-@contextmanager
-def _counted_from(n_before: int) -> Iterator[None]:
-    """Within this, an error says at which row its frame begins, as its own rows count from there."""
-    try:
-        yield
-    except TableFileError as error:
-        if not n_before:
-            raise
-        raise TableFileError(f"{error} (rows count from row {n_before} of the table)") from error

@@ -112,7 +112,10 @@ def _probabilities(model: Any) -> _Block:
         return names, lambda X: _columns_of(model.predict_proba(X))
     if targets.kind == "joint":
         known = zip(_names(model, len(targets.classes)), targets.classes, strict=True)
-        names = [f"probability_{name}_{own}" for name, labels in known for own in labels]
+        pairs = [(number, name, own) for number, (name, labels) in enumerate(known, 1) for own in labels]
+        names = [f"probability_{name}_{own}" for _, name, own in pairs]
+        if len(set(names)) < len(names):  # as for the targets a and a_b with the labels b_c and c
+            names = [f"probability_{number}_{name}_{own}" for number, name, own in pairs]
         return names, lambda X: [column for part in model.predict_proba(X) for column in part.T]
     names = [f"probability_{label}" for label in targets.classes[0].tolist()]
     return names, lambda X: _columns_of(model.predict_proba(X))

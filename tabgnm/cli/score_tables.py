@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 6  # of columns of one kind
 _LONGEST_NAME = 30
+_IMBALANCED = 1.4  # times the share of the majority class if all classes were equally frequent
 READABLE = {
     "r2": "R²",
     "rmse": "RMSE",
@@ -54,6 +55,29 @@ def score_names(model: TabularEstimator) -> tuple[str, str]:
     if is_classification(model):
         return "accuracy", "log_loss"
     return ("d2", "quantile_loss") if model.fitted_.targets.metric_name == "d2" else ("r2", "rmse")
+
+
+def meaning_of_score(model: TabularEstimator) -> str:
+    """Return a sentence, after a space, on how the score of several targets is computed; "" for one target."""
+    targets: Any = model.fitted_.targets
+    if is_classification(model):
+        return " A row counts as right if all targets are." if len(targets.classes) > 1 else ""
+    return " R² is the mean over the targets." if targets.n_targets > 1 else ""
+
+
+def no_better_than_majority(model: Any, rows: Sequence[ScoreRow]) -> str | None:
+    """Return what to say and try if a classifier of one target is no better than the most frequent class."""
+    score = {row.name: row.score for row in rows}
+    majority = score.get("majority class", math.nan)
+    if not is_classification(model) or not score.get("this model", math.nan) <= majority:
+        return None
+    classes = model.fitted_.targets.classes
+    if len(classes) > 1 or model.class_weight is not None or majority * len(classes[0]) < _IMBALANCED:
+        return "The model is no better than the majority class."
+    return (
+        "The model is no better than the majority class. If rare classes matter, try --set class_weight=balanced, and "
+        "compare the balanced accuracy in `tabgnm evaluate`."
+    )
 
 
 def out_of_fold_rows(model: TabularEstimator) -> NDArray[np.bool_]:

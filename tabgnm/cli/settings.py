@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tabgnm import GNMClassifier, GNMRegressor
+from tabgnm.cli.metric_names import check_metric_of
 from tabgnm.cli.options import DEFAULT_SEED
 from tabgnm.cli.terminal import UsageProblem
-from tabgnm.cli.wording import OPTIONS, in_options
+from tabgnm.cli.wording import OPTIONS, in_file_terms
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import effort_of
 from tabgnm.table.settings import KINDS
@@ -25,6 +26,8 @@ ESTIMATORS = {"classification": GNMClassifier, "regression": GNMRegressor}
 # Parameters that make no sense for one fit to one file.
 _NOT_HERE = {"cv": "use --group, or n_folds", "warm_start": "each command fits once"}
 _OF_COMMANDS = {"random_state": DEFAULT_SEED}  # defaults of options that differ from those of the estimators
+_MOST_SUGGESTED = 3
+_LISTED = "`tabgnm fit` lists all parameters with --print-settings"
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -51,22 +54,25 @@ def value_of(text: str) -> Any:
     return value if isinstance(value, int | float | str | list | tuple | dict) else text
 
 
-def named_value(text: str, option: str, example: str, known: Collection[str]) -> tuple[str, str]:
-    """Return the name and the text of the value of NAME=VALUE; raise if there is no parameter of that name."""
+def named_value(text: str, option: str, example: str, known: Collection[str], listed: str) -> tuple[str, str]:
+    """Return the name and the text of the value of NAME=VALUE; raise if there is no parameter of that name.
+
+    `listed` says where all names are, if none is close.
+    """
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or not name or not value.strip():
         raise UsageProblem(f"{option} {text!r} is invalid; expected NAME=VALUE, e.g. {example}")
     if name not in known:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(sorted(known))}"
-        raise UsageProblem(f"{option} {name}: unknown parameter; {hint}")
+        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise UsageProblem(f"{option} {name}: unknown parameter; {hint}{listed}")
     return name, value.strip()
 
 
 def _named(text: str, option: str, example: str) -> tuple[str, str]:
     """Return the name of a parameter of an estimator, and the text of its value."""
-    name, value = named_value(text, option, example, set().union(*map(_defaults, ESTIMATORS)))
+    name, value = named_value(text, option, example, set().union(*map(_defaults, ESTIMATORS)), _LISTED)
     if name in OPTIONS:
         raise UsageProblem(f"{option} {name}: use {OPTIONS[name]} instead")
     if name in _NOT_HERE:
@@ -77,6 +83,7 @@ def _named(text: str, option: str, example: str) -> tuple[str, str]:
 def check_values(task: str | None, values: Mapping[str, Any]) -> None:
     """Raise if no estimator takes these values; without a task, either of them may."""
     problems = []
+    check_metric_of(task, values)
     for own in ESTIMATORS if task is None else (task,):
         unknown = [name for name in values if name not in _defaults(own)]
         try:
@@ -88,7 +95,7 @@ def check_values(task: str | None, values: Mapping[str, Any]) -> None:
         else:
             return
     raise UsageProblem(
-        in_options(next((text for text in problems if "is not a parameter of" not in text), problems[0]))
+        in_file_terms(next((text for text in problems if "is not a parameter of" not in text), problems[0]))
     )
 
 

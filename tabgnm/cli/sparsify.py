@@ -105,7 +105,8 @@ def _options(assignments: list[str]) -> dict[str, Any]:
     parameters = inspect.signature(MachineMethods.distill).parameters.values()
     own = {"n_edges", "tolerance", "random_state"}  # which have options of their own
     known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name not in own]
-    named = (named_value(text, "--set", "n_layers=2", known) for text in assignments)
+    listed = f"`tabgnm sparsify` has the parameters {', '.join(sorted(known))}"
+    named = (named_value(text, "--set", "n_layers=2", known, listed) for text in assignments)
     return {name: value_of(value) for name, value in named}
 
 

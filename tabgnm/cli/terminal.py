@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from tabgnm._printable import printable
-from tabgnm.cli.wording import in_options, warning_text
+from tabgnm.cli.wording import in_file_terms, warning_text, worth_showing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,12 +62,20 @@ class Output:
         Text is left out, and `finish` writes an object.
     to_stderr : bool, default=False
         Text goes to stderr, as stdout has the result itself.
+
+    Attributes
+    ----------
+    warnings : list of str
+        All that were shown.
+    rows_before : int
+        Rows of the file before those that warnings are about.
     """
 
     def __init__(self, *, as_json: bool, to_stderr: bool = False) -> None:
         self._as_json = as_json
         self._console = console_of(sys.stderr if to_stderr else sys.stdout)
         self.warnings: list[str] = []
+        self.rows_before = 0
 
     def text(self, text: str = "", *, style: str | None = None) -> None:
         """Print lines; what a terminal would act on is escaped."""
@@ -92,7 +100,10 @@ class Output:
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             if issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
                 return  # for those who write code
-            text = " ".join(warning_text(message).split())
+            found = worth_showing(message)
+            if found is None:
+                return
+            text = " ".join(warning_text(found, self.rows_before).split())
             if text not in self.warnings:
                 self.warnings.append(text)
                 error_line(text, kind="Warning", style="yellow")
@@ -193,7 +204,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     # Asked for by name, so that errors that nobody can have raised are not imported.
     for module, name in (("tabgnm.modelfile.errors", "ModelFileError"), ("tabgnm.export.program", "ExportError")):
         if module in modules and isinstance(error, getattr(modules[module], name)):
-            return str(error), BAD_MODEL
+            return in_file_terms(str(error)), BAD_MODEL
     if isinstance(error, UnusableModel):
         return str(error), BAD_MODEL
     if isinstance(error, MissingExtraError | FileError):
@@ -209,8 +220,11 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 
 @contextmanager
-def table_is_to_blame() -> Iterator[None]:
-    """Within this, errors about values come from the table: parameters have been checked before it was read."""
+def table_is_to_blame(rows_before: int = 0) -> Iterator[None]:
+    """Within this, errors about values come from the table: parameters have been checked before it was read.
+
+    `rows_before` is the number of rows of the file before those that are used.
+    """
     from tabgnm._files.errors import FileError
     from tabgnm.cli.tablefiles import TableFileError
 
@@ -219,4 +233,4 @@ def table_is_to_blame() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         if isinstance(error, FileError | TableFileError | UsageProblem | UnusableModel) or _debugging:
             raise
-        raise TableFileError(in_options(str(error))) from error
+        raise TableFileError(in_file_terms(str(error), rows_before)) from error

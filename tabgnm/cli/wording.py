@@ -1,4 +1,4 @@
-"""Warnings and errors of the library in terms of the command line: options instead of parameters of Python."""
+"""Warnings and errors of the library in terms of the command line: options and files instead of Python."""
 
 from __future__ import annotations
 
@@ -21,6 +21,30 @@ OPTIONS = {
     "column_kinds": "--column-kind",
     "sample_weight": "--weight",
 }
+# What the library says to those who write Python, and what people with a file can do.
+FILE_TERMS = {
+    "convert the column first, for instance with pandas.to_datetime, or replace the cell with None if": "write it in "
+    "this form, or leave the cell empty if",
+    "replace it with None if": "leave the cell empty if",
+    "or with None if": "or leave the cell empty if",
+    "or with NaN if": "or leave the cell empty if",
+    "; convert the column to its type in fit, or fit again": "; write it as in the table that the model was fitted to, "
+    "or fit again",
+    "convert the column first, for instance with the arguments thousands and decimal of pandas.read_csv": "write them "
+    "as 1234.5 in the file",
+    "convert the column first, for instance with the argument format of pandas.to_datetime": "write them as 2024-01-31 "
+    "in the file",
+    "convert it first, for instance with pandas.to_datetime and its argument unit": "write them as 2024-01-31 in the "
+    "file",
+    "Input X contains infinity or a value too large for dtype('float64'): column": "a number is infinite or too large: "
+    "column",
+    "60, or None": "60, or omit the option",
+    "a file written by `save`": "a model file written by `tabgnm fit`",
+    "save the model again": "write it again with `tabgnm fit`",
+}
+# The last one: before it, a cell is quoted, which may contain the same words.
+_ROW = re.compile(r"\bin row (\d+)(?!.*\bin row \d)", re.DOTALL)
+_UNSUITABLE_METRIC = re.compile(r"cannot score these targets \(.*\); .*", re.DOTALL)
 _MOST_SHOWN = 3  # columns that a remedy is written out for
 
 
@@ -41,13 +65,50 @@ def in_options(text: str) -> str:
     return text
 
 
-def warning_text(warning: Warning | str) -> str:
+def in_file_terms(text: str, rows_before: int = 0) -> str:
+    """Return a text with options, with remedies for a file, and with rows that count from 1.
+
+    Parameters
+    ----------
+    text : str
+        Of the library, whose rows count from 0.
+    rows_before : int, default=0
+        Rows of the file before those that the library was given.
+
+    Examples
+    --------
+    >>> in_file_terms("'x' has '?!' in row 0; write it like 12.5, or replace it with None if the value is missing")
+    "'x' has '?!' in row 1; write it like 12.5, or leave the cell empty if the value is missing"
+    """
+    text = in_options(text)
+    for python, file in FILE_TERMS.items():
+        text = text.replace(python, file)
+    if _UNSUITABLE_METRIC.search(text):
+        from tabgnm.cli.metric_names import usual_metrics
+
+        text = _UNSUITABLE_METRIC.sub(f"cannot score this target; use auto, {usual_metrics()}", text)
+    return _ROW.sub(lambda found: f"in row {int(found[1]) + rows_before + 1:,}", text)
+
+
+def worth_showing(warning: Warning | str) -> Warning | str | None:
+    """Return a warning without columns of dates such as 2024-01-31; None if it is only about such columns.
+
+    All cells of a CSV file are text, and there is no other way to write a date in it.
+    """
+    from tabgnm.table.advice import ColumnWarning, read_as
+
+    if not isinstance(warning, ColumnWarning) or warning.subject != "read as":
+        return warning
+    return read_as([own for own in warning.columns if own.topic != "read as dates" or own.detail])
+
+
+def warning_text(warning: Warning | str, rows_before: int = 0) -> str:
     """Return what a warning says, with a remedy that the command line has."""
     from tabgnm.table.advice import ColumnWarning
 
     if isinstance(warning, ColumnWarning):
         return f"{warning.finding}. {_remedy(warning)}"
-    text = in_options(str(warning))
+    text = in_file_terms(str(warning), rows_before)
     named = _first_parameter(text)
     return text if named is None else f"{text}; set parameters with --set, for instance --set {named}=VALUE"
 

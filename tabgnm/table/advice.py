@@ -111,25 +111,39 @@ class ColumnWarning(UserWarning):
         What was found, without a remedy.
     kinds : dict
         The columns, with the kind that they may be declared as.
+    columns : tuple of Advice
+        What was found in each column, if the subject is "read as".
     """
 
-    def __init__(self, subject: str, finding: str, remedy: str, kinds: dict[str, str]) -> None:
+    def __init__(
+        self, subject: str, finding: str, remedy: str, kinds: dict[str, str], columns: tuple[Advice, ...] = ()
+    ) -> None:
         super().__init__(f"{finding}{remedy}")
-        self.subject, self.finding, self.kinds = subject, finding, kinds
+        self.subject, self.finding, self.kinds, self.columns = subject, finding, kinds, columns
+
+
+def read_as(columns: Iterable[Advice]) -> ColumnWarning | None:
+    """Return a warning about columns of text that are read as numbers or dates; None without such columns."""
+    own = tuple(columns)
+    numbers, dates = ([each for each in own if each.topic == f"read as {what}"] for what in ("numbers", "dates"))
+    said = [f"{what}: {_listed(found)}" for what, found in (("numbers", numbers), ("dates", dates)) if found]
+    if not said:
+        return None
+    kinds = _kinds(numbers, "number") | _kinds(dates, "datetime")
+    return ColumnWarning(
+        "read as",
+        f"columns of text are read as {'; as '.join(said)}",
+        f". Convert them before fit or confirm with {_parameter(kinds)}; to keep a column as a category, use the kind "
+        "'category'",
+        kinds,
+        (*numbers, *dates),
+    )
 
 
 def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iterator[ColumnWarning]:
-    numbers, dates = by_topic.get("read as numbers", []), by_topic.get("read as dates", [])
-    if numbers or dates:
-        said = [f"{what}: {_listed(own)}" for what, own in (("numbers", numbers), ("dates", dates)) if own]
-        kinds = _kinds(numbers, "number") | _kinds(dates, "datetime")
-        yield ColumnWarning(
-            "read as",
-            f"columns of text are read as {'; as '.join(said)}",
-            f". Convert them before fit or confirm with {_parameter(kinds)}; to keep a column as a category, use the "
-            "kind 'category'",
-            kinds,
-        )
+    text_read = read_as([*by_topic.get("read as numbers", []), *by_topic.get("read as dates", [])])
+    if text_read is not None:
+        yield text_read
     if own := by_topic.get("like numbers"):
         first, kinds = repr(own[0].column), _kinds(own, "number")
         yield ColumnWarning(

@@ -21,7 +21,7 @@ def table() -> Path:
     ("options", "complaint"),
     [
         (["--set", "max_epoch=3"], "unknown parameter; did you mean max_epochs?"),
-        (["--set", "zzz=3"], "unknown parameter; expected one of activation, batch_size"),
+        (["--set", "zzz=3"], "unknown parameter; `tabgnm fit` lists all parameters with --print-settings"),
         (["--set", "max_epochs"], "expected NAME=VALUE"),
         (["--set", "max_epochs=0"], "max_epochs=0"),
         (["--set", "max_epochs=many"], "max_epochs='many'"),

@@ -96,6 +96,8 @@ def format_of(source: str, given: str | None) -> FileFormat:
         return FileFormat(kind, wanted.endswith(".gz") or name.endswith(".gz"))
     if source == STANDARD_STREAM:
         return FileFormat("csv", None)
+    if Path(source).is_dir():
+        raise TableFileError(f"{quoted(source, 300)} is a folder; name a file in it")
     ends = name.removesuffix(".gz").rpartition(".")
     kind = _KINDS.get(ends[2]) if ends[1] else None
     if kind is None:

@@ -50,12 +50,13 @@ def frame_writer(kind: Kind, file: Any, columns: Sequence[str], name: str) -> Fr
 
 class _Delimited:
     def __init__(self, file: Any, columns: Sequence[str], delimiter: str) -> None:
-        self._file, self._delimiter = file, delimiter
-        pd = import_extra("pandas", "cli", "writing tables")
-        self._write(pd.DataFrame(columns=list(columns)), header=True)
+        self._file, self._columns, self._delimiter = file, list(columns), delimiter
+        self._has_header = False
 
     def write(self, frame: Any) -> None:
-        self._write(frame, header=False)
+        # The header comes with the first rows: an error in them should leave nothing on standard output.
+        self._write(frame, header=not self._has_header)
+        self._has_header = True
 
     def _write(self, frame: Any, *, header: bool) -> None:
         def written(quoting: Any) -> str:
@@ -69,7 +70,9 @@ class _Delimited:
         self._file.write(text.encode("utf-8", "surrogateescape"))
 
     def finish(self) -> None:
-        pass
+        if not self._has_header:
+            pd = import_extra("pandas", "cli", "writing tables")
+            self._write(pd.DataFrame(columns=self._columns), header=True)
 
     def discard(self) -> None:
         pass
