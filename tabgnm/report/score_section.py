@@ -129,9 +129,9 @@ def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
         return f"{said}, like the model."
     n_fitted = n_compared - n_compared // BASELINE_FOLDS
     return (
-        f"{said}: each was fitted to about {n_fitted:,} of them. The comparison favors the model if it was fitted to more "
-        "rows, and says nothing if it was fitted to these. The scores that tabgnm fit prints are compared on equal "
-        "terms, and so are those of a report that is written directly after fit in Python."
+        f"{said}: each was fitted to about {n_fitted:,} of them. The comparison favors the model if it was fitted to "
+        "more rows, and says nothing if it was fitted to these. The scores that tabgnm fit prints are compared on "
+        "equal terms, and so are those of a report that is written directly after fit in Python."
     )
 
 
