@@ -20,7 +20,7 @@ def table() -> Path:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--set", "max_epoch=3"], "unknown parameter; did you mean max_epochs?"),
+        (["--set", "max_epoch=3"], "unknown parameter; did you mean max_epochs"),
         (["--set", "zzz=3"], "unknown parameter; `tabgnm fit` lists all parameters with --print-settings"),
         (["--set", "max_epochs"], "expected NAME=VALUE"),
         (["--set", "max_epochs=0"], "max_epochs=0"),

@@ -79,7 +79,7 @@ def test_without_the_target_the_model_itself_judges_the_sizes(flowers: SimpleNam
     ("options", "code", "complaint"),
     [
         (["--edges", "5", "--tolerance", "0.1"], 2, "use one of them"),
-        (["--set", "n_layer=2"], 2, "did you mean n_layers?"),
+        (["--set", "n_layer=2"], 2, "did you mean n_layers"),
         (["--set", "n_layers=x"], 2, "expected an integer"),
         (["--set", "penalty=l7"], 2, "l7"),
         (["--set", "n_augmented=-1"], 2, "n_augmented"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -96,11 +97,11 @@ def format_of(source: str, given: str | None) -> FileFormat:
         return FileFormat(kind, wanted.endswith(".gz") or name.endswith(".gz"))
     if source == STANDARD_STREAM:
         return FileFormat("csv", None)
-    if Path(source).is_dir():
-        raise TableFileError(f"{quoted(source, 300)} is a folder; name a file in it")
     ends = name.removesuffix(".gz").rpartition(".")
     kind = _KINDS.get(ends[2]) if ends[1] else None
     if kind is None:
+        if os.path.isdir(source):  # noqa: PTH112 - that of pathlib raises if a name is too long
+            raise TableFileError(f"{quoted(source, 300)} is a folder; give the name of a file in it")
         remedy = _REMEDIES.get(ends[2] if ends[1] else "", "say what it is with --format, for instance --format csv")
         known = ", ".join(f".{end}" for end in _KINDS)
         raise TableFileError(f"{quoted(source, 300)} has no known ending ({known}, each also with .gz); {remedy}")
