@@ -178,7 +178,7 @@ def test_a_report_does_not_repeat_the_warnings_of_the_fit() -> None:
     table = pd.DataFrame(X).rename(columns=str).assign(code=[f"number {place // 2}" for place in range(60)])
     with pytest.warns(UserWarning, match="'code'"):
         model = gnm(n_nodes=60).fit(table, labels)
-    assert "A small machine, distilled from the model" in report_html(model, table, labels)  # warnings are errors
+    assert "This small machine was distilled from the model" in report_html(model, table, labels)  # warnings are errors
 
 
 def test_a_machine_of_another_type_is_refused(classifier: GNMClassifier) -> None:
