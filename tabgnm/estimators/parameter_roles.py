@@ -44,6 +44,8 @@ _ENCODING = frozenset(
         "target_transform",
     ]
 )
+# What is learned from the targets.
+LOSS_PARAMETERS = frozenset(["class_weight", "label_smoothing", "loss", "quantile", "huber_delta", "tweedie_power"])
 # Fits that differ only in these have the same rows and folds.
 NOT_OF_ROWS = (
     _HOW_TRAINED
@@ -57,10 +59,5 @@ FREE_PARAMETERS = _HOW_TRAINED | {
     "n_candidates",
     "warm_start",
     "random_state",
-    "class_weight",
-    "label_smoothing",
-    "loss",
-    "quantile",
-    "huber_delta",
-    "tweedie_power",
+    *LOSS_PARAMETERS,
 }

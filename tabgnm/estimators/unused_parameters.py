@@ -10,26 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tabgnm._printable import shown
+from tabgnm.estimators.parameter_roles import LOSS_PARAMETERS
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 # What is learned, from which kinds of columns, and how it is computed. All others are about the networks of `fit`.
-_USED = frozenset(
-    [
-        "class_weight",
-        "label_smoothing",
-        "loss",
-        "quantile",
-        "huber_delta",
-        "tweedie_power",
-        "scale_target",
-        "column_kinds",
-        "device",
-        "n_jobs",
-        "random_state",
-    ]
-)
+_USED = LOSS_PARAMETERS | {"scale_target", "column_kinds", "device", "n_jobs", "random_state"}
 
 
 def warn_about_unused(estimator: TabularEstimator, of_small: Mapping[str, Any], stacklevel: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -18,17 +19,7 @@ from tabgnm.cli.wording import OPTIONS, in_options, warning_text
 from tabgnm.table.advice import Advice, ColumnWarning, Topic, warn_about
 from tests.cli.running import QUICK, iris, run
 
-TOPICS: tuple[Topic, ...] = (
-    "read as numbers",
-    "read as dates",
-    "ambiguous",
-    "like numbers",
-    "like dates",
-    "identifiers",
-    "not used",
-    "only gaps used",
-    "no column",
-)
+TOPICS: tuple[Topic, ...] = get_args(Topic)
 
 
 def warned(*columns: Advice) -> list[Warning]:
