@@ -16,18 +16,24 @@ from tabgnm.training.row_batches import Block, BlockRows
 
 _log = logging.getLogger("tabgnm.training")
 
-_WHOLE_EPOCH_STEPS = 64  # longer epochs are captured block by block, as capturing takes as long as running once
+_SHORT_EPOCH_STEPS = 64  # longer epochs are captured in parts, as capturing takes as long as running once
 
 
 class CapturedEpochs:
-    """Runs the epochs of an `EpochLoop`; a new object is required when models are dropped from the loop."""
+    """Runs the epochs of an `EpochLoop`; a new object is required when models are dropped from the loop.
+
+    A short epoch is one graph. A long one is a graph for its beginning, two for each block (gathering its rows, and its
+    steps, which equal blocks share), and one for its end.
+    """
 
     def __init__(self, loop: EpochLoop) -> None:
         self._loop = loop
-        self._whole = loop.batches.n_steps[0] <= _WHOLE_EPOCH_STEPS
+        self._is_short = loop.batches.n_steps[0] <= _SHORT_EPOCH_STEPS
         self._graphs: dict[Any, torch.cuda.CUDAGraph | None] = {}
         self._buffers: dict[Any, BlockRows] = {}
-        self._warm = False
+        self._done_once: set[str] = set()
+        # The graphs run one after the other and leave nothing in memory of their own, so they can share it.
+        self._pool = torch.cuda.graph_pool_handle()
 
     @property
     def captured(self) -> bool:
@@ -37,49 +43,51 @@ class CapturedEpochs:
     def run_epoch(self) -> None:
         """Run all parts of an epoch after `EpochLoop.load_epoch`."""
         loop = self._loop
-        if not self._whole:
-            loop.begin_epoch()
-            for block in loop.batches.blocks:
-                self._run_block(block)
-            loop.end_epoch()
-        elif not self._warm:
-            self._warm_up(loop.run_epoch)
-        else:
-            self._replay("epoch", loop.run_epoch)
+        if self._is_short:
+            self._run("epoch", None, loop.run_epoch)
+            return
+        self._run("begin", None, loop.begin_epoch)
+        for number, block in enumerate(loop.batches.blocks):
+            self._run_block(number, block)
+        self._run("end", None, loop.end_epoch)
 
-    def _warm_up(self, work: Callable[[], None]) -> None:
-        """Do the work once without capturing, so that libraries can allocate their workspaces."""
+    def _run_block(self, number: int, block: Block) -> None:
+        """Gather rows into buffers with fixed addresses, which equal blocks share, and take the steps."""
+        loop, pattern = self._loop, block.pattern
+        if pattern not in self._buffers:
+            self._buffers[pattern] = BlockRows(*(part.clone() for part in loop.load_block(block)))
+        own = self._buffers[pattern]
+
+        def gather() -> None:
+            for buffer, part in zip(own, loop.load_block(block), strict=True):
+                buffer.copy_(part)
+
+        self._run("gather", number, gather)
+        self._run("steps", pattern, lambda: loop.step.train_block(block, own, loop.train_loss))
+
+    def _run(self, part: str, which: Any, work: Callable[[], None]) -> None:
+        """Replay the graph of `work`, which is captured first if necessary; if this fails, do the work directly.
+
+        Each part of an epoch is done once without capturing, so that libraries can allocate their workspaces.
+        """
+        if part not in self._done_once:
+            self._done_once.add(part)
+            self._do_on_other_stream(work)
+            return
+        if (part, which) not in self._graphs:
+            self._graphs[part, which] = self._capture(work)
+        graph = self._graphs[part, which]
+        if graph is None:
+            work()
+        else:
+            graph.replay()
+
+    def _do_on_other_stream(self, work: Callable[[], None]) -> None:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call] # torch's stream is untyped
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             work()
         torch.cuda.current_stream().wait_stream(stream)
-        self._warm = True
-
-    def _run_block(self, block: Block) -> None:
-        """Gather into buffers with fixed addresses, then replay the steps; equal blocks share a graph."""
-        loop = self._loop
-        loaded = loop.load_block(block)
-        if not self._warm:
-            self._warm_up(lambda: loop.step.train_block(block, loaded, loop.train_loss))
-            return
-        key = block.pattern
-        if key not in self._buffers:
-            self._buffers[key] = BlockRows(*(part.clone() for part in loaded))
-        own = self._buffers[key]
-        for buffer, part in zip(own, loaded, strict=True):
-            buffer.copy_(part)
-        self._replay(key, lambda: loop.step.train_block(block, own, loop.train_loss))
-
-    def _replay(self, key: Any, work: Callable[[], None]) -> None:
-        """Replay the graph of `work`, which is captured first if necessary; if this fails, do the work directly."""
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(work)
-        graph = self._graphs[key]
-        if graph is None:
-            work()
-        else:
-            graph.replay()
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         """Capture `work`, while fleets in other threads continue."""
@@ -87,7 +95,7 @@ class CapturedEpochs:
         try:
             with whole_device, torch.cuda.stream(_capturing_stream(self._loop.flat.device)):
                 # thread_local: GPU work of other threads does not affect this graph.
-                graph.capture_begin(capture_error_mode="thread_local")
+                graph.capture_begin(self._pool, capture_error_mode="thread_local")
                 try:
                     work()
                 except BaseException:
