@@ -454,6 +454,17 @@ class EmbeddedShape:
 Shape = GNMShape | MLPShape | EmbeddedShape
 
 
+def body_of(shape: Shape) -> GNMShape | MLPShape:
+    """Return the network without its embedding, if it has one."""
+    return shape.body if isinstance(shape, EmbeddedShape) else shape
+
+
+def has_no_variant_but_clamping(shape: Shape) -> bool:
+    """Whether `clamp_inputs` is the only variant that the network may have; the fast training steps support these."""
+    body = body_of(shape)
+    return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
+
+
 def with_frequency_scale(shape: Shape, scale: float | None) -> Shape:
     """Return a shape whose periodic embeddings start with frequencies of this standard deviation; None changes nothing.
 

@@ -185,6 +185,24 @@ def test_steps_with_every_embedding(embedding: InputEmbedding, n_layers: int) ->
     assert_steps_are_those_of_the_reference(state)
 
 
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+@pytest.mark.parametrize("n_layers", [1, 2, 4])
+@pytest.mark.parametrize("n_inputs", [5, 16, 33])
+def test_steps_with_clamped_inputs(activation: str, n_layers: int, n_inputs: int) -> None:
+    for n_hidden in (2, 29):
+        shape = GNMShape(n_inputs, 3, n_inputs + n_hidden + 4, n_layers, activation, "kaiming", clamp_inputs=True)
+        assert_steps_are_those_of_the_reference(state_for(shape, members_for(3, dropout=0.3)))
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS.values(), ids=EMBEDDINGS)
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_steps_with_clamped_embeddings(embedding: InputEmbedding, n_layers: int) -> None:
+    n_inputs = embedding.n_outputs
+    body = GNMShape(n_inputs, 3, n_inputs + 20, n_layers, "silu", "kaiming", clamp_inputs=True)
+    state = state_for(EmbeddedShape(embedding, body), members_for(3, weight_decay=0.1, dropout=0.2))
+    assert_steps_are_those_of_the_reference(state)
+
+
 SHAPES: dict[str, Shape] = {
     "one layer": MLPShape(6, 3, ()),
     "narrow after wide": MLPShape(6, 3, (90, 7, 33)),
@@ -225,10 +243,13 @@ def test_steps_with_less_precision(precision: str, tolerance: float) -> None:
     assert_steps_are_those_of_the_reference(state, tolerance, x_dtype=half)
     embedded = EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs, activation="silu"))
     assert_steps_are_those_of_the_reference(state_for(embedded, members_for(3), precision=precision), tolerance)
+    clamped = state_for(replace(NETWORK, clamp_inputs=True), members_for(3, dropout=0.3), precision=precision)
+    assert_steps_are_those_of_the_reference(clamped, tolerance, x_dtype=half)
 
 
 def test_it_supports_what_it_has_kernels_for() -> None:
-    assert CudaStep.supports(state_for(NETWORK, members_for(1)))
+    for shape in KINDS:
+        assert CudaStep.supports(state_for(shape, members_for(1)))
     for shape in (EVERYTHING, replace(NETWORK, n_nodes=200, n_outputs=129), replace(NETWORK, activation="sigmoid")):
         assert not CudaStep.supports(state_for(shape, members_for(1)))
     large = InputEmbedding(0, 1, n_basis=128, numeric_dim=128)
@@ -254,7 +275,15 @@ class Pieces:
         self.outputs.append(outputs)
 
 
-@pytest.mark.parametrize("shape", [NETWORK, EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs))])
+KINDS = [
+    NETWORK,
+    EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs)),
+    replace(NETWORK, clamp_inputs=True),
+    EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs, clamp_inputs=True)),
+]
+
+
+@pytest.mark.parametrize("shape", KINDS)
 @pytest.mark.parametrize("aligned", [True, False])
 def test_validation_is_the_forward_pass(shape: Shape, aligned: bool) -> None:
     state = state_for(shape, members_for(3, dropout=0.5))
@@ -267,7 +296,7 @@ def test_validation_is_the_forward_pass(shape: Shape, aligned: bool) -> None:
     torch.testing.assert_close(pieces.outputs[0].cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [NETWORK, EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs))])
+@pytest.mark.parametrize("shape", KINDS)
 def test_steps_are_the_same_bits_again_and_in_a_graph(shape: Shape) -> None:
     block, results = block_for(24, 4), []
     for captured in (False, False, True):
@@ -302,7 +331,14 @@ def test_a_model_that_diverges_is_noticed() -> None:
 SMOOTH = replace(NETWORK, activation="silu")  # the slope of ReLU jumps where a state is 0 up to rounding
 
 
-@pytest.mark.parametrize("shape", [SMOOTH, EmbeddedShape(MIXED, replace(SMOOTH, n_inputs=MIXED.n_outputs))])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        SMOOTH,
+        EmbeddedShape(MIXED, replace(SMOOTH, n_inputs=MIXED.n_outputs)),
+        EmbeddedShape(MIXED, replace(SMOOTH, n_inputs=MIXED.n_outputs, clamp_inputs=True)),
+    ],
+)
 def test_fleets_are_those_of_the_cpu(shape: Shape) -> None:
     settings = settings_for(max_epochs=2, precision="float32", eps=1e-3, batch_size=16)
     members = different_members(5)

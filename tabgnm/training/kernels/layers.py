@@ -10,8 +10,8 @@ Gradients of weights are never written to memory. A step of K layers takes 2K ke
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import triton
@@ -138,7 +138,7 @@ def _output_kernel(
 def _backward_kernel(
     weight_ptr, grad_ptr, grad_source_ptr, state_ptr, slope_ptr, scale_ptr,
     n_rows, n_sources, n_targets, flat_model, grad_model, grad_row, state_model, state_row,
-    PARTS: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    ADDS: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
 ):  # fmt: skip
     model = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -164,6 +164,8 @@ def _backward_kernel(
         total *= tl.load(slope_ptr + places, mask=inside, other=0.0)
     # The gradients of all layers are side by side in one buffer, so they have the same strides.
     grad_source_ptr += model * grad_model + rows[:, None] * grad_row + sources[None, :]
+    if ADDS:
+        total += tl.load(grad_source_ptr, mask=inside, other=0.0)
     tl.store(grad_source_ptr, total, mask=inside)
 
 
@@ -314,8 +316,10 @@ def backward_layer(
     state: Tensor | None = None,
     slope: Tensor | None = None,
     scales: Tensor | None = None,
+    *,
+    adds: bool = False,
 ) -> None:
-    """Write the gradient of the messages of the previous layer (or of x), (n, B, s), into `grad_source`.
+    """Write the gradient of the messages of the previous layer (or of x), (n, B, s), into `grad_source`, or add it.
 
     `grad` (n, B, t) is the gradient of the messages of this layer; both gradients are parts of one buffer. If the
     activation is ReLU, `state` and the `scales` of dropout describe the previous layer, otherwise `slope`.
@@ -328,9 +332,17 @@ def backward_layer(
     _backward_kernel[(triton.cdiv(n_sources, sources), triton.cdiv(n_rows, rows), n_models)](
         weight, grad, grad_source, state, slope, scales,
         n_rows, n_sources, n_targets, weight.stride(0), grad.stride(0), grad.stride(1), *strides,
-        PARTS=n_parts, ROWS=rows, SOURCES=sources, TARGETS=min(targets, tile_side(n_targets)),
+        ADDS=adds, PARTS=n_parts, ROWS=rows, SOURCES=sources, TARGETS=min(targets, tile_side(n_targets)),
         num_warps=4, num_stages=3 if sources < 64 else 2, **options,
     )  # fmt: skip
+
+
+class LayerSize(NamedTuple):
+    """How many sources and targets a layer has, multiples of 16, and the first column of its sources in `states`."""
+
+    n_sources: int
+    n_targets: int
+    source_column: int = 0  # not used for the first layer, whose sources are `x`
 
 
 class Update:
@@ -338,30 +350,28 @@ class Update:
 
     Parameters
     ----------
-    widths : sequence of int
-        The number of inputs, then the number of targets of each layer.
+    layers : sequence of LayerSize
     buffers : OptimizerBuffers
         Weights and biases of all layers, one after the other, starting at the first column.
     """
 
-    def __init__(self, widths: Sequence[int], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:
+    def __init__(self, layers: Sequence[LayerSize], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:
         flat = buffers.flat
         self._buffers, self._betas = buffers, betas
         # With this many registers per thread, five programs fit on a multiprocessor instead of four.
         self._sources, self._targets, self._options = 64, 32, {"maxnreg": 96}
-        if len(flat) * len(self._cut(widths)) < _FEW_UPDATES:
+        if len(flat) * len(self._cut(layers)) < _FEW_UPDATES:
             self._sources, self._options = 16, {}
-        self._tiles = torch.tensor(self._cut(widths), dtype=torch.int32, device=flat.device)
+        self._tiles = torch.tensor(self._cut(layers), dtype=torch.int32, device=flat.device)
 
-    def _cut(self, widths: Sequence[int]) -> list[list[int]]:
+    def _cut(self, layers: Sequence[LayerSize]) -> list[list[int]]:
         """Return the description of each tile that `_update_kernel` reads."""
-        tiles, source_column, grad_column, weight_column = [], 0, 0, 0
-        for layer, (n_sources, n_targets) in enumerate(itertools.pairwise(widths)):
+        tiles, grad_column, weight_column = [], 0, 0
+        for number, (n_sources, n_targets, source_column) in enumerate(layers):
             for source in range(0, n_sources, self._sources):
                 for target in range(0, n_targets, self._targets):
                     columns = [source_column, grad_column, weight_column]
-                    tiles.append([int(layer == 0), source, target, n_sources, n_targets, *columns])
-            source_column += n_sources if layer else 0  # the states begin with those that the second layer reads
+                    tiles.append([int(number == 0), source, target, n_sources, n_targets, *columns])
             grad_column += n_targets
             weight_column += (n_sources + 1) * n_targets
         return tiles
@@ -369,8 +379,8 @@ class Update:
     def __call__(self, x: Tensor, states: Tensor, grads: Tensor, rates: Tensor, n_parts: int) -> None:
         """Update the first n models, given `x` (n, B, padded m).
 
-        `states` has the states of all layers except the last, with the type of `x`, and `grads` the gradients of the
-        messages of all layers; both are (M, B, total width of the layers).
+        `states` (M, B, ...) has the sources of all layers except the first, with the type of `x`; `grads` (M, B, ...)
+        begins with the gradients of the messages of all layers, side by side.
         """
         n_models, n_rows, _ = x.shape
         _update_kernel[(len(self._tiles), n_models)](
@@ -391,6 +401,8 @@ def self_check(device: torch.device) -> None:
     if not torch.allclose(state, 65 * ones / 3, rtol=1e-6):
         raise RuntimeError("a product is wrong")
     buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
-    Update([64, 64], buffers, (0.5, 0.5))(ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts)
+    Update([LayerSize(64, 64)], buffers, (0.5, 0.5))(
+        ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts
+    )
     if not bool((buffers.moment == 32).all()):
         raise RuntimeError("a gradient is wrong")

@@ -3,7 +3,7 @@
 There are three implementations of one small protocol; only `choose_step` chooses between them:
 
 - `NumpyStep` on a CPU, for networks without message-passing variants other than `clamp_inputs`;
-- `CudaStep` on a GPU with Triton, for networks without message-passing variants;
+- `CudaStep` on a GPU with Triton, for the same networks;
 - `TorchStep` for everything else.
 
 All of them support embeddings, and compute what `tabgnm.nn.message_passing.forward` and `backward` define; tests

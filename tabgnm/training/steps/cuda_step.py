@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tabgnm.nn.embeddings import InputEmbedding
-from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.nn.shapes import body_of, has_no_variant_but_clamping
 from tabgnm.training import kernels
 from tabgnm.training.model_state import ModelState
-from tabgnm.training.row_batches import Batch, Block, BlockRows
+from tabgnm.training.row_batches import ALIGN, Batch, Block, BlockRows
 from tabgnm.training.validation import Validation, add_losses
 
 
-class CudaStep:
-    """Training steps of networks without message-passing variants, one layer at a time.
+class _Places(NamedTuple):
+    """Columns of the buffer between two layers: those that the first writes, and those that the second reads."""
 
-    The states of all layers are side by side in one buffer, and so are their gradients; every step reuses both. The
+    written: slice
+    read: slice
+    n_columns: int  # of both, and of padding
+
+    @classmethod
+    def after(cls, n_before: int, n_clamped: int, n_written: int, n_read: int) -> _Places:
+        """Return the columns that follow `n_before` others; the clamped inputs come before the states."""
+        first_state = n_before + n_clamped
+        n_columns = -(-(n_clamped + n_written) // ALIGN) * ALIGN
+        return cls(slice(first_state, first_state + n_written), slice(n_before, n_before + n_read), n_columns)
+
+
+class CudaStep:
+    """Training steps of networks without message-passing variants other than `clamp_inputs`, one layer at a time.
+
+    What the layers except the first read is side by side in one buffer: the clamped inputs, if there are any, followed
+    by the states of the previous layer. The gradients of all layers are in another one; every step reuses both. The
     gradient of a weight is never stored: the kernel that computes it also performs the optimizer's step.
     """
 
     def __init__(self, state: ModelState) -> None:
         adam, shape, precision = state.adam, state.shape, state.settings.precision
-        body = shape.body if isinstance(shape, EmbeddedShape) else shape
-        device = state.flat.device
+        body, device = body_of(shape), state.flat.device
         layers = kernels.layer_kernels(device)
         assert layers is not None
         self._layers, self._n_parts, self._activation = layers, layers.PARTS[precision], body.activation
@@ -37,9 +52,20 @@ class CudaStep:
         parameters = state.layout.padded_views(state.flat)
         self._weights = [(parameters[weight], parameters[bias]) for weight, bias in body.layer_names]
         n_inputs, widths = self._weights[0][0].shape[1], [weight.shape[2] for weight, _ in self._weights]
+        self._n_clamped = body.n_inputs if body.clamp_inputs else 0
+        self._n_free = body.dropout_widths  # without padding
+        self._places: list[_Places] = []
+        n_columns = 0
+        for (weight, _), (following, _) in itertools.pairwise(self._weights):
+            self._places.append(_Places.after(n_columns, self._n_clamped, weight.shape[2], following.shape[1]))
+            n_columns += self._places[-1].n_columns
         penalties = adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold
         buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, adam.factors, *penalties)
-        self._update = layers.Update([n_inputs, *widths], buffers, adam.settings.betas)
+        firsts = [0, *(own.read.start for own in self._places)]
+        sizes = [
+            layers.LayerSize(*weight.shape[1:], first) for (weight, _), first in zip(self._weights, firsts, strict=True)
+        ]
+        self._update = layers.Update(sizes, buffers, adam.settings.betas)
         self._embedding: Any = None  # its module may not be available
         if shape.embedding is not None:
             embeddings = kernels.embedding_kernels(device)
@@ -47,12 +73,12 @@ class CudaStep:
             self._embedding = embeddings.Embedding(shape.embedding, buffers, adam.settings.betas, state.layout.offsets)
 
         ends = list(itertools.accumulate(widths))
-        self._columns = [slice(end - width, end) for width, end in zip(widths, ends, strict=True)]
+        self._grad_columns = [slice(end - width, end) for width, end in zip(widths, ends, strict=True)]
         # The gradient of embedded inputs follows those of the layers. A single layer has no states.
         size, n_embedded = (len(state.flat), state.batch_size), 0 if self._embedding is None else n_inputs
         self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._inputs = torch.zeros(*size, n_embedded, dtype=self._dtype, device=device)
-        self._states = torch.zeros(*size, max(16, sum(widths[:-1])), dtype=self._dtype, device=device)
+        self._states = torch.zeros(*size, max(ALIGN, n_columns), dtype=self._dtype, device=device)
         self._slopes = None if body.activation == "relu" else torch.zeros_like(self._states)
         self._grads = torch.zeros(*size, sum(widths) + n_embedded, device=device)
         dropout = state.dropout
@@ -64,7 +90,7 @@ class CudaStep:
     def supports(state: ModelState) -> bool:
         """Whether there are kernels for these models."""
         shape, settings, device = state.shape, state.settings, state.flat.device
-        body = shape.body if isinstance(shape, EmbeddedShape) else shape
+        body = body_of(shape)
         return (
             device.type == "cuda"
             and state.flat.dtype == torch.float32
@@ -73,7 +99,7 @@ class CudaStep:
             and state.adam.thresholds is None
             and kernels.loss_kind(settings.loss) is not None
             and shape.n_outputs <= kernels.MOST_OUTPUTS
-            and body.has_no_variant
+            and has_no_variant_but_clamping(shape)
             and body.activation in kernels.ACTIVATIONS
             and state.batch_size * 2 * shape.activations_per_row < 2**31  # offsets are 32-bit integers
             and kernels.layer_kernels(device) is not None
@@ -97,30 +123,42 @@ class CudaStep:
 
     def _step(self, batch: Batch, rows: BlockRows, rates: Tensor, outputs: Tensor) -> None:
         layers, parts, last = self._layers, self._n_parts, len(self._weights) - 1
-        models, places = slice(0, batch.n_models), slice(batch.start, batch.start + batch.n_rows)
+        models, positions = slice(0, batch.n_models), slice(batch.start, batch.start + batch.n_rows)
         own = models, slice(0, batch.n_rows)  # in buffers with the size of a batch
-        x = inputs = rows.x[models, places]
+        x = inputs = rows.x[models, positions]
         if self._embedding is not None:
             inputs = self._inputs[own]
             self._embedding.forward(self._flat, x, inputs)
-        states = [inputs, *(self._states[own][..., columns] for columns in self._columns[:-1])]
-        slopes = [None if self._slopes is None else self._slopes[own][..., columns] for columns in self._columns[:-1]]
-        grads = [self._grads[own][..., columns] for columns in self._columns]
+        held, all_slopes = self._states[own], None if self._slopes is None else self._slopes[own]
+        sources = [inputs, *(held[..., places.read] for places in self._places)]
+        states = [held[..., places.written] for places in self._places]
+        slopes = [None if all_slopes is None else all_slopes[..., places.written] for places in self._places]
+        grads = [self._grads[own][..., columns] for columns in self._grad_columns]
+        if self._n_clamped and last:
+            clamped = held.view(*held.shape[:2], last, -1)[..., : self._n_clamped]  # all hidden layers are equally wide
+            clamped.copy_(inputs[..., : self._n_clamped].unsqueeze(2))
 
         for layer in range(last):
-            target, dropout = states[layer + 1], self._dropout[layer] if self._dropout else None
-            source, weights = states[layer], self._weights[layer]
-            layers.forward_layer(source, *weights, target, parts, self._activation, slopes[layer], dropout)
-        read = rows.y[models, places], rows.weights[models, places]
+            dropout = self._dropout[layer] if self._dropout else None
+            source, weights = sources[layer], self._weights[layer]
+            layers.forward_layer(source, *weights, states[layer], parts, self._activation, slopes[layer], dropout)
+        read = rows.y[models, positions], rows.weights[models, positions]
         layers.output_layer(
-            self._loss, states[last], *self._weights[last], *read, outputs[models, places], grads[last], parts
+            self._loss, sources[last], *self._weights[last], *read, outputs[models, positions], grads[last], parts
         )
+        by_inputs = self._grads[own][..., self._grad_columns[-1].stop :]
         for layer in range(last, 0, -1):
-            weight, state = self._weights[layer][0], states[layer] if self._slopes is None else None
+            weight, state = self._weights[layer][0], states[layer - 1] if self._slopes is None else None
+            if self._n_clamped:
+                if self._embedding is not None:
+                    layers.backward_layer(
+                        weight[:, : self._n_clamped], grads[layer], by_inputs, parts, adds=layer < last
+                    )
+                weight = weight[:, self._n_clamped : self._n_clamped + self._n_free[layer - 1]]
             layers.backward_layer(weight, grads[layer], grads[layer - 1], parts, state, slopes[layer - 1], self._scales)
         if self._embedding is not None:
-            by_inputs = self._grads[own][..., self._columns[-1].stop :]
-            layers.backward_layer(self._weights[0][0], grads[0], by_inputs, parts)
+            adds = bool(self._n_clamped) and last > 0
+            layers.backward_layer(self._weights[0][0], grads[0], by_inputs, parts, adds=adds)
             self._embedding.step(x, by_inputs, rates)
         self._update(inputs, self._states, self._grads, rates, parts)
 
@@ -131,16 +169,22 @@ class CudaStep:
 
     def _outputs(self, x: Tensor) -> Tensor:
         """Return the outputs (M, L, c) of all models for rows `x` (M, L, m), without dropout."""
-        state, last = x, len(self._weights) - 1
+        inputs, last = x, len(self._weights) - 1
         if self._embedding is not None:
-            state = x.new_zeros(*x.shape[:2], self._inputs.shape[2], dtype=self._dtype)
-            self._embedding.forward(self._flat, x, state)
-        for layer, (weight, bias) in enumerate(self._weights):
-            source, dtype = state, self._dtype if layer < last else torch.float32
-            state = x.new_empty(*x.shape[:2], weight.shape[2], dtype=dtype)
-            activation = self._activation if layer < last else "identity"
-            self._layers.forward_layer(source, weight, bias, state, self._n_parts, activation)
-        return state[..., : self._n_outputs]
+            inputs = x.new_zeros(*x.shape[:2], self._inputs.shape[2], dtype=self._dtype)
+            self._embedding.forward(self._flat, x, inputs)
+        source, new = inputs, x.new_zeros if self._n_clamped else x.new_empty
+        for places, (weight, bias) in zip(self._places, self._weights[:-1], strict=True):
+            held = new(*x.shape[:2], places.n_columns, dtype=self._dtype)
+            held[..., : self._n_clamped] = inputs[..., : self._n_clamped]
+            first = places.read.start
+            state = held[..., places.written.start - first : places.written.stop - first]
+            self._layers.forward_layer(source, weight, bias, state, self._n_parts, self._activation)
+            source = held[..., : places.read.stop - first]
+        weight, bias = self._weights[last]
+        outputs = x.new_empty(*x.shape[:2], weight.shape[2], dtype=torch.float32)
+        self._layers.forward_layer(source, weight, bias, outputs, self._n_parts, "identity")
+        return outputs[..., : self._n_outputs]
 
     def close(self) -> None:
         """Do nothing: there are no threads to release."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
-from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import Shape, body_of
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
@@ -29,17 +29,6 @@ from tabgnm.training.steps.numpy_losses import drop_single
 Array = NDArray[Any]
 
 _relu_backward = torch.ops.aten.threshold_backward.grad_input  # looked up once
-
-
-def body_of(shape: Shape) -> GNMShape | MLPShape:
-    """Return the network without its embedding, if it has one."""
-    return shape.body if isinstance(shape, EmbeddedShape) else shape
-
-
-def has_numpy_pass(shape: Shape) -> bool:
-    """Whether `NetworkPass` supports networks of this shape: `clamp_inputs` is the only variant it supports."""
-    body = body_of(shape)
-    return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
 
 
 class NetworkParameters:

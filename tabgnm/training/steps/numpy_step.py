@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tabgnm.nn.shapes import has_no_variant_but_clamping
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Block, BlockRows
 from tabgnm.training.steps.numpy_losses import BlockLosses, block_losses_class, drop_single
-from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, has_numpy_pass
+from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
@@ -45,7 +46,7 @@ class NumpyStep:
     @staticmethod
     def supports(state: ModelState) -> bool:
         """Whether this step supports these models."""
-        return state.flat.device.type == "cpu" and has_numpy_pass(state.shape) and state.gates is None
+        return state.flat.device.type == "cpu" and has_no_variant_but_clamping(state.shape) and state.gates is None
 
     def __init__(self, state: ModelState) -> None:
         state.dropout.allocate(rows_last=True)
