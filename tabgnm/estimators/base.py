@@ -1,4 +1,4 @@
-"""Base class of all estimators: fitting, continuing a fit, encoding, importance, saving."""
+"""Base class of all estimators: fitting, continuing a fit, predicting, saving."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators import importance, memory, pack, prediction, preparing, preparing_candidates, ranges
-from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
+from tabgnm.estimators import importance, memory, pack, prediction, preparing, preparing_candidates
 from tabgnm.estimators.explaining import ExplainingMethods
+from tabgnm.estimators.fit_results import FitResults
 from tabgnm.estimators.fitting import EncodedTables, FittedPack, PreparedFit
 from tabgnm.estimators.fixed_parameters import fixed_now
-from tabgnm.estimators.frames import as_frame
 from tabgnm.estimators.learned_graph import LearnedGraph
 from tabgnm.estimators.machines import MachineMethods
 from tabgnm.estimators.memory import MemoryEstimate
@@ -33,21 +32,20 @@ from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
 from tabgnm.table import RawTable, match_columns, read_table
 from tabgnm.table.advice import warned_once
-from tabgnm.training import History, TrainedModel
 from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
-    from sklearn.utils import Bunch, Tags
+    from sklearn.utils import Tags
     from typing_extensions import Self
 
     from tabgnm._files.paths import PathOrFile
-    from tabgnm.nn import GNM, MLP, EmbeddedNetwork
 
 Array = NDArray[Any]
 
 
 class TabularEstimator(
     TrainingParameters,
+    FitResults,
     LearnedGraph,
     MachineMethods,
     ExplainingMethods,
@@ -76,7 +74,6 @@ class TabularEstimator(
     target_name_: str
     target_names_: list[str]
     _n_calls: int  # of fit and partial_fit since training began
-    _oof_values: Array | None  # out-of-fold predictions
     _fixed: dict[str, Any]  # parameters that cannot change while training continues, as they were at its start
 
     # Implemented by the network and by the kind of target
@@ -302,171 +299,6 @@ class TabularEstimator(
     def _target_names(self) -> list[str]:
         """Return the names of the targets; none if they had none."""
         return [self.target_name_] if hasattr(self, "target_name_") else list(getattr(self, "target_names_", []))
-
-    # Fitted attributes
-
-    @property
-    def columns_(self) -> Any:
-        """The kind and encoding of each column, as a readable table, for the candidate with the largest weight."""
-        check_is_fitted(self, "fitted_")
-        return self.fitted_.groups[0].encoder.columns
-
-    @property
-    def pack_(self) -> Any:
-        """The candidates: weight, out-of-fold loss and its spread over folds, epochs, seconds, race and settings.
-
-        A pandas DataFrame, or a list of dicts if pandas is not installed.
-        """
-        check_is_fitted(self, "fitted_")
-        return as_frame([dict(record) for record in self.fitted_.candidates])
-
-    @property
-    def oof_scores_(self) -> dict[str, float]:
-        """Scores on rows that the networks were not trained on.
-
-        For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
-        regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
-        D² and quantile loss. The scores are slightly optimistic, because the epochs and weights of the networks were
-        chosen on the same rows.
-        """
-        check_is_fitted(self, "fitted_")
-        if not self.fitted_.scores:
-            raise AttributeError(
-                "oof_scores_ needs rows that networks were not trained on; call fit with n_folds>=1 (partial_fit does "
-                "not hold out any rows)"
-            )
-        return dict(self.fitted_.scores)
-
-    @property
-    def oof_score_(self) -> float:
-        """The score on rows that the networks were not trained on (accuracy, R² or D²); see `oof_scores_`."""
-        return self.oof_scores_[self.fitted_.targets.metric_name]
-
-    @property
-    def oof_prediction_(self) -> Any:
-        """The prediction for each row of `fit` (or of X_val) by the networks that were not trained on it.
-
-        Probabilities in the form of `predict_proba` for classifiers, numbers for regressors. NaN for rows that are in
-        no validation fold or have no weight. Stored in pickles (8 bytes per row and class or target), but not in model
-        files.
-        """
-        check_is_fitted(self, "fitted_")
-        values = getattr(self, "_oof_values", None)
-        if values is None:
-            raise AttributeError(
-                "oof_prediction_ is not available: it needs a fit with n_folds>=1 and is not stored in model files"
-            )
-        return self._as_predicted(values)
-
-    @property
-    def history_(self) -> list[dict[str, Any]]:
-        """One dict per network: train_loss, val_loss and the validation metric of each epoch, best_epoch and status."""
-        check_is_fitted(self, "fitted_")
-        return [history for group in self.fitted_.groups for history in group.histories]
-
-    @property
-    def feature_importances_(self) -> Array:
-        """The mean absolute value of gradient x input of each column, normalized to a sum of 1."""
-        check_is_fitted(self, "fitted_")
-        return self.fitted_.importances
-
-    @property
-    def members_(self) -> list[GNM | MLP | EmbeddedNetwork]:
-        """The networks as torch modules, candidate by candidate. Their inputs are encoded rows; see `encode`."""
-        check_is_fitted(self, "fitted_")
-        return [
-            TrainedModel(group.shape, group.network(i), History(), group.settings["dropout"]).network()
-            for group in self.fitted_.groups
-            for i in range(group.n_networks)
-        ]
-
-    def encode(self, X: Any, group: int = 0) -> Array:
-        """Return the encoded table: the inputs of the networks of one candidate.
-
-        Parameters
-        ----------
-        X : table of shape (rows, columns)
-        group : int, default=0
-            The position of the candidate among those that were kept, the one with the largest weight first. Candidates
-            may encode tables differently.
-        """
-        check_is_fitted(self, "fitted_")
-        encoder = self.fitted_.groups[group].encoder
-        return encoder.encode(self._matched(read_table(X)), dtype=self.fitted_.dtype)
-
-    def out_of_range(self, X: Any) -> Any:
-        """Return which cells are outside the range seen in training, where predictions are less reliable.
-
-        Numbers, dates, durations and times are compared with the minimum and maximum of the training rows, categories
-        with the levels of the training rows. The result is False for missing cells, for columns that the model does not
-        use, and for categories with rare levels, whose names are not stored.
-
-        Parameters
-        ----------
-        X : table of shape (rows, columns)
-
-        Returns
-        -------
-        frame or array of bool, shape (rows, columns)
-            If X is a DataFrame, a DataFrame of the same library with the same columns (and index, for pandas);
-            otherwise an array. Columns are in the order of X.
-
-        Examples
-        --------
-        >>> from tabgnm import MLPRegressor
-        >>> model = MLPRegressor(n_folds=0, max_epochs=5).fit([[1.0], [2.0], [3.0], [4.0]], [1, 2, 3, 4])
-        >>> model.out_of_range([[2.5], [7.0]])
-        array([[False],
-               [ True]])
-        """
-        check_is_fitted(self, "fitted_")
-        return ranges.out_of_range(self, X)
-
-    def permutation_importance(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        scoring: Any = None,
-        n_repeats: int = 5,
-        sample_weight: Any = None,
-        random_state: Any = None,
-    ) -> Bunch:
-        """Compute how much the score drops when a column is shuffled.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            The rows to score, preferably not those of `fit`.
-        scoring : str, callable or None, default=None
-            The score: a name such as "neg_log_loss" or "mae", a scikit-learn scorer, or a function that is called as
-            `scoring(estimator, X, y)`. If None, `score` is used. A function is slower, because it is called once for
-            each shuffled copy of X, which has to be a pandas DataFrame or an array.
-        n_repeats : int, default=5
-            The number of times each column is shuffled.
-        random_state : int, RandomState or None, default=None
-
-        Returns
-        -------
-        Bunch
-            `importances` of shape (columns, repeats), `importances_mean` and `importances_std`, as returned by
-            `sklearn.inspection.permutation_importance`. Columns are in the order of X.
-        """
-        check_is_fitted(self, "fitted_")
-        given = read_table(X)
-        targets = self._check_y(y, "y")
-        check_lengths(given.n_rows, targets)
-        self._check_scored(targets)
-        return importance.permutation_importance(
-            self,
-            X,
-            given,
-            targets,
-            scoring,
-            check_integer("n_repeats", n_repeats),
-            sample_weights(sample_weight, given.n_rows),
-            random_numbers(random_state),
-        )
 
     # Prediction
 

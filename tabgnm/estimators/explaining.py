@@ -3,17 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabgnm.estimators.effects import N_POINTS, N_ROWS, effects
 from tabgnm.estimators.explanation import N_BASE, N_STEPS, OUTPUTS, Explanation, explain
 from tabgnm.estimators.frames import as_frame
+from tabgnm.estimators.importance import permutation_importance
+from tabgnm.estimators.ranges import out_of_range
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
 
 
 class ExplainingMethods:
     """Methods of estimators that explain models and predictions."""
 
     # `self` is always a TabularEstimator, which this is mixed into; mypy does not know it, hence the ignores below.
+
+    def permutation_importance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        scoring: Any = None,
+        n_repeats: int = 5,
+        sample_weight: Any = None,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Compute how much the score drops when a column is shuffled.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows to score, preferably not those of `fit`.
+        scoring : str, callable or None, default=None
+            The score: a name such as "neg_log_loss" or "mae", a scikit-learn scorer, or a function that is called as
+            `scoring(estimator, X, y)`. If None, `score` is used. A function is slower, because it is called once for
+            each shuffled copy of X, which has to be a pandas DataFrame or an array.
+        n_repeats : int, default=5
+            The number of times each column is shuffled.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        Bunch
+            `importances` of shape (columns, repeats), `importances_mean` and `importances_std`, as returned by
+            `sklearn.inspection.permutation_importance`. Columns are in the order of X.
+        """
+        return permutation_importance(
+            self,  # type: ignore[arg-type]
+            X,
+            y,
+            scoring=scoring,
+            n_repeats=n_repeats,
+            sample_weight=sample_weight,
+            random_state=random_state,
+        )
 
     def effects(
         self,
@@ -108,3 +153,30 @@ class ExplainingMethods:
         True
         """
         return explain(self, X, base, output=output, n_steps=n_steps, n_base=n_base)  # type: ignore[arg-type]
+
+    def out_of_range(self, X: Any) -> Any:
+        """Return which cells are outside the range seen in training, where predictions are less reliable.
+
+        Numbers, dates, durations and times are compared with the minimum and maximum of the training rows, categories
+        with the levels of the training rows. The result is False for missing cells, for columns that the model does not
+        use, and for categories with rare levels, whose names are not stored.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns)
+
+        Returns
+        -------
+        frame or array of bool, shape (rows, columns)
+            If X is a DataFrame, a DataFrame of the same library with the same columns (and index, for pandas);
+            otherwise an array. Columns are in the order of X.
+
+        Examples
+        --------
+        >>> from tabgnm import MLPRegressor
+        >>> model = MLPRegressor(n_folds=0, max_epochs=5).fit([[1.0], [2.0], [3.0], [4.0]], [1, 2, 3, 4])
+        >>> model.out_of_range([[2.5], [7.0]])
+        array([[False],
+               [ True]])
+        """
+        return out_of_range(self, X)  # type: ignore[arg-type]

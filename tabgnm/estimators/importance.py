@@ -11,19 +11,21 @@ import torch
 from numpy.typing import NDArray
 from sklearn import inspection
 from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tabgnm.estimators.checks import check_integer, check_lengths, random_numbers, sample_weights
 from tabgnm.estimators.metrics import check_metric, scorer_of, scores_predictions_only, takes_weights
 from tabgnm.estimators.prediction import map_outputs
 from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.embeddings import embed
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.table import read_table
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
     from tabgnm.estimators.fitting import FittedPack, NetworkGroup, PreparedFit
-    from tabgnm.table import RawTable
 
 Array = NDArray[Any]
 
@@ -73,21 +75,28 @@ def importance_of_group(group: NetworkGroup, x: Tensor, n_columns: int) -> Array
 def permutation_importance(
     estimator: TabularEstimator,
     X: Any,
-    given: RawTable,
-    y: Array,
+    y: Any,
+    *,
     scoring: Any,
     n_repeats: int,
-    sample_weight: Array | None,
-    random: np.random.RandomState,
+    sample_weight: Any,
+    random_state: Any,
 ) -> Bunch:
-    """Return how much the score drops when a column of X is shuffled; `given` is X as it was read.
+    """Return how much the score drops when a column of X is shuffled.
 
     Encoded rows are shuffled, so that the table is encoded once and many columns share a pass. Results are in the order
     of the columns of X.
     """
-    score_of = _score_function(estimator, X, y, scoring, sample_weight)
+    check_is_fitted(estimator, "fitted_")
+    given = read_table(X)
+    targets = estimator._check_y(y, "y")
+    check_lengths(given.n_rows, targets)
+    estimator._check_scored(targets)
+    n_repeats = check_integer("n_repeats", n_repeats)
+    weights, random = sample_weights(sample_weight, given.n_rows), random_numbers(random_state)
+    score_of = _score_function(estimator, X, targets, scoring, weights)
     if score_of is None:
-        return _with_shuffled_tables(estimator, X, y, scoring, n_repeats, sample_weight, random)
+        return _with_shuffled_tables(estimator, X, targets, scoring, n_repeats, weights, random)
     raw = estimator._matched(given)
     encoders = estimator.fitted_.encoders
     encoded = [torch.as_tensor(encoder.encode(raw, dtype=estimator.fitted_.dtype)) for encoder in encoders]

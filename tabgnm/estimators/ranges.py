@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.table import read_table
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 def out_of_range(estimator: TabularEstimator, X: Any) -> Any:
     """Return a boolean array (rows, columns), or a frame of the library of X, with columns in the order of X."""
+    check_is_fitted(estimator, "fitted_")
     given = read_table(X)
     raw = estimator._matched(given)
     outside = estimator.fitted_.encoders[0].out_of_range(raw)
