@@ -54,10 +54,10 @@ def check_number(
         )
     number = float(value)
     if not (low < number < high or (include_low and number == low)):
-        bounds = f"{'[' if include_low else '('}{low:g}, {high:g})" if math.isfinite(high) else f"finite and > {low:g}"
-        raise ValueError(
-            f"{name}={shown(value)} is out of range; expected a number {bounds}; use for instance {example}"
-        )
+        expected = f"a number in {'[' if include_low else '('}{low:g}, {high:g})"
+        if math.isinf(high):
+            expected = f"a finite number {'>=' if include_low else '>'} {low:g}"
+        raise ValueError(f"{name}={shown(value)} is out of range; expected {expected}; use for instance {example}")
     return number
 
 

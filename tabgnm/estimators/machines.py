@@ -19,6 +19,8 @@ from tabgnm.sparsity import Machine, NoMachine, described, edge_records
 from tabgnm.sparsity.edge_table import EDGE_COLUMNS
 from tabgnm.sparsity.path import PathSettings
 from tabgnm.sparsity.simplifying import with_hidden_names
+from tabgnm.sparsity.structure import listed_names
+from tabgnm.table.layout import NOTHING
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -142,8 +144,13 @@ class MachineMethods:
         -------
         str
         """
-        lines = [described(self.machine_)]
-        group = self.fitted_.groups[0]
+        group, columns = self.fitted_.groups[0], self._names  # type: ignore[attr-defined]
+        owners = dict(zip(group.encoder.encoded_names, group.encoder.owners, strict=True))
+        owners.pop(NOTHING, None)
+        encoded = set(owners.values())
+        lines = [described(self.machine_).removesuffix(f"\nIt does not use: {NOTHING}.")]
+        if left_out := [name for place, name in enumerate(columns) if place not in encoded]:
+            lines.append(f"Columns that are constant or ignored: {listed_names(left_out)}.")
         if quantiles := getattr(group.targets, "predicted_quantiles", ()):
             names: NodeNames = self._node_names(group)  # type: ignore[attr-defined]
             target = ", ".join(self._named_targets(group))  # type: ignore[attr-defined]
@@ -264,13 +271,14 @@ class MachineMethods:
             The rows to learn from, usually those of `fit`.
         y : array-like, default=None
             The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used,
-            and the scores of `sparsity_path_` are those of agreeing with it.
+            and the scores of `sparsity_path_` are those of agreeing with it. For quantiles, y is required, and the
+            machine learns from it: a quantile of predicted quantiles is not a quantile of the target.
         n_edges : int or None, default=None
             The maximum number of edges, including biases. The best machine within this limit is returned, with a
             warning if it is a constant because no column can be used with so few edges.
         tolerance : float or None, default=None
             The tolerated increase of the loss: the smallest machine whose loss is at most this fraction above the
-            lowest loss is returned.
+            lowest loss is returned. 0 returns the machine with the lowest loss.
         penalty : {"l1", "group", "elastic", "l0"}, default="l1"
             The penalty that removes edges. "group" removes all edges of a column together.
         n_hidden, n_layers, activation : int, int, str
@@ -394,7 +402,7 @@ class MachineMethods:
                 f"n_edges={n_edges} and tolerance={tolerance} cannot both be given; use n_edges=None or tolerance=None"
             )
         if tolerance is not None:
-            check_number("tolerance", tolerance, 0, np.inf, "0.02")
+            check_number("tolerance", tolerance, 0, np.inf, "0.02", include_low=True)
         check_integer("n_folds", n_folds, smallest=2)
         budgets = PathSettings().budgets
         if n_edges is not None:

@@ -24,7 +24,7 @@ from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
-from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss
+from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss, Pinball, Quantiles
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
 from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
@@ -40,6 +40,7 @@ Array = NDArray[Any]
 # more of their columns swapped, cost a small machine edges that it lacks elsewhere.
 _AUGMENTED_ROWS = 5_000
 _SWAPPED = 0.1  # share of the columns that an augmented row takes from another one
+_ROUNDING = 1e-12  # relative squared error of a prediction that is right
 _MAX_ONE_HOT = 12  # levels of a category; those that are less frequent have no input
 
 
@@ -119,13 +120,21 @@ def lesson_of_teacher(
     raw = teacher._matched(read_table(X))
     fitted = teacher.fitted_
     targets = fitted.targets
-    if isinstance(targets, NumberTargets) and targets.quantiles is not None:
+    labels = None if y is None else teacher._check_y(y, "y")
+    if labels is not None:
+        check_lengths(raw.n_rows, labels)
+    # A quantile of predicted quantiles is not a quantile of the target, and neither is their mean.
+    from_labels = _predicts_quantiles(targets)
+    if from_labels and labels is None:
         raise ValueError(
-            f"a model of several quantiles, quantile={list(targets.quantiles)}, cannot be distilled; fit a model of "
-            "one quantile, such as quantile=0.5, and distill that"
+            "a small machine for quantiles learns from targets, because a quantile of predicted quantiles is not a "
+            "quantile of the target; call distill(X, y)"
         )
+    if from_labels and n_augmented:
+        warnings.warn(f"n_augmented={n_augmented} is not used for quantiles, which learn from y", stacklevel=3)
     n_rows = raw.n_rows
     n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
+    n_more = 0 if from_labels else n_more
     first = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])
     second = np.concatenate([np.arange(n_rows), rng.randint(n_rows, size=n_more)])
     swapped = rng.uniform(size=(len(first), raw.n_columns)) < _SWAPPED
@@ -135,27 +144,32 @@ def lesson_of_teacher(
         own = swapped[:, encoder.owners]
         return torch.as_tensor(np.where(own, encoded[second], encoded[first]))
 
-    inputs = [mixed(encoder, fitted.dtype) for encoder in fitted.encoders]
-    size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
-    blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
-    parts = prediction.map_outputs(teacher, blocks, teacher._reduce, len(first))
     encoder = TableEncoder(replace(readable_settings(teacher), kinds=fitted.encoders[0].learned_kinds)).fit(raw)
     x = mixed(encoder, np.float32)
-    loss: Loss
-    if isinstance(targets, ClassTargets):
-        loss, taught = _soft(targets, [np.exp(part) for part in parts])
+    hard = np.asarray(teacher.predict(X)) if labels is None else labels
+    judged, strata = targets.tensor(hard, torch.float32), targets.strata(hard)
+    if from_labels:
+        loss, taught = targets.loss, judged
     else:
-        loss, taught = targets.loss, targets.tensor(parts[0], torch.float32)
-    if y is None:
-        hard = teacher.predict(X)
-        judged, strata = targets.tensor(np.asarray(hard), torch.float32), targets.strata(np.asarray(hard))
-    else:
-        labels = teacher._check_y(y, "y")
-        check_lengths(n_rows, labels)
-        judged, strata = targets.tensor(labels, torch.float32), targets.strata(labels)
+        inputs = [mixed(encoder, fitted.dtype) for encoder in fitted.encoders]
+        size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
+        blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
+        loss, taught = _imitated(targets, prediction.map_outputs(teacher, blocks, teacher._reduce, len(first)))
     source = torch.as_tensor(first)
     judged_by = "model" if y is None else "target"
     return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, None, strata), raw
+
+
+def _predicts_quantiles(targets: Targets) -> bool:
+    """Whether the model predicts quantiles other than the median alone."""
+    return isinstance(targets.loss, Quantiles) or (isinstance(targets.loss, Pinball) and targets.loss.quantile != 0.5)
+
+
+def _imitated(targets: Targets, parts: list[Array]) -> tuple[Loss, Tensor]:
+    """Return the loss for imitating the predictions of a model, and what it learns from."""
+    if isinstance(targets, ClassTargets):
+        return _soft(targets, [np.exp(part) for part in parts])
+    return targets.loss, targets.tensor(parts[0], torch.float32)
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
@@ -242,17 +256,19 @@ def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Ten
     rows = np.zeros(lesson.n_real)
     seed = int(rng.randint(2**31))
     strata = lesson.strata
-    if strata is not None and np.bincount(np.unique(strata, return_inverse=True)[1]).min() >= n_folds:
-        parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, strata)
-    else:
-        parts = KFold(n_folds, shuffle=True, random_state=seed).split(rows)
-    return [torch.as_tensor(held_out) for _, held_out in parts]
+    splitter: Any = KFold(n_folds, shuffle=True, random_state=seed)
+    if strata is not None and np.unique(strata, return_counts=True)[1].max() >= n_folds:
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return [torch.as_tensor(held_out) for _, held_out in splitter.split(rows, strata)]
 
 
 def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> list[dict[str, Any]]:
     """Return size and held-out loss of each point, by falling size."""
     owners = np.array(lesson.encoder.owners)
     weights = None if lesson.sample_weight is None else lesson.sample_weight.numpy()
+    n_effective = lesson.n_real if weights is None else weights.sum() ** 2 / (weights**2).sum()
     has_one_class = isinstance(lesson.targets, ClassTargets) and lesson.targets.kind == "one"
     rows = []
     for point in points:
@@ -264,9 +280,10 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
             predicted = lesson.targets.out_of_fold(outputs)
             if not has_one_class:  # which is predicted whatever the outputs are
                 losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
-            scores.append(_score(lesson.targets, predicted, lesson.judged[held_out]))
+            own_weights = None if weights is None else weights[held_out.numpy()]
+            scores.append(_score(lesson.targets, predicted, lesson.judged[held_out], own_weights))
         machine = machine_of(point.networks[-1], lesson.targets)
-        spread = float(np.sqrt(np.cov(losses, aweights=weights)) / np.sqrt(len(losses)))
+        spread = float(np.sqrt(np.cov(losses, aweights=weights) / n_effective))
         rows.append(
             {
                 "edges": machine.n_edges,
@@ -282,18 +299,21 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
     return rows
 
 
-def _score(targets: Targets, predicted: Array, judged: Tensor) -> float:
-    """Return the accuracy, or R²."""
+def _score(targets: Targets, predicted: Array, judged: Tensor, weights: Array | None) -> float:
+    """Return the accuracy, or R², which is 1 or 0 if all targets are equal, as in scikit-learn."""
     if isinstance(targets, NumberTargets):
         # With a log link, targets are numbers in units of their mean, and not what a network returns.
         with_log = isinstance(targets.loss, LogLinkLoss)
         actual = targets.center * judged.numpy().astype(np.float64) if with_log else targets.numbers(judged)
-        spread = ((actual - actual.mean(axis=0)) ** 2).sum(axis=0)
-        left = ((actual - predicted) ** 2).sum(axis=0)
-        return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))
+        unit = np.maximum(np.abs(actual).max(axis=0), np.finfo(float).tiny)  # squares of huge numbers would overflow
+        actual, predicted = actual / unit, predicted / unit
+        left = np.average((actual - predicted) ** 2, axis=0, weights=weights)
+        spread = np.average((actual - np.average(actual, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+        equal = np.where(left < _ROUNDING, 1.0, 0.0)
+        return float(np.mean(np.where(spread > 0, 1 - left / np.where(spread > 0, spread, 1.0), equal)))
     codes = judged.numpy().reshape(len(judged), -1).round().astype(np.int64)
     right = [part.argmax(axis=1) == own for part, own in zip(targets.parts(predicted), codes.T, strict=True)]
-    return float(np.mean(np.all(right, axis=0)))
+    return float(np.average(np.all(right, axis=0), weights=weights))
 
 
 def score_name(small: TabularEstimator) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import tabgnm
 from tabgnm.export.c_functions import functions
 from tabgnm.export.c_text import check_prefix, comment, identifiers, number, string
-from tabgnm.export.levels import level_values, plain_labels
+from tabgnm.export.labels import plain_labels
+from tabgnm.export.levels import level_values
 from tabgnm.export.program import Program, RawColumn, code_names, columns_read
 from tabgnm.table.recipes import Recipe
 from tabgnm.table.values import DATE_PARTS
@@ -125,7 +126,7 @@ static void {self.p}_outputs(const {self.p}_row *row, double *y)
         lines += [f"{text};" for text in self._prototypes().values()]
         definitions = []
         for target, labels in enumerate(self.program.classes):
-            kind, values = _labels(plain_labels(labels))
+            kind, values = _labels(plain_labels(labels)[1])
             name = f"{self.p}_labels" + (f"_{target}" if self.n_targets > 1 else "")
             lines.append(f"extern {kind} {name}[{len(values)}];")
             definitions.append(_array(f"{kind} {name}", values))

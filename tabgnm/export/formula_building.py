@@ -41,6 +41,7 @@ from tabgnm.sparsity.functions import FUNCTIONS
 _SLOPES = {"gelu": 1.13, "silu": 1.1, "mish": 1.1, "sigmoid": 0.25}
 _LOWEST = {"gelu": -0.17, "silu": -0.279, "mish": -0.309}
 _FLOAT32_PREDICTIONS = 1e-6  # see docs/architecture.md
+_FLOAT64_PREDICTIONS = 1e-15
 
 
 def formulas_of(program: Program, digits: int | None) -> Formulas:
@@ -55,6 +56,7 @@ class _Building:
         self.inputs = FormulaInputs(self.identifiers, rounding)
         self.lines: list[Line] = []
         self.predictions: list[Name] = []
+        self.hidden_names: dict[int, Name] = {}  # by the position of the value in the machine
         self.replaced: list[Note] = []  # about targets that have another name in text
 
     def formulas(self) -> Formulas:
@@ -66,6 +68,7 @@ class _Building:
             only = f"{program.targets[0]} = {visible(program.classes[0][0])}"
             notes = [note(name, f": probability of {printable(only)}, the only class")]
             return Formulas(tuple(self.lines), tuple(self.predictions), tuple(notes))
+        self._name_hidden_units()  # before the columns: these may have other names here, which comments explain
         values = self.inputs.combinations(program)
         outputs = self._outputs(values)
         meanings, bound = self._link(outputs)
@@ -78,18 +81,16 @@ class _Building:
     def _outputs(self, values: list[Combination]) -> list[Quantity]:
         """Add the lines of all units; return the outputs."""
         machine = self.machine
-        read = {source for unit in machine.units for source in unit.sources}
         names = self._output_names()
         own_line = {
-            value: name
-            for value, name in zip(machine.outputs, names, strict=True)
-            if value >= machine.n_inputs and value not in read and machine.outputs.count(value) == 1
+            value: name for value, name in zip(machine.outputs, names, strict=True) if machine.is_only_output(value)
         }
         for place, unit in enumerate(machine.units):
             total = collected(
                 ((weight, values[source]) for source, weight in zip(unit.sources, unit.weights, strict=True)), unit.bias
             )
-            name = own_line.get(machine.n_inputs + place) or self._symbol(unit.name)
+            value = machine.n_inputs + place
+            name = own_line[value] if value in own_line else self.hidden_names[value]
             values.append(Combination(((1.0, self._add(name, total, unit.function, place)),)))
         outputs = []
         for value, name in zip(machine.outputs, names, strict=True):
@@ -97,6 +98,13 @@ class _Building:
                 values[value].terms[0][1] if value in own_line else self._add(name, values[value], "identity")
             )
         return outputs
+
+    def _name_hidden_units(self) -> None:
+        machine = self.machine
+        for place, unit in enumerate(machine.units):
+            value = machine.n_inputs + place
+            if not machine.is_only_output(value):
+                self.hidden_names[value] = self._symbol(unit.name)
 
     def _add(self, name: Name, total: Combination, function: str, unit: int | None = None) -> Quantity:
         shown, error = rounded_sum(total, self.rounding)
@@ -140,7 +148,12 @@ class _Building:
                 self._sort(outputs)
             else:
                 self.predictions = [own.name for own in outputs]
-            error += _FLOAT32_PREDICTIONS * max(max(abs(own.low), abs(own.high)) for own in outputs)
+            # The network of `predict` has float32; its outputs are scaled and shifted in float64.
+            error += max(
+                _FLOAT32_PREDICTIONS * max(abs(own.low - shift), abs(own.high - shift), scale)
+                + _FLOAT64_PREDICTIONS * abs(shift)
+                for own, scale, shift in zip(outputs, program.scales, program.shifts, strict=True)
+            )
             return self._quantiles(), _said("predict", error)
         if program.link == "exp":
             for own, name, center in zip(outputs, self.machine.output_names, program.center, strict=True):

@@ -1,15 +1,12 @@
-"""Categories and labels in terms of every target language: texts, and a number for each."""
+"""Categories in terms of every target language: texts, and a number for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tabgnm.table.cells import canonical
 from tabgnm.table.numbers import NumberMap, NumberMaps
 from tabgnm.table.recipes import Recipe
 
@@ -65,18 +62,3 @@ def _mapped(own: NumberMap, n_ranks: int, *, single: bool) -> list[float]:
     ranks = np.arange(-1, n_ranks, dtype=np.float64)[None]
     NumberMaps([own]).apply(ranks, ranks < 0)
     return [float(value) for value in ranks[0].astype(np.float32 if single else np.float64)]
-
-
-def plain_labels(labels: NDArray[Any]) -> list[bool] | list[int] | list[float] | list[str]:
-    """Return the labels of a target as values of one plain type; labels other than booleans and numbers become text.
-
-    Examples
-    --------
-    >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([1.0, 2.0])), plain_labels(np.array([False, True]))
-    (['no', 'yes'], [1.0, 2.0], [False, True])
-    """
-    values = labels.tolist()
-    for kind in (bool, int, float):
-        if labels.dtype.kind not in "Mm" and all(type(value) is kind for value in values):
-            return values  # type: ignore[no-any-return] # of numpy
-    return [canonical(value) or "" for value in labels]

@@ -75,6 +75,8 @@ class Program:
         The number of outputs of each target, for "softmax".
     center : tuple of float
         One per output, for "exp".
+    scales, shifts : tuples of float
+        One per output, for "identity" and "sorted": an output is scale x (an output of the network) + shift.
     most : float
         The largest absolute output, for "exp".
     multilabel : bool
@@ -96,6 +98,8 @@ class Program:
     classes: tuple[Array, ...] = ()
     sizes: tuple[int, ...] = ()
     center: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    shifts: tuple[float, ...] = ()
     most: float = LARGEST_LOG
     multilabel: bool = False
     one_dimensional: bool = True
@@ -155,9 +159,10 @@ def program_of(estimator: TabularEstimator) -> Program:
             "target_transform='none', or export to .onnx or .py"
         )
     n_outputs = len(machine.outputs)
-    scaled = scaled_outputs(machine, *(np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center)))
+    scales, shifts = (np.broadcast_to(own, n_outputs) for own in (targets.scale, targets.center))
+    common |= {"scales": tuple(scales.tolist()), "shifts": tuple(shifts.tolist())}
     common["quantiles"] = targets.predicted_quantiles
-    return program(scaled, "identity" if targets.quantiles is None else "sorted")
+    return program(scaled_outputs(machine, scales, shifts), "identity" if targets.quantiles is None else "sorted")
 
 
 def code_names(machine: Machine) -> list[str]:
@@ -202,10 +207,8 @@ def scaled_outputs(machine: Machine, scale: Array, center: Array) -> Machine:
     """
     units = list(machine.units)
     outputs = []
-    read = {source for unit in units for source in unit.sources}
     for value, factor, offset, name in zip(machine.outputs, scale, center, machine.output_names, strict=True):
-        shared = value < machine.n_inputs or value in read or machine.outputs.count(value) > 1
-        if not shared and machine.unit(value).function == "identity":
+        if machine.is_only_output(value) and machine.unit(value).function == "identity":
             unit = machine.unit(value)
             sources, weights = weighted(unit.sources, [float(weight * factor) for weight in unit.weights])
             bias = float(unit.bias * factor + offset)

@@ -20,6 +20,12 @@ Array = Any
 _ERF: list[Array] = []
 
 
+def _side_by_side(columns: Any) -> Any:
+    """Return columns of labels as one array, in which labels of different types keep their types."""
+    mixed = len({own.dtype.kind for own in columns}) > 1
+    return np.column_stack([own.astype(object) if mixed else own for own in columns])
+
+
 def _columns_of(rows: Any, names: Any, unnamed: Any) -> tuple[dict[str, Any], int]:
     """Return the columns by name, and the number of rows, of a list of dicts, a dict of columns or a frame.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tabgnm.export.python_arrays_runtime import Rows, _columns_of
+from tabgnm.export.python_arrays_runtime import Rows, _columns_of, _side_by_side
 from tabgnm.export.python_cells_runtime import Row
 
 LINK = "identity"
@@ -92,7 +92,7 @@ def predict(rows: Any) -> Any:
     if CLASSES:
         parts = _probabilities(rows)
         found = [np.array(own)[part.argmax(axis=1)] for own, part in zip(CLASSES, parts)]  # noqa: B905
-        return found[0] if ONE_DIMENSIONAL else np.column_stack(found)
+        return found[0] if ONE_DIMENSIONAL else _side_by_side(found)
     outputs = _checked(_many_outputs, rows)
     if LINK == "exp":
         outputs = np.array(CENTER) * np.exp(np.clip(outputs, -MOST, MOST))

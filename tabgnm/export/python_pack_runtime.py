@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tabgnm.export.python_arrays_runtime import Rows, _columns_of
+from tabgnm.export.python_arrays_runtime import Rows, _columns_of, _side_by_side
 
 COLUMNS: Any = {}
 UNNAMED: Any = []
@@ -194,4 +194,4 @@ def predict(rows: Any) -> Any:
     if _MODEL["kind"] == "one":
         return np.repeat(np.array(CLASSES[0]), len(parts[0]))
     labels = [np.array(own)[part.argmax(axis=1)] for own, part in zip(CLASSES, parts)]  # noqa: B905
-    return labels[0] if _MODEL["one_dimensional"] else np.column_stack(labels)
+    return labels[0] if _MODEL["one_dimensional"] else _side_by_side(labels)

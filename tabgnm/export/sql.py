@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import tabgnm
 from tabgnm._printable import brief, printable
-from tabgnm.export.levels import level_values, plain_labels
+from tabgnm.export.labels import plain_labels
+from tabgnm.export.levels import level_values
 from tabgnm.export.program import ExportError, Program, code_names, columns_read
 from tabgnm.export.sql_dialects import DIALECTS, Dialect, double, literal
 from tabgnm.export.sql_functions import SIMPLE, activated, exponential, prepared, sigmoid
@@ -72,7 +73,7 @@ class _Query:
         """Return the query."""
         if self.program.link == "constant":
             self._add_label(0, [])
-            self._add_result(f"probability_{plain_labels(self.program.classes[0])[0]}", double("1"))
+            self._add_result(f"probability_{plain_labels(self.program.classes[0])[1][0]}", double("1"))
         else:
             self._read_columns()
             self._add_predictions(self._add_units(self._add_inputs()))
@@ -220,7 +221,7 @@ class _Query:
             for place, (expression, *reads) in enumerate(own):
                 name = f"probability_{target}" if several else "probability"
                 if not program.multilabel:
-                    name += f"_{plain_labels(program.classes[target])[place]}"
+                    name += f"_{plain_labels(program.classes[target])[1][place]}"
                 if place or not program.multilabel:
                     self._add_result(name, expression, *reads)
 
@@ -255,7 +256,7 @@ class _Query:
 
     def _add_label(self, target: int, conditions: list[str], *reads: str) -> None:
         """Add a label: that of the first condition that holds, or otherwise the last one."""
-        labels = [self._label(label) for label in plain_labels(self.program.classes[target])]
+        labels = [self._label(label) for label in plain_labels(self.program.classes[target])[1]]
         whens = "".join(f"WHEN {when} THEN {own} " for when, own in zip(conditions, labels, strict=False))
         name = "prediction" if self.program.one_dimensional else f"prediction_{target}"
         self._add_result(name, f"CASE {whens}ELSE {labels[-1]} END" if whens else labels[-1], *reads)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Collection, Iterable, Sequence
 
 from tabgnm._printable import brief
 from tabgnm.export.program import ExportError
+from tabgnm.table.cells import canonical
 
 _MOST_ARGUMENTS = 100  # of a function; SQLite allows 127
 _LONGEST_NAME = 63  # significant bytes of a name in PostgreSQL
+# Numbers between these have the same digits in all databases, without an exponent.
+_SMALLEST_USUAL, _LARGEST_USUAL = 1e-4, 1e15
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -118,6 +122,25 @@ class Dialect:
         """Return the text of a level, as `tabgnm.table.cells.canonical` does; `levels` are the known ones."""
         raise NotImplementedError
 
+    def _number_levels(self, levels: Collection[str]) -> list[tuple[str, str]]:
+        """Return numbers and texts of levels that are numbers so large or small that databases write them differently.
+
+        Examples
+        --------
+        >>> SQLite()._number_levels(["a", "0.5", "3", "1e-07"])
+        [('1e-07', "'1e-07'")]
+        """
+        found = []
+        for level in sorted(levels):
+            try:
+                number = float(level)
+            except ValueError:
+                continue
+            is_usual = number == 0 or _SMALLEST_USUAL <= abs(number) < _LARGEST_USUAL
+            if math.isfinite(number) and not is_usual and canonical(number) == level:
+                found.append((literal(number), self.string(level)))
+        return found
+
     def seconds(self, x: str, kind: str) -> str:
         """Return the seconds of a "datetime" since 1970 in UTC, of a "time" since midnight, or of a "duration"."""
         del kind  # all are the same
@@ -135,12 +158,15 @@ class DuckDB(Dialect):
 
     def level(self, x: str, levels: Collection[str]) -> str:
         """Return the text of a level: "True" for booleans, "3" for 3.0."""
-        del levels
         text = f"CAST({x} AS TEXT)"
         is_number = f"typeof({x}) IN ('FLOAT', 'DOUBLE') OR typeof({x}) LIKE 'DECIMAL%'"
+        unusual = "".join(
+            f"WHEN ({is_number}) AND TRY_CAST({text} AS DOUBLE) = {number} THEN {own} "
+            for number, own in self._number_levels(levels)
+        )
         return (
             f"(CASE WHEN {x} IS NULL THEN NULL WHEN typeof({x}) = 'BOOLEAN' THEN "
-            f"CASE {text} WHEN 'true' THEN 'True' ELSE 'False' END "
+            f"CASE {text} WHEN 'true' THEN 'True' ELSE 'False' END {unusual}"
             f"WHEN ({is_number}) AND {text} LIKE '%.%' AND {text} NOT LIKE '%e%' THEN RTRIM(RTRIM({text}, '0'), '.') "
             f"WHEN {is_number} THEN NULLIF({text}, 'nan') ELSE {text} END) COLLATE C"
         )
@@ -175,13 +201,17 @@ class PostgreSQL(Dialect):
 
     def level(self, x: str, levels: Collection[str]) -> str:
         """Return the text of a level: "True" for booleans, "3" for 3.0."""
-        del levels
         text = f"CAST({x} AS TEXT)"
+        number = f"NULLIF({text}, 'NaN')"
+        decimal = f"CAST(TRIM_SCALE(CAST({number} AS NUMERIC)) AS TEXT)"
+        if unusual := self._number_levels(levels):
+            cases = " ".join(f"WHEN {double(own)} THEN {level}" for own, level in unusual)
+            number, decimal = (f"CASE {double(text)} {cases} ELSE {usual} END" for usual in (number, decimal))
         return (
             f"(CASE pg_typeof({x}) WHEN CAST('boolean' AS regtype) THEN INITCAP({text}) "
-            f"WHEN CAST('real' AS regtype) THEN NULLIF({text}, 'NaN') "
-            f"WHEN CAST('double precision' AS regtype) THEN NULLIF({text}, 'NaN') "
-            f"WHEN CAST('numeric' AS regtype) THEN CAST(TRIM_SCALE(CAST(NULLIF({text}, 'NaN') AS NUMERIC)) AS TEXT) "
+            f"WHEN CAST('real' AS regtype) THEN {number} "
+            f"WHEN CAST('double precision' AS regtype) THEN {number} "
+            f"WHEN CAST('numeric' AS regtype) THEN {decimal} "
             f'ELSE {text} END) COLLATE "C"'
         )
 
@@ -203,12 +233,14 @@ class SQLite(Dialect):
 
     def level(self, x: str, levels: Collection[str]) -> str:
         """Return the text of a level: "3" for 3.0; "True" for 1 if that is a level and "1" is not."""
-        logical = ""
+        special = ""
         if {"True", "False"} & set(levels) and not {"0", "1"} & set(levels):
-            logical = f"WHEN {x} = 1 AND typeof({x}) = 'integer' THEN 'True' "
-            logical += f"WHEN {x} = 0 AND typeof({x}) = 'integer' THEN 'False' "
+            special = f"WHEN {x} = 1 AND typeof({x}) = 'integer' THEN 'True' "
+            special += f"WHEN {x} = 0 AND typeof({x}) = 'integer' THEN 'False' "
+        for number, level in self._number_levels(levels):
+            special += f"WHEN {x} = {number} AND typeof({x}) = 'real' THEN {level} "
         return (
-            f"(CASE {logical}WHEN typeof({x}) = 'real' AND {x} = CAST({x} AS INTEGER) "
+            f"(CASE {special}WHEN typeof({x}) = 'real' AND {x} = CAST({x} AS INTEGER) "
             f"THEN CAST(CAST({x} AS INTEGER) AS TEXT) ELSE CAST({x} AS TEXT) END) COLLATE BINARY"
         )
 

@@ -135,7 +135,7 @@ class Machine:
     @property
     def used_inputs(self) -> tuple[int, ...]:
         """The positions of the inputs that are used."""
-        read = {source for unit in self.units for source in unit.sources} | set(self.outputs)
+        read = self._read | set(self.outputs)
         return tuple(value for value in range(self.n_inputs) if value in read)
 
     def unit(self, value: int) -> Unit:
@@ -147,6 +147,14 @@ class Machine:
     def name(self, value: int) -> str:
         """Return the name of an input or a unit."""
         return self.input_names[value] if value < self.n_inputs else self.unit(value).name
+
+    def is_only_output(self, value: int) -> bool:
+        """Whether a value is a unit that is one output and nothing else: neither a hidden unit nor several outputs."""
+        return value >= self.n_inputs and value not in self._read and self.outputs.count(value) == 1
+
+    @cached_property
+    def _read(self) -> set[int]:
+        return {source for unit in self.units for source in unit.sources}
 
     @cached_property
     def _steps(self) -> list[tuple[Array, Array, float, Any]]:

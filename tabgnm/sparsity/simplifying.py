@@ -161,16 +161,15 @@ def with_zero_outputs(machine: Machine, is_zero: Sequence[bool]) -> Machine:
     [('y0', 0), ('y1', 2)]
     """
     units, outputs = list(machine.units), list(machine.outputs)
-    read = {source for unit in units for source in unit.sources}
     for place, (value, name) in enumerate(zip(machine.outputs, machine.output_names, strict=True)):
         if not is_zero[place]:
             continue
         zero = Unit(name, machine.n_layers, (), (), 0.0, "identity")
-        if value < machine.n_inputs or value in read or machine.outputs.count(value) > 1:
+        if machine.is_only_output(value):
+            units[value - machine.n_inputs] = zero
+        else:
             units.append(zero)
             outputs[place] = machine.n_inputs + len(units) - 1
-        else:
-            units[value - machine.n_inputs] = zero
     return without_dead(replace(machine, units=tuple(units), outputs=tuple(outputs)))
 
 

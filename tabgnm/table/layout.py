@@ -9,6 +9,8 @@ from tabgnm.table.categories import RARE, UNKNOWN, Levels
 from tabgnm.table.plans import ColumnPlan, Feature
 from tabgnm.table.settings import TableSettings
 
+NOTHING = "(nothing)"  # the name of the input of a table without usable columns
+
 
 @dataclass(frozen=True)
 class EmbeddingNumbers:
@@ -94,7 +96,7 @@ class EncodedLayout:
             self._add_plain(column, plan)
         self.is_empty = not self.owners and next(_embedded(plans), None) is None
         if self.is_empty:  # a network needs an input: one column, which stays zero
-            self._new(0, "(nothing)")
+            self._new(0, NOTHING)
         self.n_plain = len(self.owners)
         for column, plan, feature in _embedded(plans):
             if feature is not None:

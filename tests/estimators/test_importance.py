@@ -136,7 +136,10 @@ def test_shuffling_in_small_groups_returns_the_same(fitted: tuple[Any, Any], mon
     model, y = fitted
     at_once = model.permutation_importance(X_TEST, y, random_state=0).importances
     monkeypatch.setattr("tabgnm.estimators.importance._SHUFFLED_ELEMENTS", 1)
-    np.testing.assert_allclose(model.permutation_importance(X_TEST, y, random_state=0).importances, at_once, atol=1e-12)
+    one_by_one = model.permutation_importance(X_TEST, y, random_state=0).importances
+    np.testing.assert_allclose(
+        one_by_one, at_once, rtol=1e-5, atol=1e-6
+    )  # products of other sizes may round differently
 
 
 def test_columns_of_all_kinds_are_shuffled_as_wholes() -> None:

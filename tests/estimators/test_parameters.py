@@ -222,12 +222,15 @@ def test_an_option_is_never_ignored_in_silence() -> None:
         {"max_one_hot": 0},
         {"level_dim": 2},
         {"min_level_count": 9},
-        {"patience": 1},
         {"max_epochs": 2},
         {"hidden": (8, 8)},
     ):
         found = mlp(**({"max_epochs": 20, "learning_rate": 0.01} | changed)).fit(F, Y).predict_proba(F)
         assert abs(found - plain).max() > 1e-9, changed
+    # Less patience may end at the same best epoch, but not after as many epochs.
+    patient, impatient = (mlp(max_epochs=40, learning_rate=0.1, patience=patience).fit(F, Y) for patience in (40, 1))
+    epochs = [sum(len(network["val_loss"]) for network in model.history_) for model in (patient, impatient)]
+    assert epochs[0] > epochs[1]
 
 
 def test_each_column_of_a_wide_table_gets_fewer_learned_features() -> None:

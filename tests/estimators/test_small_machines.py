@@ -20,6 +20,7 @@ from tabgnm.export import ExportError, program_of
 from tabgnm.report.machine import machine_data, machine_html
 from tabgnm.sparsity.path import PENALTIES, learn_path
 from tabgnm.table import read_table
+from tests.estimators.examples import gnmr
 
 # Machines of few edges that are hardly trained may be constants on one computer and not on another.
 pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
@@ -140,6 +141,55 @@ def test_rows_with_more_weight_count_more() -> None:
     target = np.where(FRAME["a"].fillna(0) > 0, 5.0, -5.0) + FRAME["b"]
     small = GNMRegressor().fit_sparse(FRAME, target, weights, n_edges=5, **QUICK)
     assert abs(small.predict(FRAME).mean() - 5) < 2
+
+
+def test_scores_of_the_path_are_weighted() -> None:
+    target = np.where(FRAME["b"] > 0, 3.0, -3.0) * FRAME["b"]
+    weights = np.where(FRAME["b"] > 0, 1000.0, 1e-3)  # the rows that a linear function can fit
+    small = GNMRegressor().fit_sparse(FRAME[["b"]], target, weights, **(QUICK | {"n_layers": 1, "n_hidden": 0}))
+    [own] = small._path
+    assert own["score"] > 0 > small.score(FRAME[["b"]], target)
+    assert small.score(FRAME[["b"]], target, sample_weight=weights) == pytest.approx(own["score"], abs=0.2)
+
+
+def test_scores_of_folds_do_not_depend_on_the_unit_of_the_target() -> None:
+    paths = [GNMRegressor().fit_sparse(FRAME[:6], unit * NUMBERS[:6], **(QUICK | {"n_folds": 6})) for unit in (1, 1e6)]
+    for own, other in zip(*(small._path for small in paths), strict=True):
+        assert own["score"] == pytest.approx(other["score"], abs=0.01)
+
+
+def test_a_rare_class_does_not_keep_folds_from_being_stratified() -> None:
+    labels = np.array(["a"] * 150 + ["b"] * 49 + ["c"])
+    lesson, _ = small_machines.lesson_of_labels(GNMClassifier(), FRAME, labels, None)
+    folds = small_machines._folds(lesson, 3, np.random.RandomState(0))
+    assert [int(np.sum(labels[held_out.numpy()] == "a")) for held_out in folds] == [50, 50, 50]
+
+
+@pytest.mark.parametrize("quantile", [0.9, [0.1, 0.9]])
+def test_quantiles_are_learned_from_targets_when_a_model_is_distilled(quantile: Any) -> None:
+    model = gnmr(loss="quantile", quantile=quantile, n_nodes=40).fit(FRAME, NUMBERS)
+    with pytest.raises(ValueError, match=r"learns from targets.*call distill\(X, y\)"):
+        model.distill(FRAME, n_edges=20, **QUICK)
+    small = model.distill(FRAME, NUMBERS, n_edges=20, **QUICK)
+    learned = GNMRegressor(loss="quantile", quantile=quantile).fit_sparse(FRAME, NUMBERS, n_edges=20, **QUICK)
+    np.testing.assert_allclose(small.predict(FRAME), learned.predict(FRAME), atol=0.5)
+    with pytest.warns(UserWarning, match="n_augmented=10 is not used"):
+        model.distill(FRAME, NUMBERS, n_edges=20, n_augmented=10, **QUICK)
+
+
+def test_a_description_names_columns_that_cannot_be_used() -> None:
+    table = FRAME[["b"]].assign(same=1, empty=np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        described = GNMRegressor().fit_sparse(table, NUMBERS, n_edges=20, **QUICK).describe()
+        constant = GNMRegressor().fit_sparse(table[["same", "empty"]], NUMBERS, **QUICK).describe()
+    assert described.endswith("Columns that are constant or ignored: same, empty.")
+    assert "nothing" not in constant and constant.endswith("Columns that are constant or ignored: same, empty.")
+
+
+def test_no_tolerance_returns_the_best_machine() -> None:
+    path = GNMRegressor().fit_sparse(FRAME, NUMBERS, tolerance=0, **QUICK).sparsity_path_
+    assert path["loss"].idxmin() == path["chosen"].idxmax()
 
 
 def test_the_same_seed_gives_the_same_machine() -> None:

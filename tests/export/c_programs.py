@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tabgnm.table.cells import canonical, is_missing
 Array = NDArray[Any]
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wmissing-prototypes", "-Wconversion")
-SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def compiler(name: str) -> str:
@@ -33,6 +35,16 @@ def compiler(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
+
+
+@cache
+def sanitizers(command: str) -> tuple[str, ...]:
+    """Return the options for sanitizers, or none if the compiler lacks their libraries, as Debian's clang may."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "empty.c")
+        source.write_text("int main(void) { return 0; }\n")
+        tried = subprocess.run([command, *_SANITIZERS, source, "-o", Path(folder, "empty")], capture_output=True)
+    return _SANITIZERS if tried.returncode == 0 else ()
 
 
 @dataclass

@@ -20,7 +20,7 @@ from tabgnm.sparsity import Machine, Unit
 from tabgnm.table.numbers import NumberMap
 from tabgnm.table.recipes import Recipe
 from tabgnm.table.values import date_parts
-from tests.export.c_programs import SANITIZERS, WARNINGS, Case, compiler, run
+from tests.export.c_programs import WARNINGS, Case, compiler, run, sanitizers
 from tests.export.program_examples import assert_same, examples, fitted, frame, rows
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -36,7 +36,7 @@ def single(recipe: Recipe, **more: Any) -> Program:
 @pytest.mark.parametrize("command", ["gcc", "clang"])
 def test_c_predicts_the_same_for_every_target_activation_and_kind_of_column(command: str, tmp_path: Path) -> None:
     cases = [Case(program_of(own), rows(), f"m_{name}") for name, own in examples().items()]
-    found = run(cases, tmp_path, compiler(command), *WARNINGS, *SANITIZERS)
+    found = run(cases, tmp_path, compiler(command), *WARNINGS, *sanitizers(compiler(command)))
     for (name, estimator), own in zip(examples().items(), found, strict=True):
         assert_same(own, estimator, rows())
         assert name == "one" or np.std(own[0].astype(float) if own[1] is None else own[1]) > 0.01
@@ -89,7 +89,7 @@ def test_date_parts_of_c_are_those_of_the_encoder(tmp_path: Path) -> None:
     columns = (RawColumn(0, "when", "datetime"),)
     program = Program(columns, tuple(parts), machine, "identity", one_dimensional=False)
     table = pd.DataFrame({"when": moments})
-    [(found, _)] = run([Case(program, table, "dates")], tmp_path, compiler("gcc"), *WARNINGS, *SANITIZERS)
+    [(found, _)] = run([Case(program, table, "dates")], tmp_path, compiler("gcc"), *WARNINGS, *sanitizers("gcc"))
     expected = date_parts(moments)
     np.testing.assert_array_equal(found[:, 1:5], expected.T[:, 1:5])
     np.testing.assert_allclose(found, expected.T, rtol=1e-12, atol=1e-9)
@@ -105,7 +105,10 @@ def test_codes_ranks_and_levels_that_are_only_missing_or_not_are_looked_up(tmp_p
     ]
     table = pd.DataFrame({"c": ["b", "a", "é", "other", None]})
     cases = [Case(single(own), table, own.name) for own in recipes]
-    found = [predicted[:, 0].tolist() for predicted, _ in run(cases, tmp_path, compiler("gcc"), *WARNINGS, *SANITIZERS)]
+    found = [
+        predicted[:, 0].tolist()
+        for predicted, _ in run(cases, tmp_path, compiler("gcc"), *WARNINGS, *sanitizers("gcc"))
+    ]
     assert found == [[1, 2, 0, 0, 0], [1, 2, 3, 3, 0], [-0.5, 0.5, 0, 0.25, 0.25], [0, 0, 0, 0, 1]]
 
 
@@ -114,7 +117,7 @@ def test_a_machine_without_inputs_is_a_constant(tmp_path: Path) -> None:
     nothing = single(Recipe("(nothing)", 0, "a", "ignore", "nothing"))
     table = pd.DataFrame({"a": [1.0, np.nan]})
     cases = [Case(constant, table, "constant"), Case(nothing, table, "nothing")]
-    (first, _), (second, _) = run(cases, tmp_path, compiler("gcc"), *WARNINGS, *SANITIZERS)
+    (first, _), (second, _) = run(cases, tmp_path, compiler("gcc"), *WARNINGS, *sanitizers("gcc"))
     assert first.tolist() == [[-2.5], [-2.5]]
     assert second.tolist() == [[0], [0]]
 
@@ -127,7 +130,7 @@ def test_numbers_beyond_what_encoded_columns_hold_are_clipped_without_undefined_
         Case(single(Recipe("a", 0, "a", "number", "number", map=own), single=True), table, f"clipped_{place}")
         for place, own in enumerate(maps)
     ]
-    found = [predicted[:, 0] for predicted, _ in run(cases, tmp_path, compiler("gcc"), *WARNINGS, *SANITIZERS)]
+    found = [predicted[:, 0] for predicted, _ in run(cases, tmp_path, compiler("gcc"), *WARNINGS, *sanitizers("gcc"))]
     largest = float(np.finfo(np.float32).max)
     np.testing.assert_allclose(found[0], [largest, -largest, 0], rtol=1e-12)
     np.testing.assert_allclose(found[1], [largest, -largest, largest], rtol=1e-12)

@@ -447,3 +447,26 @@ def test_text_and_latex_need_no_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.equations() and model.equations("latex")
     with pytest.raises(ImportError, match="sympy"):
         model.equations("sympy")
+
+
+def test_the_bound_does_not_grow_with_the_mean_of_the_target() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
+    bounds = []
+    for mean in (0.0, 1e6):
+        small = GNMRegressor().fit_sparse(table, mean + table["a"], n_hidden=4, n_layers=2, n_folds=2, random_state=0)
+        text = small.equations(digits=None)
+        [bound] = re.findall(r"less than ([0-9.e+-]+)\.$", " ".join(text.replace("#", "").split()))
+        bounds.append(float(bound))
+        assert np.ptp(small.predict(table)) > 100 * bounds[-1]
+    assert bounds[1] < 1e-4 and bounds[1] < 10 * bounds[0]
+
+
+def test_hidden_units_keep_their_names_beside_columns_with_similar_ones() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["h1!", "b"])
+    small = GNMRegressor().fit_sparse(
+        table, np.abs(table["h1!"]), n_hidden=4, n_layers=2, n_folds=2, n_edges=12, random_state=0
+    )
+    text = small.equations(digits=3)
+    assert text.startswith("h1 = relu(") and 'h1_2: column "h1!"' in text

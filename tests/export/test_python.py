@@ -267,3 +267,16 @@ def test_a_pack_that_is_too_large_is_an_error_with_remedies() -> None:
 def test_a_loaded_estimator_is_exported_the_same(case: str, tmp_path: Path) -> None:
     (tmp_path / "model.tabgnm").write_bytes(to_bytes(fitted(case)))
     assert python_file(tabgnm.load(tmp_path / "model.tabgnm")) == python_file(fitted(case))
+
+
+def test_labels_of_different_types_keep_their_types() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    y = pd.DataFrame({"word": np.where(table["a"] > 0, "yes", "no"), "number": np.digitize(table["b"], [-1, 1])})
+    pack = GNMClassifier(n_candidates=1, n_folds=2, max_epochs=2, n_nodes=40, random_state=0).fit(table, y)
+    machine = GNMClassifier().fit_sparse(table, y, n_hidden=4, n_layers=2, n_folds=2, n_edges=20, random_state=0)
+    for estimator in (pack, machine):
+        expected = estimator.predict(table)
+        assert {type(label) for label in expected[0]} == {str, int}
+        predicted = loaded(python_file(estimator)).predict(table)
+        assert predicted.tolist() == expected.tolist()

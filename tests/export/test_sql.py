@@ -124,6 +124,10 @@ def test_levels_of_any_type_of_column_are_known_by_the_text_of_the_encoder(datab
         "decimal": ("DECIMAL(6, 2)", ["3.50", "3.00", None], "3.5"),
         "whole": ("DECIMAL(6, 2)", ["300.00", "3.00", None], "300"),
         "logical": ("BOOLEAN", [True, False, None], "True"),
+        "tiny": ("DOUBLE PRECISION", [1e-7, 1e-6, None], "1e-07"),
+        "tiny decimal": ("DECIMAL(18, 9)", ["0.000000100", "0.000001000", None], "1e-07"),
+        "large": ("DOUBLE PRECISION", [1e16, 1e17, None], "10000000000000000"),
+        "huge": ("DOUBLE PRECISION", [-1e20, 1e20, None], "-1e+20"),
     }
     declared = ", ".join(f'"{name}" {kind}' for name, (kind, _, _) in cells.items())
     database.execute(f'CREATE TABLE levels ("row" INTEGER, {declared})')
