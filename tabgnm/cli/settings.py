@@ -64,7 +64,7 @@ def named_value(text: str, option: str, example: str, known: Collection[str], li
     if not equals or not name or not value.strip():
         raise UsageProblem(f"{option} {text!r} is invalid; expected NAME=VALUE, e.g. {example}")
     if name not in known:
-        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.5)
+        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.6)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise UsageProblem(f"{option} {name}: unknown parameter; {hint}{listed}")
     return name, value.strip()

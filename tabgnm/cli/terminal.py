@@ -257,12 +257,12 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit code."""
     from tabgnm._extras import MissingExtraError
     from tabgnm._files.errors import FileError
-    from tabgnm.cli.tablefiles import TableFileError
+    from tabgnm.cli.tablefiles import TableFileError, TableOptionError
 
     modules = sys.modules
-    if isinstance(error, TableFileError):
+    if isinstance(error, TableFileError) and not isinstance(error, TableOptionError):
         return str(error), BAD_TABLE
-    if isinstance(error, UsageProblem):
+    if isinstance(error, UsageProblem | TableOptionError):
         return str(error), USAGE
     # Asked for by name, so that errors that nobody can have raised are not imported.
     for module, name in (("tabgnm.modelfile.errors", "ModelFileError"), ("tabgnm.export.program", "ExportError")):
