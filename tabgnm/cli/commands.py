@@ -22,7 +22,8 @@ app = App(
     name="tabgnm",
     help="Graph Neural Machines for tabular data.",
     pretty_exceptions_show_locals=False,
-    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 bad table, 4 bad model file, 130 Ctrl-C.",
+    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 bad table, 4 bad model file, 130 Ctrl-C, "
+    "141 closed pipe.",
 )
 _TABLES, _MACHINES, _ABOUT = "Models", "Small machines", "Demo and paper"
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {

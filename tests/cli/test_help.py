@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tabgnm.cli import app
@@ -43,6 +46,13 @@ def test_examples_are_whole_lines(command: str) -> None:
     page = [line.strip() for line in run(command, "--help").output.splitlines()]
     assert examples
     assert [f"$ {own}" for own in examples if f"$ {own}" not in page] == []
+
+
+def test_the_page_of_all_commands_lists_the_exit_codes_of_the_documentation() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    codes = re.findall(r"^\| (\d+) \|", documented, re.MULTILINE)
+    listed = " ".join(run("--help").output.split()).partition("Exit codes: ")[2]
+    assert codes == re.findall(r"\d+", listed) == ["0", "1", "2", "3", "4", "130", "141"]
 
 
 def test_the_lines_of_a_paragraph_are_joined() -> None:
