@@ -6,7 +6,7 @@ import inspect
 import io
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,12 +150,12 @@ def _labels(frame: Any, model: TabularEstimator, names: Sequence[str], asked_for
 
 
 def path_table(small: TabularEstimator) -> Table:
-    """Return the sizes of the path, with the chosen one marked."""
+    """Return the sizes of the path, each once and with the chosen one marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     score = small_machines.score_name(small)
     for heading in ("edges", "columns", "hidden units", "loss", score, ""):
         table.add_column(heading, justify="right", no_wrap=heading != score)
-    for own in small._path:
+    for own in _one_of_each_size(small._path):
         chosen = bool(own["chosen"])
         cells = [
             f"{own['edges']:,}",
@@ -166,6 +166,18 @@ def path_table(small: TabularEstimator) -> Table:
         ]
         table.add_row(*cells, "◀ chosen" if chosen else "", style="bold" if chosen else None)
     return table
+
+
+def _one_of_each_size(path: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the machine with the lowest loss of each size, or the one that is chosen, in the order of the path."""
+
+    def size(own: Mapping[str, Any]) -> tuple[int, int, int]:
+        return own["edges"], own["columns"], own["hidden"]
+
+    shown: dict[tuple[int, int, int], Mapping[str, Any]] = {}
+    for own in sorted(path, key=lambda each: (not each["chosen"], each["loss"])):
+        shown.setdefault(size(own), own)
+    return [own for own in path if shown[size(own)] is own]
 
 
 def tell_machine(out: Output, small: MachineMethods) -> None:

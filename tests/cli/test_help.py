@@ -62,6 +62,11 @@ def test_the_lines_of_a_paragraph_are_joined() -> None:
     assert all(len(line) > 50 for line in lines[:-1])
 
 
+def test_the_task_is_explained_in_a_list_that_can_be_read_in_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "booleans, whole numbers with at most 10 different values, and text that" in run("fit", "--help").output
+
+
 def test_a_seed_that_is_none_is_refused() -> None:
     result = run("demo", "--seed", "-1", code=2)
     assert "expected an integer from 0 to" in " ".join(result.stderr.replace("│", " ").split())

@@ -11,6 +11,7 @@ import pytest
 
 import tabgnm
 from tabgnm import MLPClassifier
+from tabgnm.cli.sparsify import _one_of_each_size
 from tests.cli.running import QUICK, QUICK_SMALL, iris, run, run_json
 
 
@@ -39,6 +40,15 @@ def test_a_small_machine_takes_columns_for_what_the_model_takes_them_for() -> No
     kinds = [{own.name: own.kind for own in tabgnm.load(name).columns_} for name in ("model.tabgnm", "small.tabgnm")]
     assert kinds[0]["code"] == "number"
     assert kinds[0] == kinds[1]
+
+
+def test_a_size_is_shown_once_with_its_lowest_loss_unless_another_is_chosen() -> None:
+    sizes = [(0, 0, 0), (5, 1, 1), (5, 1, 1), (5, 2, 1), (9, 2, 2), (9, 2, 2)]
+    path = [
+        {"edges": edges, "columns": columns, "hidden": hidden, "loss": loss, "score": 0.5, "chosen": loss == 0.2}
+        for (edges, columns, hidden), loss in zip(sizes, [0.9, 0.5, 0.4, 0.3, 0.2, 0.1], strict=True)
+    ]
+    assert [own["loss"] for own in _one_of_each_size(path)] == [0.9, 0.4, 0.3, 0.2]
 
 
 def test_sparsify_does_not_warn_of_columns_that_the_model_knows(flowers: SimpleNamespace) -> None:
