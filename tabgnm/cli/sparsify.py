@@ -20,6 +20,7 @@ from tabgnm.cli.progress import in_terminal, showing_progress
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.cli.wording import in_file_terms
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
@@ -67,9 +68,8 @@ def run_sparsify(
         labels = _labels(frame, model, names, bool(target), source)
         wanted = not quiet and not as_json and in_terminal()
         with showing_progress(wanted=wanted) as verbose, table_is_to_blame():
-            small = model.set_params(verbose=verbose).distill(
-                frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
-            )
+            options |= {"n_edges": n_edges, "tolerance": tolerance, "random_state": seed}
+            small = _distilled(model.set_params(verbose=verbose), frame[inputs_of(model)], labels, options)
         small.set_params(verbose=0)
         small._set_target_names(names)
         small.save(output)
@@ -98,6 +98,16 @@ def run_sparsify(
             "model": str(output),
         }
     )
+
+
+def _distilled(model: MachineMethods, X: Any, labels: Any, options: dict[str, Any]) -> Any:
+    """Return the small machine; that all sizes have more edges than wanted is known only after the training."""
+    try:
+        return model.distill(X, labels, **options)
+    except ValueError as error:
+        if str(error).startswith("n_edges="):
+            raise UsageProblem(in_file_terms(str(error))) from error
+        raise
 
 
 def _options(assignments: list[str]) -> dict[str, Any]:

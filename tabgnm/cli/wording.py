@@ -21,8 +21,13 @@ OPTIONS = {
     "column_kinds": "--column-kind",
     "sample_weight": "--weight",
 }
-# Options of exports to files.
-_EXPORT_OPTIONS = {"max_megabytes": "--max-megabytes", "prefix": "--prefix", "keep": "--keep"}
+# Options of `tabgnm sparsify` and `export`.
+_MACHINE_OPTIONS = {
+    "n_edges": "--edges",
+    "max_megabytes": "--max-megabytes",
+    "prefix": "--prefix",
+    "keep": "--keep",
+}
 # What the library says to those who write Python, and what people with a file can do.
 FILE_TERMS = {
     "convert the column first, for instance with pandas.to_datetime, or replace the cell with None if": "write it in "
@@ -68,8 +73,8 @@ def in_options(text: str) -> str:
     >>> in_options("time_limit=5 stopped training; use a larger time_limit")
     '--time-limit 5 stopped training; use a larger --time-limit'
     """
-    for name, option in (OPTIONS | _EXPORT_OPTIONS).items():
-        text = re.sub(rf"(?<![\w.-]){name}=(?=\S)", f"{option} ", text)
+    for name, option in (OPTIONS | _MACHINE_OPTIONS).items():
+        text = re.sub(rf"(?<![\w.-]){name}>?=(?=\S)", f"{option} ", text)
         if "_" in name:
             text = re.sub(rf"(?<![\w.-]){name}\b", option, text)
     return text
@@ -90,9 +95,9 @@ def in_file_terms(text: str, rows_before: int = 0) -> str:
     >>> in_file_terms("'x' has '?!' in row 0; write it like 12.5, or replace it with None if the value is missing")
     "'x' has '?!' in row 1; write it like 12.5, or leave the cell empty if the value is missing"
     """
-    text = in_options(text)
     for python, file in FILE_TERMS.items():
         text = text.replace(python, file)
+    text = in_options(text)
     text = _SMALL_OF_MLP.sub("fit a GNM with `tabgnm fit`, and run `tabgnm sparsify`", text)
     if _UNSUITABLE_METRIC.search(text):
         from tabgnm.cli.metric_names import usual_metrics

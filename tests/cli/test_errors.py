@@ -121,7 +121,11 @@ def test_options_that_no_such_file_can_have_end_with_2(source: str, options: lis
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
     [
-        (["-o", "p.xyz"], 3, "set the format with --output-format, for instance --output-format csv"),
+        (
+            ["-o", "p.xyz"],
+            3,
+            "use one of these endings, or set the format with --output-format, for instance --output-format csv",
+        ),
         (["-o", "p.xlsx"], 3, "set the format with --output-format"),
         (["-o", "/dev/full"], 3, "is a pipe, socket or device, not a file; to write to one, use -o - and redirect"),
         (["--output-format", "foo"], 2, "--output-format: unknown format 'foo'"),

@@ -96,6 +96,7 @@ def test_without_the_target_the_model_itself_judges_the_sizes(flowers: SimpleNam
         (["--set", "n_augmented=-1"], 2, "n_augmented"),
         (["--picture", "machine.gif"], 2, "use .svg, .png or .pdf"),
         (["--target", "kind"], 3, "no column 'kind'"),
+        (["--edges", "1", *QUICK_SMALL], 2, "the smallest machine of the path has 3 edges; use --edges 3"),
     ],
 )
 def test_sparsify_refuses_what_it_cannot_do(

@@ -122,7 +122,7 @@ def format_of(source: str, given: str | None, option: str = "--format") -> FileF
     if kind is None:
         if os.path.isdir(source):  # noqa: PTH112 - that of pathlib raises if a name is too long
             raise TableFileError(f"{quoted(source, 300)} is a folder; give the name of a file in it")
-        remedy = f"set the format with {option}, for instance {option} csv"
+        remedy = f"use one of these endings, or set the format with {option}, for instance {option} csv"
         if option == "--format":
             remedy = _REMEDIES.get(ends[2] if ends[1] else "", remedy)
         known = ", ".join(f".{end}" for end in _KINDS)
