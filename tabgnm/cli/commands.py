@@ -16,13 +16,14 @@ from tabgnm.cli.machine_commands import export, play, sparsify
 from tabgnm.cli.model_commands import evaluate, info, predict, report
 from tabgnm.cli.options import DEFAULT_SEED, AsJson, Quiet, Seed, output_path
 from tabgnm.cli.paper import paper_app
-from tabgnm.cli.terminal import command, show_tracebacks
+from tabgnm.cli.terminal import command, ending_in_one_line, prepare_streams, show_tracebacks
 
 app = App(
     name="tabgnm",
     help="Graph Neural Machines for tabular data.",
     pretty_exceptions_show_locals=False,
-    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 bad table, 4 bad model file, 130 Ctrl-C.",
+    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid options, 3 bad table, 4 bad model file, 130 Ctrl-C, "
+    "141 closed pipe.",
 )
 _TABLES, _MACHINES, _ABOUT = "Models", "Small machines", "Demo and paper"
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -40,10 +41,12 @@ COMPARED_EPOCHS = 150
 
 def main() -> None:
     """Run the command line."""
+    prepare_streams()
     # What the library only logs, a program shows.
     if logging.lastResort is not None:
         logging.getLogger("tabgnm").addHandler(logging.lastResort)
-    app(prog_name="tabgnm")  # also for python -m tabgnm
+    with ending_in_one_line():
+        app(prog_name="tabgnm")  # also for python -m tabgnm
 
 
 def _show_version(wanted: bool) -> None:

@@ -64,9 +64,10 @@ def run_evaluate(
         say("fitting simple models to compare with")
         simple = [baseline_row(own, squared=names[1] == "rmse") for own in baselines(model, X, y, random_state=seed)]
     rows = [row, *simple]
-    said = f"{len(X):,} rows of {names_in_words(targets)}.{meaning_of_score(model)}"
+    n_rows = "1 row" if len(X) == 1 else f"{len(X):,} rows"
+    compared = " Baselines are cross-validated on the same rows." if simple else ""
     out.show(score_table(rows, names))
-    out.text(f"{said} Baselines are cross-validated on the same rows.")
+    out.text(f"{n_rows} of {names_in_words(targets)}.{meaning_of_score(model)}{compared}")
     if model.fitted_.scores:
         out.text(_compared_with_fit(model, row, names[0]))
     for key, value in further.items():

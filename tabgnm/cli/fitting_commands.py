@@ -48,8 +48,8 @@ Task = Annotated[
     TaskOption,
     typer.Option(
         metavar="TASK",
-        help="auto, classification or regression. auto: classification for text that is not written like numbers, "
-        "booleans, and whole numbers with at most 10 different values.",
+        help="auto, classification or regression. auto: classification for booleans, whole numbers with at most 10 "
+        "different values, and text that is not written like numbers.",
         rich_help_panel=_TRAINING,
     ),
 ]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tabgnm.cli.terminal import write_json
+from tabgnm.cli.terminal import write_json_error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ class Group(TyperGroup):
             error: Any = ended.__context__  # what typer ended with, after it has shown it
             given = args[0] if args else settings.get("args")
             if "--json" in (sys.argv if given is None else given) and hasattr(error, "format_message"):
-                write_json({"error": error.format_message(), "exit_code": ended.code})
+                write_json_error(error.format_message(), ended.code)
             raise
 
     def get_params(self, ctx: Any) -> list[Any]:

@@ -43,7 +43,8 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
     for line in columns_in_short(model):
         out.text(f"  {line}")
     important = _important(model)
-    out.text("Most important: " + ", ".join(f"{own['name']} ({own['share']:.0%})" for own in important))
+    shares = ", ".join(f"{own['name']} ({own['share']:.0%})" for own in important)
+    out.text(f"Most important columns, by their share of gradient x input: {shares}")
     if changed:
         out.text("Settings: " + ", ".join(f"{name}={own}" for name, own in changed.items()))
     if small:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tabgnm.cli.models import inputs_of, load_model, strips_spaces
 from tabgnm.cli.prediction_columns import OUT_OF_RANGE, PredictionColumns
 from tabgnm.cli.progress import row_counter
-from tabgnm.cli.tablefiles import open_table, open_writer, require_columns
+from tabgnm.cli.tablefiles import open_table, open_writer, output_format_of, require_columns
 from tabgnm.cli.terminal import Output, UsageProblem, table_is_to_blame
 from tabgnm.training.progress_display import clock
 
@@ -37,6 +37,7 @@ def run_predict(
         raise UsageProblem(
             "--json and the predictions would both go to stdout; write the predictions to a file with -o"
         )
+    output_format_of(str(output), output_format)  # raises before the model is loaded
     out = Output(as_json=as_json, to_stderr=True)
     began = time.monotonic()
     n_outside = 0

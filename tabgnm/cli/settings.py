@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -64,7 +65,7 @@ def named_value(text: str, option: str, example: str, known: Collection[str], li
     if not equals or not name or not value.strip():
         raise UsageProblem(f"{option} {text!r} is invalid; expected NAME=VALUE, e.g. {example}")
     if name not in known:
-        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.5)
+        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.6)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise UsageProblem(f"{option} {name}: unknown parameter; {hint}{listed}")
     return name, value.strip()
@@ -80,8 +81,11 @@ def _named(text: str, option: str, example: str) -> tuple[str, str]:
     return name, value
 
 
-def check_values(task: str | None, values: Mapping[str, Any]) -> None:
-    """Raise if no estimator takes these values; without a task, either of them may."""
+def check_values(task: str | None, values: Mapping[str, Any], in_grid: Collection[str] = ()) -> None:
+    """Raise if no estimator takes these values; without a task, either of them may.
+
+    `in_grid` has the names that `--grid` gives; all others without an option of their own come from `--set`.
+    """
     problems = []
     check_metric_of(task, values)
     for own in ESTIMATORS if task is None else (task,):
@@ -94,9 +98,19 @@ def check_values(task: str | None, values: Mapping[str, Any]) -> None:
             problems.append(str(error))
         else:
             return
-    raise UsageProblem(
-        in_file_terms(next((text for text in problems if "is not a parameter of" not in text), problems[0]))
+    problem = next((text for text in problems if "is not a parameter of" not in text), problems[0])
+    raise UsageProblem(_with_option(in_file_terms(problem), values.keys() - OPTIONS.keys(), in_grid))
+
+
+def _with_option(text: str, names: Collection[str], in_grid: Collection[str]) -> str:
+    """Return an error about the value of a parameter with the option that gives it."""
+    first = next(
+        (word for word in re.findall(r"(?<![\w.-])[a-z]\w*(?==| is not a parameter)", text) if word in names), None
     )
+    if first is None:
+        return text
+    option = "--grid" if first in in_grid else "--set"
+    return f"{option} {text}" if text.startswith(first) else f"{option} {first}: {text}"
 
 
 def _column_kinds(assignments: Sequence[str]) -> dict[str, str]:
@@ -213,7 +227,8 @@ class Grid:
         # Each value once: all combinations may be very many.
         longest = max(map(len, self.values.values()))
         for place in range(longest):
-            check_values(task, {**base, **{name: own[place % len(own)] for name, own in self.values.items()}})
+            values = {**base, **{name: own[place % len(own)] for name, own in self.values.items()}}
+            check_values(task, values, self.values.keys())
 
 
 def _split(text: str) -> list[str]:

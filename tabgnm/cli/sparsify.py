@@ -6,7 +6,7 @@ import inspect
 import io
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tabgnm.cli.progress import in_terminal, showing_progress
 from tabgnm.cli.settings import named_value, value_of
 from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
+from tabgnm.cli.wording import in_file_terms
 from tabgnm.estimators import small_machines
 from tabgnm.estimators.checks import check_integer
 from tabgnm.estimators.machines import MachineMethods
@@ -67,9 +68,8 @@ def run_sparsify(
         labels = _labels(frame, model, names, bool(target), source)
         wanted = not quiet and not as_json and in_terminal()
         with showing_progress(wanted=wanted) as verbose, table_is_to_blame():
-            small = model.set_params(verbose=verbose).distill(
-                frame[inputs_of(model)], labels, n_edges=n_edges, tolerance=tolerance, random_state=seed, **options
-            )
+            options |= {"n_edges": n_edges, "tolerance": tolerance, "random_state": seed}
+            small = _distilled(model.set_params(verbose=verbose), frame[inputs_of(model)], labels, options)
         small.set_params(verbose=0)
         small._set_target_names(names)
         small.save(output)
@@ -98,6 +98,16 @@ def run_sparsify(
             "model": str(output),
         }
     )
+
+
+def _distilled(model: MachineMethods, X: Any, labels: Any, options: dict[str, Any]) -> Any:
+    """Return the small machine; that all sizes have more edges than wanted is known only after the training."""
+    try:
+        return model.distill(X, labels, **options)
+    except ValueError as error:
+        if str(error).startswith("n_edges="):
+            raise UsageProblem(in_file_terms(str(error))) from error
+        raise
 
 
 def _options(assignments: list[str]) -> dict[str, Any]:
@@ -150,12 +160,12 @@ def _labels(frame: Any, model: TabularEstimator, names: Sequence[str], asked_for
 
 
 def path_table(small: TabularEstimator) -> Table:
-    """Return the sizes of the path, with the chosen one marked."""
+    """Return the sizes of the path, each once and with the chosen one marked."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     score = small_machines.score_name(small)
     for heading in ("edges", "columns", "hidden units", "loss", score, ""):
         table.add_column(heading, justify="right", no_wrap=heading != score)
-    for own in small._path:
+    for own in _one_of_each_size(small._path):
         chosen = bool(own["chosen"])
         cells = [
             f"{own['edges']:,}",
@@ -166,6 +176,18 @@ def path_table(small: TabularEstimator) -> Table:
         ]
         table.add_row(*cells, "◀ chosen" if chosen else "", style="bold" if chosen else None)
     return table
+
+
+def _one_of_each_size(path: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the machine with the lowest loss of each size, or the one that is chosen, in the order of the path."""
+
+    def size(own: Mapping[str, Any]) -> tuple[int, int, int]:
+        return own["edges"], own["columns"], own["hidden"]
+
+    shown: dict[tuple[int, int, int], Mapping[str, Any]] = {}
+    for own in sorted(path, key=lambda each: (not each["chosen"], each["loss"])):
+        shown.setdefault(size(own), own)
+    return [own for own in path if shown[size(own)] is own]
 
 
 def tell_machine(out: Output, small: MachineMethods) -> None:

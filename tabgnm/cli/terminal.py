@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import json
 import math
@@ -9,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
@@ -115,9 +116,60 @@ class Output:
 
 
 def write_json(record: Mapping[str, Any]) -> None:
-    """Write one line with a JSON object to stdout; what is not a number becomes null."""
-    sys.stdout.write(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False) + "\n")
+    """Write one line with a JSON object to stdout; what is not a number becomes null.
+
+    Characters are escaped if stdout is not UTF-8, or if a file name in the object is not.
+    """
+    plain = _plain(record)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode("utf-8" if _is_utf8(sys.stdout) else "ascii")
+    except UnicodeEncodeError:
+        text = json.dumps(plain, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def write_json_error(message: str, code: int | str | None) -> None:
+    """Write the JSON object of an error; stdout may be what failed, so that it cannot be written."""
+    with suppress(OSError):
+        write_json({"error": message, "exit_code": code})
+    drop_unwritten()
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return codecs.lookup(stream.encoding or "utf-8").name == "utf-8"
+
+
+def prepare_streams() -> None:
+    """Make sure that stdout and stderr can be written, whatever their encoding; end the program if stdout is closed."""
+    if sys.stdout is None:
+        # Files that are opened later would take its place, and get what libraries print.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the program ends
+        error_line("standard output is closed; redirect it to a file, or to /dev/null")
+        raise SystemExit(UNEXPECTED)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the program ends
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def drop_unwritten() -> bool:
+    """Forget what stdout could not take, which Python would write again at exit; return whether there was any.
+
+    Then stdout is on a full disk, or a pipe whose reader is gone.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
+        return True
+    return False
+
+
+def _discard_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _plain(value: Any) -> Any:
@@ -171,7 +223,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
 def _end(message: str, code: int, *, as_json: bool) -> None:
     if as_json:
-        write_json({"error": message, "exit_code": code})
+        write_json_error(message, code)
     error_line(message)
     raise typer.Exit(code) from None
 
@@ -179,9 +231,20 @@ def _end(message: str, code: int, *, as_json: bool) -> None:
 def _end_silently() -> None:
     """End as programs do whose reader is gone, like `head`."""
     # What is still buffered for the pipe has nowhere to go, also when Python closes stdout.
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
+    _discard_stdout()
     raise typer.Exit(CLOSED_PIPE) from None
+
+
+@contextmanager
+def ending_in_one_line() -> Iterator[None]:
+    """Within this, stdout that cannot be written is one line also for help pages, which are not of commands."""
+    try:
+        yield
+    except OSError as error:
+        if _debugging:
+            raise
+        error_line(os_error_text(error))
+        raise SystemExit(UNEXPECTED) from None
 
 
 def show_tracebacks(wanted: bool) -> None:
@@ -194,12 +257,12 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit code."""
     from tabgnm._extras import MissingExtraError
     from tabgnm._files.errors import FileError
-    from tabgnm.cli.tablefiles import TableFileError
+    from tabgnm.cli.tablefiles import TableFileError, TableOptionError
 
     modules = sys.modules
-    if isinstance(error, TableFileError):
+    if isinstance(error, TableFileError) and not isinstance(error, TableOptionError):
         return str(error), BAD_TABLE
-    if isinstance(error, UsageProblem):
+    if isinstance(error, UsageProblem | TableOptionError):
         return str(error), USAGE
     # Asked for by name, so that errors that nobody can have raised are not imported.
     for module, name in (("tabgnm.modelfile.errors", "ModelFileError"), ("tabgnm.export.program", "ExportError")):
@@ -210,13 +273,20 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, MissingExtraError | FileError):
         return str(error), UNEXPECTED
     if isinstance(error, OSError):
-        name = f"{error.filename!r}: " if error.filename else ""
-        return f"{name}{error.strerror or error}", UNEXPECTED
+        return os_error_text(error), UNEXPECTED
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}", UNEXPECTED
     if "tabgnm.table.errors" in modules and isinstance(error, modules["tabgnm.table.errors"].TableError):
         return str(error), BAD_TABLE
     return f"{type(error).__name__}: {error} (tabgnm --debug ... shows the traceback)", UNEXPECTED
+
+
+def os_error_text(error: OSError) -> str:
+    """Return what an error of the operating system is about, and what it is."""
+    what = f"{error.strerror or error}"
+    if error.filename:
+        return f"{error.filename!r}: {what}"
+    return f"standard output cannot be written: {what}" if drop_unwritten() else what
 
 
 @contextmanager

@@ -205,8 +205,8 @@ def task_of_all(y: Any) -> tuple[str, str]:
     by_task = {task: next(name for name, own in found.items() if own[0] == task) for task in sorted(tasks)}
     classes, numbers = by_task["classification"], by_task["regression"]
     raise UsageProblem(
-        f"the target {classes!r} is one of classes ({found[classes][1]}), but {numbers!r} one of numbers "
-        f"({found[numbers][1]}); use --task regression if all of them are numbers, or fit a model to each"
+        f"the target {classes!r} has classes ({found[classes][1]}), but the target {numbers!r} has numbers "
+        f"({found[numbers][1]}); use --task regression if all targets have numbers, or fit one model to each target"
     )
 
 

@@ -21,6 +21,13 @@ OPTIONS = {
     "column_kinds": "--column-kind",
     "sample_weight": "--weight",
 }
+# Options of `tabgnm sparsify` and `export`.
+_MACHINE_OPTIONS = {
+    "n_edges": "--edges",
+    "max_megabytes": "--max-megabytes",
+    "prefix": "--prefix",
+    "keep": "--keep",
+}
 # What the library says to those who write Python, and what people with a file can do.
 FILE_TERMS = {
     "convert the column first, for instance with pandas.to_datetime, or replace the cell with None if": "write it in "
@@ -41,7 +48,15 @@ FILE_TERMS = {
     "60, or None": "60, or omit the option",
     "a file written by `save`": "a model file written by `tabgnm fit`",
     "save the model again": "write it again with `tabgnm fit`",
+    "call distill(X) for a small machine that imitates it, or fit_sparse(X, y) for one that learns from the "
+    "labels": "run `tabgnm sparsify`",
+    "use distill or fit_sparse first": "run `tabgnm sparsify` first",
+    "for instance fit_sparse(X, y, n_edges=500)": "for instance with `tabgnm sparsify --edges 500`",
+    "fit with target_transform='none'": "fit with --set target_transform=none",
+    "matrix=True requires": "--matrix requires",
+    "use matrix=False, which": "use --columns, which",
 }
+_SMALL_OF_MLP = re.compile(r"use \w+\(\)\.fit_sparse\(X, y\), or \w+\(\)\.fit\(X, y\)\.distill\(X\)")
 # The last one: before it, a cell is quoted, which may contain the same words.
 _ROW = re.compile(r"\bin row (\d+)(?!.*\bin row \d)", re.DOTALL)
 _UNSUITABLE_METRIC = re.compile(r"cannot score these targets \(.*\); .*", re.DOTALL)
@@ -58,8 +73,8 @@ def in_options(text: str) -> str:
     >>> in_options("time_limit=5 stopped training; use a larger time_limit")
     '--time-limit 5 stopped training; use a larger --time-limit'
     """
-    for name, option in OPTIONS.items():
-        text = re.sub(rf"(?<![\w.-]){name}=(?=\S)", f"{option} ", text)
+    for name, option in (OPTIONS | _MACHINE_OPTIONS).items():
+        text = re.sub(rf"(?<![\w.-]){name}>?=(?=\S)", f"{option} ", text)
         if "_" in name:
             text = re.sub(rf"(?<![\w.-]){name}\b", option, text)
     return text
@@ -80,9 +95,10 @@ def in_file_terms(text: str, rows_before: int = 0) -> str:
     >>> in_file_terms("'x' has '?!' in row 0; write it like 12.5, or replace it with None if the value is missing")
     "'x' has '?!' in row 1; write it like 12.5, or leave the cell empty if the value is missing"
     """
-    text = in_options(text)
     for python, file in FILE_TERMS.items():
         text = text.replace(python, file)
+    text = in_options(text)
+    text = _SMALL_OF_MLP.sub("fit a GNM with `tabgnm fit`, and run `tabgnm sparsify`", text)
     if _UNSUITABLE_METRIC.search(text):
         from tabgnm.cli.metric_names import usual_metrics
 

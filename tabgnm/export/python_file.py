@@ -79,6 +79,11 @@ def python_file(estimator: TabularEstimator, *, max_megabytes: float = 50) -> st
 def _check_size(estimator: TabularEstimator, n_bytes: float, most: float) -> None:
     if n_bytes > most * 1e6:
         raise ExportError(
-            f"the file would have {n_bytes / 1e6:,.0f} MB, more than max_megabytes={most:g}; export to .onnx, use a "
+            f"the file would have {_megabytes(n_bytes)} MB, more than max_megabytes={most:g}; export to .onnx, use a "
             f"larger max_megabytes, or export a small machine: {advice(estimator)}"
         )
+
+
+def _megabytes(n_bytes: float) -> str:
+    megabytes = n_bytes / 1e6
+    return f"{megabytes:,.0f}" if megabytes >= 10 else f"{megabytes:.2g}"

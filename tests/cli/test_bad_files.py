@@ -247,6 +247,18 @@ def test_a_missing_file_is_refused_with_a_near_match(tmp_path: Path) -> None:
     refused(lambda: read_table(tmp_path / "hoems.csv"), ["hoems.csv' does not exist", "did you mean 'homes.csv'?"])
 
 
+def test_names_that_have_only_the_ending_in_common_are_no_near_match(tmp_path: Path) -> None:
+    for name in ("tilde.csv", "nofile.svg"):
+        (tmp_path / name).write_text("a\n1\n")
+    with pytest.raises(TableFileError, match=r"does not exist$"):
+        read_table(tmp_path / "nofile.csv")
+
+
+def test_a_near_match_may_have_another_ending(tmp_path: Path) -> None:
+    (tmp_path / "homes.csv.gz").write_text("a\n1\n")
+    refused(lambda: read_table(tmp_path / "homes.parquet"), ["did you mean 'homes.csv.gz'?"])
+
+
 def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     refused(lambda: read_table(tmp_path / "no" / "a.csv"), ["does not exist", "nor does the folder"])
 
@@ -291,6 +303,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         (["price"], ["'homes.csv' has no column 'price'", "did you mean 'Price'?"]),
         (["town", "sizes"], ["no columns 'town', 'sizes'", "'sizes' did you mean 'size'?"]),
         (["town"], ["no column 'town'", "it has 'Price', 'size'"]),
+        (["prose"], ["no column 'prose'", "it has 'Price', 'size'"]),
         (["\x1b[31m"], ["no column '\\x1b[31m'"]),
         ([f"column {place}" for place in range(5000)], ["(5,000 in all)"]),
     ],

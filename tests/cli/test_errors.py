@@ -27,11 +27,13 @@ def table() -> Path:
         (["--set", "max_epochs=many"], "max_epochs='many'"),
         (["--set", "effort=fast"], "use --effort instead"),
         (["--set", "cv=3"], "not available on the command line"),
-        (["--set", "dropout=2"], "dropout"),
+        (["--set", "dropout=2"], "Error: --set dropout=2 is not a rate"),
+        (["--set", "dropout=abc"], "Error: --set dropout='abc' is not a rate"),
+        (["--set", "quantile=[0.1,0.9]"], "Error: --set quantile=[0.1, 0.9] was given with loss='squared_error'"),
         (["--metric", "bleu"], "--metric 'bleu' is not known"),
         (["--device", "abacus"], "abacus"),
         (["--time-limit", "-1"], "--time-limit -1"),
-        (["--task", "classification", "--set", "loss=poisson"], "loss is not a parameter of classification"),
+        (["--task", "classification", "--set", "loss=poisson"], "--set loss is not a parameter of classification"),
         (["--set", "class_weight=balanced", "--set", "loss=poisson"], "not a parameter of"),
         (["--set", "column_kinds={'a': 'number'}"], "use --column-kind instead"),
         (["--column-kind", "zip"], "expected COLUMN=KIND"),
@@ -52,7 +54,8 @@ def test_invalid_options_are_refused_before_the_table_is_read(options: list[str]
     ("options", "complaint"),
     [
         (["--grid", "dropout"], "expected NAME=VALUE"),
-        (["--grid", "dropout=0,5"], "dropout"),
+        (["--grid", "dropout=0,5"], "Error: --grid dropout=5 is not a rate"),
+        (["--grid", "dropout=0,0.5", "--set", "max_epochs=0"], "Error: --set max_epochs=0"),
         (["--grid", "dropout=0", "--grid", "dropout=1"], "given twice"),
         (["--grid", "dropout=0", "--set", "dropout=0.1"], "given by both --set and --grid"),
     ],
@@ -76,7 +79,6 @@ def test_a_parameter_of_numbers_is_refused_for_classes_once_the_table_says_so(ta
         (["table.csv", "-t", "species", "--group", "plant"], "no column 'plant'"),
         (["table.csv", "-t", "species", "--weight", "species2"], "no column"),
         (["table.xlsx", "-t", "species"], "CSV"),
-        (["table.csv", "-t", "species", "--table", "flowers"], "--table is for SQLite"),
         (["gaps.csv", "-t", "target"], "first in data row 4"),
         (["alone.csv", "-t", "species"], "no columns to learn from"),
         (["table.csv", "-t", "species", "--task", "regression"], "data row 1, which is not a number"),
@@ -96,6 +98,47 @@ def test_a_table_that_cannot_be_used_ends_with_3_and_one_line(
     assert sum(line.startswith("Error: ") for line in lines) == 1
     assert "Traceback" not in result.stderr
     assert not Path("model.tabgnm").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "complaint"),
+    [
+        ("not-there.csv", ["--delimiter", ";;"], "--delimiter ';;' cannot be used; expected one character"),
+        ("not-there.csv", ["--encoding", "nope"], "--encoding: unknown encoding 'nope'"),
+        ("not-there.csv", ["--format", "excel"], "--format: unknown format 'excel'"),
+        ("not-there.csv", ["--table", "flowers"], "--table is for SQLite"),
+        ("not-there.parquet", ["--delimiter", ";"], "--delimiter is for CSV files"),
+        ("not-there.parquet", ["--no-header"], "--no-header is for CSV files"),
+        ("not-there.db", ["--encoding", "utf-8"], "--encoding is for text files"),
+    ],
+)
+def test_options_that_no_such_file_can_have_end_with_2(source: str, options: list[str], complaint: str) -> None:
+    result = run("fit", source, "-t", "species", *options, code=2)
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        (
+            ["-o", "p.xyz"],
+            3,
+            "use one of these endings, or set the format with --output-format, for instance --output-format csv",
+        ),
+        (["-o", "p.xlsx"], 3, "set the format with --output-format"),
+        (["-o", "/dev/full"], 3, "is a pipe, socket or device, not a file; to write to one, use -o - and redirect"),
+        (["--output-format", "foo"], 2, "--output-format: unknown format 'foo'"),
+    ],
+)
+def test_errors_about_the_output_name_its_own_option_before_the_model_is_read(
+    options: list[str], code: int, complaint: str
+) -> None:
+    if options == ["-o", "/dev/full"] and not Path("/dev/full").exists():
+        pytest.skip("this system has no full device")
+    said = run("predict", "not-there.tabgnm", "table.csv", *options, code=code).stderr
+    assert complaint in said
+    assert " --format" not in said
 
 
 def test_weights_that_are_not_numbers_are_a_fault_of_the_table(table: Path) -> None:

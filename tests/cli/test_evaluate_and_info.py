@@ -105,6 +105,16 @@ def test_a_single_class_can_be_scored(flowers: SimpleNamespace) -> None:
     assert run_json("evaluate", flowers.model, "new.csv")["rows"] == 50
 
 
+def test_a_single_row_is_scored_without_words_on_baselines_that_it_cannot_have(flowers: SimpleNamespace) -> None:
+    iris().head(1).to_csv("one.csv", index=False)
+    said = run("evaluate", flowers.model, "one.csv").stdout
+    assert "\n1 row of 'species'.\n" in said
+    assert "aselines" not in said
+    assert "150 rows of 'species'. Baselines are cross-validated on the same rows." in " ".join(
+        run("evaluate", flowers.model, flowers.data).stdout.split()
+    )
+
+
 def test_info_shows_what_is_in_a_model_file(flowers: SimpleNamespace) -> None:
     record = run_json("info", flowers.model)
     assert record["target"] == "species"
@@ -113,8 +123,9 @@ def test_info_shows_what_is_in_a_model_file(flowers: SimpleNamespace) -> None:
     assert not record["small"]
     assert sum(record["importances"].values()) == pytest.approx(1)
     said = run("info", flowers.model).stdout
-    for text in ("GNMClassifier", "Predicts classes of 'species'", "setosa", "Most important: petal", "max_epochs=8"):
+    for text in ("GNMClassifier", "Predicts classes of 'species'", "setosa", "max_epochs=8"):
         assert text in said
+    assert "Most important columns, by their share of gradient x input: petal" in said
 
 
 def test_info_describes_a_small_machine(flowers: SimpleNamespace) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tabgnm.cli import app
@@ -45,11 +48,23 @@ def test_examples_are_whole_lines(command: str) -> None:
     assert [f"$ {own}" for own in examples if f"$ {own}" not in page] == []
 
 
+def test_the_page_of_all_commands_lists_the_exit_codes_of_the_documentation() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    codes = re.findall(r"^\| (\d+) \|", documented, re.MULTILINE)
+    listed = " ".join(run("--help").output.split()).partition("Exit codes: ")[2]
+    assert codes == re.findall(r"\d+", listed) == ["0", "1", "2", "3", "4", "130", "141"]
+
+
 def test_the_lines_of_a_paragraph_are_joined() -> None:
     assert "the target, it is used to choose the size" in " ".join(run("sparsify", "--help").output.split())
     paragraph = run("sparsify", "--help").output.split("DATA are the rows")[1].split("For example:")[0]
     lines = [line.strip() for line in paragraph.strip().splitlines()]
     assert all(len(line) > 50 for line in lines[:-1])
+
+
+def test_the_task_is_explained_in_a_list_that_can_be_read_in_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "booleans, whole numbers with at most 10 different values, and text that" in run("fit", "--help").output
 
 
 def test_a_seed_that_is_none_is_refused() -> None:

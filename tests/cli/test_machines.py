@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 import tabgnm
 from tabgnm import MLPClassifier
+from tabgnm.cli.sparsify import _one_of_each_size
 from tests.cli.running import QUICK, QUICK_SMALL, iris, run, run_json
 
 
@@ -38,6 +40,15 @@ def test_a_small_machine_takes_columns_for_what_the_model_takes_them_for() -> No
     kinds = [{own.name: own.kind for own in tabgnm.load(name).columns_} for name in ("model.tabgnm", "small.tabgnm")]
     assert kinds[0]["code"] == "number"
     assert kinds[0] == kinds[1]
+
+
+def test_a_size_is_shown_once_with_its_lowest_loss_unless_another_is_chosen() -> None:
+    sizes = [(0, 0, 0), (5, 1, 1), (5, 1, 1), (5, 2, 1), (9, 2, 2), (9, 2, 2)]
+    path = [
+        {"edges": edges, "columns": columns, "hidden": hidden, "loss": loss, "score": 0.5, "chosen": loss == 0.2}
+        for (edges, columns, hidden), loss in zip(sizes, [0.9, 0.5, 0.4, 0.3, 0.2, 0.1], strict=True)
+    ]
+    assert [own["loss"] for own in _one_of_each_size(path)] == [0.9, 0.4, 0.3, 0.2]
 
 
 def test_sparsify_does_not_warn_of_columns_that_the_model_knows(flowers: SimpleNamespace) -> None:
@@ -85,6 +96,7 @@ def test_without_the_target_the_model_itself_judges_the_sizes(flowers: SimpleNam
         (["--set", "n_augmented=-1"], 2, "n_augmented"),
         (["--picture", "machine.gif"], 2, "use .svg, .png or .pdf"),
         (["--target", "kind"], 3, "no column 'kind'"),
+        (["--edges", "1", *QUICK_SMALL], 2, "the smallest machine of the path has 3 edges; use --edges 3"),
     ],
 )
 def test_sparsify_refuses_what_it_cannot_do(
@@ -109,8 +121,7 @@ def test_an_mlp_has_no_graph_to_learn(flowers: SimpleNamespace) -> None:
 def test_a_pack_is_too_large_for_c_and_sql_and_the_error_says_what_to_run(
     format_name: str, flowers: SimpleNamespace
 ) -> None:
-    options = ["--table", "flowers", "--dialect", "sqlite"] if format_name == "sql" else []
-    result = run("export", flowers.model, f"out.{format_name}", *options, code=4)
+    result = run("export", flowers.model, f"out.{format_name}", code=4)  # whether or not it has the options of SQL
     assert f"first run: tabgnm sparsify {flowers.model} DATA" in result.stderr
 
 
@@ -153,12 +164,36 @@ def test_the_query_of_an_export_runs_in_a_database(flowers: SimpleNamespace) -> 
         (["out.c", "--dialect", "duckdb"], "--dialect is not an option for exports to .c"),
         (["out.py", "--float32"], "--float32 is not an option for exports to .py"),
         (["out.sql"], "needs --table and --dialect"),
+        (["out.c", "--prefix", "1x"], "--prefix '1x' is not a valid prefix of C names"),
+        (["out.py", "--max-megabytes", "0"], "--max-megabytes 0.0 is out of range"),
+        (
+            ["out.sql", "--table", "t", "--dialect", "duckdb", "--keep", "id", "--keep", "id"],
+            "--keep ['id', 'id'] has a duplicate name",
+        ),
         (["absent/out.c"], "does not exist"),
     ],
 )
 def test_export_refuses_options_that_do_not_fit(arguments: list[str], complaint: str, flowers: SimpleNamespace) -> None:
     result = run("export", flowers.small, *arguments, code=2)
     assert complaint in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_program_that_is_too_large_is_answered_by_options_and_commands(flowers: SimpleNamespace) -> None:
+    said = run("export", flowers.model, "big.py", "--max-megabytes", "0.01", code=4).stderr
+    assert re.search(
+        r"the file would have 0\.\d+ MB, more than --max-megabytes 0\.01; export to \.onnx, use a larger --max-megabytes, or "
+        r"export a small machine: run `tabgnm sparsify`$",
+        said.strip(),
+    )
+    assert not Path("big.py").exists()
+
+
+def test_an_mlp_that_is_too_large_is_answered_by_commands() -> None:
+    frame = iris()
+    model = MLPClassifier(n_candidates=1, n_folds=2, max_epochs=1).fit(frame[["sepal_length"]], frame["species"])
+    model.save("mlp.tabgnm")
+    said = run("export", "mlp.tabgnm", "big.py", "--max-megabytes", "0.001", code=4).stderr
+    assert said.endswith("MLPs do not learn small machines: fit a GNM with `tabgnm fit`, and run `tabgnm sparsify`\n")
 
 
 def test_a_report_is_written(flowers: SimpleNamespace) -> None:

@@ -81,7 +81,7 @@ def test_each_remedy_that_is_translated_is_one_of_the_library(python: str) -> No
     import tabgnm
 
     root = Path(tabgnm.__file__).parent
-    folders = ("table", "estimators", "modelfile", "_files")
+    folders = ("table", "estimators", "modelfile", "export", "_files")
     # Literals that are split between lines are joined.
     sources = [path.read_text(encoding="utf-8") for name in folders for path in sorted((root / name).glob("*.py"))]
     joined = [" ".join(text.replace('" \n', '"\n').split()).replace('" "', "").replace('" f"', "") for text in sources]

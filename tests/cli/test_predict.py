@@ -103,7 +103,7 @@ def test_a_failed_prediction_leaves_the_old_output_alone(patients: SimpleNamespa
         ("flowers", ["--json"], 2, "--json and the predictions would both go to stdout"),
         ("flowers", ["--interval", "2"], 2, "--interval"),
         ("flowers", ["-o", "absent/out.csv"], 2, "does not exist"),
-        ("flowers", ["-o", "out.xlsx"], 3, "CSV"),
+        ("flowers", ["-o", "out.xlsx"], 3, "--output-format"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 
 import tabgnm
+from tabgnm import MLPClassifier
 from tests.cli.running import QUICK, diabetes, environment, iris, run, run_program
 
 
@@ -48,6 +50,66 @@ def test_a_reader_that_goes_away_ends_the_command_silently(flowers: SimpleNamesp
         said = program.stderr.read()
         assert program.wait(60) == 141
     assert said == b""
+
+
+def run_in_shell(redirection: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command with its streams redirected as a shell does."""
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "tabgnm", *map(str, arguments)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("arguments", [["info", "MODEL"], ["info", "MODEL", "--json"], ["--help"]])
+def test_a_full_disk_behind_stdout_is_one_line(arguments: list[str], flowers: SimpleNamespace) -> None:
+    done = run_in_shell("> /dev/full", *(str(flowers.model) if own == "MODEL" else own for own in arguments))
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.endswith("No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_error_keeps_its_exit_code_if_its_json_cannot_be_written() -> None:
+    done = run_in_shell("> /dev/full", "info", "not-there.tabgnm", "--json")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert "not-there.tabgnm" in done.stderr
+    done = run_in_shell("> /dev/full", "fit", "table.csv", "--json")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a POSIX shell")
+def test_a_closed_stdout_is_refused_before_the_work(flowers: SimpleNamespace) -> None:
+    done = run_in_shell(">&-", "fit", flowers.data, "--target", "species", "-o", "model.tabgnm")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: standard output is closed; redirect it to a file, or to /dev/null\n"
+    assert not Path("model.tabgnm").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a POSIX shell")
+def test_errors_do_not_go_to_stdout_if_stderr_is_closed() -> None:
+    done = run_in_shell("2>&-", "info", "not-there.tabgnm", "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["exit_code"] == 4
+
+
+def test_names_that_stdout_cannot_encode_are_escaped(tmp_path: Path) -> None:
+    frame = iris().rename(columns={"sepal_length": "città 😀"}).drop(columns="id")
+    MLPClassifier(n_candidates=1, n_folds=0, max_epochs=1).fit(frame.drop(columns="species"), frame["species"]).save(
+        tmp_path / "model.tabgnm"
+    )
+    done = run_program("info", "model.tabgnm", folder=tmp_path, PYTHONIOENCODING="ascii")
+    assert "citt\\xe0 \\U0001f600" in done.stdout
+    done = run_program("info", "model.tabgnm", "--json", folder=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.stdout.isascii()
+    assert json.loads(done.stdout)["columns"][0]["name"] == "città 😀"
+    done = run_program("info", "model.tabgnm", "--json", folder=tmp_path, PYTHONIOENCODING="utf-8")
+    assert "città 😀" in done.stdout
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def test_a_small_machine_and_a_report_know_the_targets() -> None:
         (
             ["species", "petal_length"],
             2,
-            "'species' is one of classes (its values are text), but 'petal_length' one of",
+            "'species' has classes (its values are text), but the target 'petal_length' has numbers (",
         ),
         (["species", "absent"], 3, "no column 'absent'"),
     ],

@@ -67,6 +67,7 @@ def test_parameters_with_an_option_are_called_by_it() -> None:
     assert OPTIONS.keys() - {"sample_weight"} <= parameters
     for name, option in OPTIONS.items():
         assert in_options(f"{name}=3 is wrong") == f"{option} 3 is wrong"
+    assert in_options("use n_edges>=3 for a larger one") == "use --edges 3 for a larger one"
     assert in_options("no metric of this device") == "no metric of this device"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from tabgnm.cli.tablefiles.errors import TableFileError, listed, quoted
+from tabgnm.cli.tablefiles.errors import TableFileError, TableOptionError, listed, quoted
 from tabgnm.cli.tablefiles.quoting import QuoteProblem, Row, rows_of
 from tabgnm.cli.tablefiles.text_lines import Piece
 
@@ -58,7 +58,7 @@ def dialect_of(piece: Piece, name: str, delimiter: str | None, preferred: str | 
     header : bool
         Whether the first row has the names of the columns.
     """
-    chosen = _checked(delimiter) if delimiter is not None else _detected(piece, preferred)
+    chosen = checked_delimiter(delimiter) if delimiter is not None else _detected(piece, preferred)
     sample = _sample(piece, chosen.encode())
     if isinstance(sample, QuoteProblem):
         raise quote_error(name, sample)
@@ -98,11 +98,12 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def _checked(delimiter: str) -> str:
+def checked_delimiter(delimiter: str) -> str:
+    """Return the character that an option stands for; raise if it cannot delimit cells."""
     chosen = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     if len(chosen) != 1 or not chosen.isascii() or chosen in '"\r\n\0' or chosen.isalnum():
-        raise TableFileError(
-            f"the delimiter {quoted(delimiter)} cannot be used; expected one character, such as ',' or ';', or tab"
+        raise TableOptionError(
+            f"--delimiter {quoted(delimiter)} cannot be used; expected one character, such as ',' or ';', or tab"
         )
     return chosen
 

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 _LONGEST_SHOWN = 60
+_SIMILAR = 0.66  # "aeg" and "age" have two of three letters in common; more than half is true of many pairs of words
 
 
 class TableFileError(ValueError):
     """A table cannot be read from a file or written to one; the message is one line with the cause and the remedy."""
+
+
+class TableOptionError(TableFileError):
+    """An option is invalid, or not one of the format of the file; no fault of the table."""
 
 
 class OutputClosedError(TableFileError):
@@ -38,9 +43,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> suggestion("Prise", ["price", "size"]), suggestion("town", ["price"])
+    >>> suggestion("Prise", ["price", "size"]), suggestion("nope", ["income"])
     ("; did you mean 'price'?", '')
     """
+    close = similar(name, known)
+    return "" if close is None else f"; did you mean {quoted(close)}?"
+
+
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that may be meant, None if none is close."""
     by_lower = {own.casefold().strip(): own for own in known}
-    close = get_close_matches(name.casefold().strip(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean {quoted(by_lower[close[0]])}?" if close else ""
+    close = get_close_matches(name.casefold().strip(), by_lower, n=1, cutoff=_SIMILAR)
+    return by_lower[close[0]] if close else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tabgnm.cli.tablefiles.errors import TableFileError, quoted
+from tabgnm.cli.tablefiles.errors import TableFileError, TableOptionError, quoted
 
 Kind = Literal["csv", "tsv", "parquet", "feather", "jsonl", "sqlite"]
 
@@ -78,8 +78,28 @@ class FileFormat:
         return self.is_delimited or self.kind == "jsonl"
 
 
-def format_of(source: str, given: str | None) -> FileFormat:
+def stem_of_table(name: str) -> str | None:
+    """Return the name of a file without the ending of a table; None if it does not have one.
+
+    Examples
+    --------
+    >>> stem_of_table("houses.CSV.gz"), stem_of_table("houses.svg")
+    ('houses', None)
+    """
+    base = name[: -len(".gz")] if name.lower().endswith(".gz") else name
+    stem, dot, ending = base.rpartition(".")
+    return stem if dot and ending.lower() in _KINDS else None
+
+
+def format_of(source: str, given: str | None, option: str = "--format") -> FileFormat:
     """Return the format of a file by its name, or the `given` one ("csv", "parquet", "csv.gz", ...).
+
+    Parameters
+    ----------
+    source : str
+    given : str or None
+    option : {"--format", "--output-format"}, default="--format"
+        The option that says it, for messages; that of files that are written is another one.
 
     Examples
     --------
@@ -91,7 +111,7 @@ def format_of(source: str, given: str | None) -> FileFormat:
         wanted = given.lower().removeprefix(".")
         kind = _KINDS.get(wanted.removesuffix(".gz"))
         if kind is None:
-            raise TableFileError(f"unknown format {quoted(given)}; expected one of {', '.join(_KINDS)}")
+            raise TableOptionError(f"{option}: unknown format {quoted(given)}; expected one of {', '.join(_KINDS)}")
         if source == STANDARD_STREAM:
             return FileFormat(kind, True if wanted.endswith(".gz") else None)
         return FileFormat(kind, wanted.endswith(".gz") or name.endswith(".gz"))
@@ -102,7 +122,9 @@ def format_of(source: str, given: str | None) -> FileFormat:
     if kind is None:
         if os.path.isdir(source):  # noqa: PTH112 - that of pathlib raises if a name is too long
             raise TableFileError(f"{quoted(source, 300)} is a folder; give the name of a file in it")
-        remedy = _REMEDIES.get(ends[2] if ends[1] else "", "say what it is with --format, for instance --format csv")
+        remedy = f"use one of these endings, or set the format with {option}, for instance {option} csv"
+        if option == "--format":
+            remedy = _REMEDIES.get(ends[2] if ends[1] else "", remedy)
         known = ", ".join(f".{end}" for end in _KINDS)
         raise TableFileError(f"{quoted(source, 300)} has no known ending ({known}, each also with .gz); {remedy}")
     return FileFormat(kind, name.endswith(".gz"))

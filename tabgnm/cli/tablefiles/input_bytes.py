@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tabgnm._files.errors import reason
-from tabgnm.cli.tablefiles.errors import TableFileError, quoted, suggestion
-from tabgnm.cli.tablefiles.formats import LABELS, STANDARD_STREAM, FileFormat
+from tabgnm.cli.tablefiles.errors import TableFileError, quoted, similar
+from tabgnm.cli.tablefiles.formats import LABELS, STANDARD_STREAM, FileFormat, stem_of_table
 from tabgnm.cli.tablefiles.signatures import recognised
 
 _HEAD = 128
@@ -190,7 +190,10 @@ def _near(path: Path) -> str:
         names = [entry.name for entry, _ in zip(folder.iterdir(), range(10_000), strict=False)]
     except OSError:
         return ""
-    return suggestion(path.name, names)
+    # Endings do not count: two names are not similar because both end in .csv.
+    tables = {stem: own for own in names if (stem := stem_of_table(own)) is not None}
+    close = similar(stem_of_table(path.name) or path.name, tables)
+    return "" if close is None else f"; did you mean {quoted(tables[close])}?"
 
 
 def _opened(path: Path) -> Any:

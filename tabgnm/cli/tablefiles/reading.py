@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tabgnm._extras import import_extra
 from tabgnm.cli.tablefiles.arrow_files import ArrowTable
 from tabgnm.cli.tablefiles.delimited import DelimitedTable
-from tabgnm.cli.tablefiles.errors import TableFileError
+from tabgnm.cli.tablefiles.dialect import checked_delimiter
+from tabgnm.cli.tablefiles.errors import TableOptionError
 from tabgnm.cli.tablefiles.formats import LABELS, FileFormat, format_of
 from tabgnm.cli.tablefiles.input_bytes import InputBytes
 from tabgnm.cli.tablefiles.json_lines import JsonLinesTable
 from tabgnm.cli.tablefiles.sqlite_tables import SqliteTable
+from tabgnm.cli.tablefiles.text_lines import checked_encoding
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -121,6 +123,8 @@ def open_table(
 
     Raises
     ------
+    TableOptionError
+        Before the file is opened: an argument is invalid, or not one of the format.
     TableFileError
         Here, or while frames are read; says what is wrong, and where.
     """
@@ -131,7 +135,7 @@ def open_table(
     name = os.fspath(source)
     file_format = format_of(name, format)
     options = {"table": table, "delimiter": delimiter, "encoding": encoding, "header": header, "strip": strip}
-    _refuse_unused(file_format, options)
+    _check_options(file_format, options)
     return TableReader(name, file_format, options, chunk_rows)
 
 
@@ -192,8 +196,8 @@ def _opened(source: InputBytes, file_format: FileFormat, options: dict[str, Any]
     return ArrowTable(source, file_format.kind)
 
 
-def _refuse_unused(file_format: FileFormat, options: dict[str, Any]) -> None:
-    """Raise for an option that the format does not have, rather than ignore it."""
+def _check_options(file_format: FileFormat, options: dict[str, Any]) -> None:
+    """Raise for an option that the format does not have, rather than ignore it, and for invalid values."""
     of_others = []
     if file_format.kind != "sqlite" and options["table"] is not None:
         of_others.append(("--table", "SQLite databases"))
@@ -204,4 +208,8 @@ def _refuse_unused(file_format: FileFormat, options: dict[str, Any]) -> None:
     if not file_format.is_text and options["encoding"] is not None:
         of_others.append(("--encoding", "text files"))
     for option, files in of_others:
-        raise TableFileError(f"{option} is for {files}, and this is a {LABELS[file_format.kind]} file; leave it out")
+        raise TableOptionError(f"{option} is for {files}, and this is a {LABELS[file_format.kind]} file; leave it out")
+    if options["delimiter"] is not None:
+        checked_delimiter(options["delimiter"])
+    if options["encoding"] is not None:
+        checked_encoding(options["encoding"])

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tabgnm.cli.tablefiles.errors import TableFileError, quoted
+from tabgnm.cli.tablefiles.errors import TableFileError, TableOptionError, quoted
 from tabgnm.cli.tablefiles.input_bytes import InputBytes
 
 PIECE_BYTES = 4 * 2**20
@@ -147,7 +147,7 @@ class TextLines:
         """Yield the text in UTF-8, which is not checked where the file is said to be in UTF-8 itself."""
         block = self._source.read(PIECE_BYTES)
         marked = next((own for mark, own in _BYTE_ORDER_MARKS if block.startswith(mark)), "utf-8")
-        encoding = _known(self._encoding or marked)
+        encoding = checked_encoding(self._encoding or marked)
         if encoding == "utf-8":
             block = block.removeprefix(codecs.BOM_UTF8)
             while block:
@@ -177,13 +177,13 @@ class TextLines:
         return TableFileError(f"{self.name} is not encoded as {quoted(encoding)}: {where}; give another --encoding")
 
 
-def _known(encoding: str) -> str:
-    """Return the name that Python has for an encoding of text."""
+def checked_encoding(encoding: str) -> str:
+    """Return the name that Python has for an encoding of text; raise if it has none."""
     try:
         b"    ".decode(encoding, "replace")  # raises for those that are not of text, such as base64
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
-        raise TableFileError(
-            f"unknown encoding {quoted(encoding)}; expected a name that Python knows, such as utf-8, latin-1, cp1252 "
-            "or utf-16"
+        raise TableOptionError(
+            f"--encoding: unknown encoding {quoted(encoding)}; expected a name that Python knows, such as utf-8, "
+            "latin-1, cp1252 or utf-16"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,6 +70,32 @@ class TableWriter:
         self._rows.discard()
 
 
+def output_format_of(target: str, given: str | None) -> FileFormat:
+    """Return the format of a file to write; raise `TableFileError` if it is not known, or if this is no file.
+
+    Parameters
+    ----------
+    target : str
+        A file; "-" is standard output.
+    given : str or None
+        What `--output-format` says.
+    """
+    if target != STANDARD_STREAM and _is_device(target):
+        raise TableFileError(
+            f"{shown_name(target)} is a pipe, socket or device, not a file; to write to one, use -o - and redirect "
+            "standard output"
+        )
+    return format_of(target, given, option="--output-format")
+
+
+def _is_device(target: str) -> bool:
+    try:
+        mode = Path(target).stat().st_mode
+    except (OSError, ValueError, RuntimeError):  # most likely a new file
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
 def open_writer(
     target: str | os.PathLike[str],
     columns: Sequence[str],
@@ -101,7 +128,7 @@ def open_writer(
     """
     import_extra("pandas", "cli", "writing tables")
     name = os.fspath(target)
-    file_format = format_of(name, format)
+    file_format = output_format_of(name, format)
     if file_format.kind == "sqlite" and name != STANDARD_STREAM and Path(name).exists():
         raise TableFileError(
             f"{shown_name(name)} exists already, and writing would replace all its tables; choose a new name"
