@@ -146,8 +146,8 @@ def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
     n_fitted = n_compared - n_compared // BASELINE_FOLDS
     return (
         f"{said}: each was fitted on about {n_fitted:,} of them. A model that was fitted on more rows has an "
-        "advantage, and the comparison is meaningless if the model was fitted on these rows. For a fair comparison, see the "
-        "scores that tabgnm fit prints, or write the report right after fit in Python."
+        "advantage, and the comparison is meaningless if the model was fitted on these rows. For a fair comparison, "
+        "see the scores that tabgnm fit prints, or write the report right after fit in Python."
     )
 
 

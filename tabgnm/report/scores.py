@@ -124,11 +124,8 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
     found = [share_of_rows("Accuracy", accuracy_of_rows(targets), f"Share of {what}.")]
     if several:
         share = np.mean([own.predicted == own.codes for own in targets], axis=0)
-        found.append(
-            mean_over_rows(
-                "Label accuracy", share, "Share of individual labels that are correct.", bootstrap, is_share=True
-            )
-        )
+        meaning = "Share of individual labels that are correct."
+        found.append(mean_over_rows("Label accuracy", share, meaning, bootstrap, is_share=True))
     if all(len(own.labels) < 2 for own in targets):
         return found
     found.append(_balanced_accuracy(targets, bootstrap))

@@ -38,6 +38,27 @@ def test_a_report_needs_few_rows_only() -> None:
     assert "Accuracy" in report_html(model, X[:1], labels[:1], machine=False)
 
 
+def test_importance_and_effects_are_left_out_for_a_single_row() -> None:
+    X, _, target = numbers()
+    model = gnmr().fit(X, target)
+    page = report_html(model, X[:1], target[:1], machine=False)
+    assert "Importance and effects of columns cannot be measured with a single row." in page
+    assert "Effect of" not in page and '<ol class="grid effects">' not in page
+    assert "nan" not in page.split('id="columns"')[1].lower()
+
+
+def test_a_column_with_one_value_has_no_chart_of_its_effect() -> None:
+    X, _, target = numbers()
+    model = gnmr().fit(X, target)
+    some = X[:30].copy()
+    some[:, 2] = 0.5
+    page = report_html(model, some, target[:30], machine=False)
+    assert page.count("All rows have the same value, so there is no effect to show.") == 1
+    assert len(re.findall("<title>Effect of x[0-9]", page)) == 3 and "Effect of x2" not in page
+    page = report_html(model, np.repeat(X[:1], 9, axis=0), target[:9], machine=False)
+    assert "There are no charts of effects, because they need rows with different values." in page
+
+
 def test_rows_of_the_fit_are_judged_out_of_fold() -> None:
     X, labels, target = numbers()
     model = gnmr(**LEARNS).fit(X, target)
