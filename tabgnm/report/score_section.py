@@ -192,11 +192,10 @@ def _headline(
         )
     else:
         error = by_name["MAE"]
-        explained = percent(max(score.value, 0.0), 0)
-        said = (
-            f"On {rows}, the mean absolute error is {error.shown}, and predictions explain {explained} of the variance "
-            f"(R² {score.shown})"
-        )
+        said = f"On {rows}, the mean absolute error is {error.shown}"
+        if np.isfinite(score.value):
+            explained = percent(max(score.value, 0.0), 0)
+            said += f", and predictions explain {explained} of the variance (R² {score.shown})"
     few = " So few rows say little about a model." if evaluation.n_rows < FEWEST_ROWS else ""
     return f"{said}.{few} {_beside(evaluation, score, simple, gain)}".strip()
 

@@ -189,7 +189,7 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     y = np.stack([own.y for own in targets], axis=1)
     predicted = np.stack([own.predicted for own in targets], axis=1)
     several = "; mean over targets." if len(targets) > 1 else "."
-    r2 = evaluation.model._score_numbers(predicted, y, None)
+    r2 = evaluation.model._score_numbers(predicted, y, None) if len(y) > 1 else np.nan
     ends = bootstrap.interval(r2_of_resamples(y, predicted, bootstrap))
     meaning = f"Share of the variance explained: 0 for predicting the mean, 1 is perfect{several}"
     found = [Score("R²", r2, ends, meaning, best_is_one=True)]

@@ -564,6 +564,7 @@ def test_a_drawing_shrinks_beside_a_panel_and_shadows_show_where_it_continues(pa
     assert tip is not None and node is not None
     assert tip["x"] < node["x"] + node["width"] and tip["y"] < node["y"] + node["height"] + 40
     page.set_viewport_size({"width": 380, "height": 800})
+    open_page(page, with_path("multiclass"), tmp_path)
     page.wait_for_function("() => document.querySelector('.machine-frame.more-right')")
     assert drawing.evaluate(width) > 0 and "more-left" not in str(frame.get_attribute("class"))
     drawing.evaluate("(own) => own.scrollTo(10_000, 0)")

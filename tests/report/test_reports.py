@@ -43,6 +43,7 @@ def test_importance_and_effects_are_left_out_for_a_single_row() -> None:
     model = gnmr().fit(X, target)
     page = report_html(model, X[:1], target[:1], machine=False)
     assert "Importance and effects of columns cannot be measured with a single row." in page
+    assert "On 1 row, the mean absolute error is" in page and "of the variance (R²" not in page
     assert "Effect of" not in page and '<ol class="grid effects">' not in page
     assert "nan" not in page.split('id="columns"')[1].lower()
 
