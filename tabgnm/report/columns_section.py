@@ -210,7 +210,7 @@ def _output_names(evaluation: Evaluation, effect: Effect) -> list[str]:
     if evaluation.kind in ("multilabel", "numbers"):
         return [own.name for own in evaluation.targets]
     if evaluation.kind == "joint":
-        return [f"{own.name}={label}" for own in evaluation.classes for label in own.labels]
+        return [f"{own.name} = {label}" for own in evaluation.classes for label in own.labels]
     return [text(name) for name in effect.outputs]
 
 

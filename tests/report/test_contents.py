@@ -345,7 +345,7 @@ def test_the_legend_of_effects_on_several_targets_has_their_names() -> None:
     )
     page = report_html(gnm(n_nodes=40, **LEARNS).fit(X, y), NEW_X, new_y, machine=False)
     shown = legend(page.split('id="columns-heading"')[1].split("<ol")[0])
-    assert shown == ["kind=high", "kind=low", "kind=middle", "churn=no", "churn=yes"]
+    assert shown == ["kind = high", "kind = low", "kind = middle", "churn = no", "churn = yes"]
 
 
 def test_few_of_many_classes_with_curves_are_counted() -> None:
