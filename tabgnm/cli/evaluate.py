@@ -13,7 +13,6 @@ from rich.table import Table
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from tabgnm._printable import brief, printable
-from tabgnm.cli.confidence import r2_interval, wilson_interval
 from tabgnm.cli.models import inputs_and_targets, load_model, targets_of
 from tabgnm.cli.progress import showing_steps
 from tabgnm.cli.score_tables import (
@@ -32,6 +31,7 @@ from tabgnm.cli.terminal import Output, table_is_to_blame
 from tabgnm.cli.training_table import names_in_words, one_or_all
 from tabgnm.estimators.baselines import baselines
 from tabgnm.estimators.metrics import quantile_losses
+from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
 
 if TYPE_CHECKING:
     from tabgnm.cli.options import Reading

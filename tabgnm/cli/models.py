@@ -95,7 +95,7 @@ def read_targets(frame: pd.DataFrame, source: str, model: TabularEstimator, targ
 def inputs_and_targets(
     source: str, reading: Reading, model: TabularEstimator, targets: Sequence[str]
 ) -> tuple[pd.DataFrame, Any]:
-    """Read the columns of a model and its targets."""
+    """Read the columns of a model and its targets; the index has the positions of the rows in the file, from 0."""
     frame = read_inputs(source, reading, model, targets)
     require_columns(list(frame.columns), targets, source)
     if reading.drop_missing_target:
@@ -104,4 +104,4 @@ def inputs_and_targets(
         if frame[name].nunique(dropna=False) > 1 or frame[name].isna().any():  # a single class can be scored, too
             check_target(frame, name, source, droppable=True)
     y = read_targets(frame, source, model, targets)
-    return frame[inputs_of(model)].reset_index(drop=True), y.reset_index(drop=True)
+    return frame[inputs_of(model)], y

@@ -35,6 +35,6 @@ def run_report(
         names = targets_of(model, target)
         X, y = inputs_and_targets(source, reading, model, names)
         with table_is_to_blame():
-            write_report(model, X, y, output, title=title)
+            write_report(model, X, y, output, title=title, file_rows=X.index.to_numpy())
     out.text(f"Report: {output}")
     out.finish({"model": str(model_path), "rows": len(X), "target": one_or_all(names), "report": str(output)})

@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 
 from tabgnm._printable import brief, printable
-from tabgnm.cli.confidence import r2_interval, wilson_interval
+from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator

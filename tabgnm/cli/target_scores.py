@@ -11,12 +11,12 @@ from rich.table import Table
 from sklearn.metrics import mean_absolute_error, r2_score
 
 from tabgnm._printable import brief, printable
-from tabgnm.cli.confidence import r2_interval, wilson_interval
 from tabgnm.cli.score_tables import READABLE, ScoreRow, shown_score
+from tabgnm.estimators.class_targets import LEAST_PROBABILITY
+from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
 
 Array = NDArray[Any]
 
-LEAST_PROBABILITY = 1e-7  # as in the log-loss of the estimators
 _LONGEST_NAME = 30
 
 TargetScores = list[dict[str, Any]]  # the name of each target, and its scores

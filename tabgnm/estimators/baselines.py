@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from tabgnm.estimators.checks import check_integer, check_lengths, in_range, sample_weights
+from tabgnm.estimators.class_targets import LEAST_PROBABILITY
 from tabgnm.estimators.folds import Fold, k_folds, splitter_folds
 from tabgnm.estimators.metrics import scaled_r2
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
@@ -26,7 +27,6 @@ Array = NDArray[Any]
 
 _MOST_LEVELS = 20  # of a category that have an input of their own in the linear models
 _MOST_ROWS = 50_000  # that a linear model is fitted to: more hardly change it
-_LEAST_PROBABILITY = 1e-7  # as in the log-loss of the estimators: a single row does not decide
 _MAX_ITERATIONS = 300
 
 # From encoded training rows, targets and weights, and encoded rows to predict, to predictions of the latter.
@@ -276,7 +276,7 @@ class _Classes:
     def loss(self, rows: Array, predicted: Array, weights: Array) -> float:
         """Return the log-loss, averaged over the targets."""
         of_targets = [
-            -np.log(np.maximum(np.take_along_axis(part, codes[:, None], axis=1)[:, 0], _LEAST_PROBABILITY))
+            -np.log(np.maximum(np.take_along_axis(part, codes[:, None], axis=1)[:, 0], LEAST_PROBABILITY))
             for part, codes in zip(self._parts(predicted), self.y[rows].T, strict=True)
         ]
         return float(np.average(np.mean(of_targets, axis=0), weights=weights))

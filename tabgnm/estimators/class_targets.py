@@ -20,7 +20,7 @@ from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy
 
 Array = NDArray[Any]
 
-_LEAST_PROBABILITY = 1e-7  # so that a single row does not decide
+LEAST_PROBABILITY = 1e-7  # in a log-loss, so that a single row does not decide
 
 
 def _is_indicator(y: Array) -> bool:
@@ -181,7 +181,7 @@ class ClassTargets:
         losses = 0.0
         for part, column in zip(self.parts(averaged), codes.T, strict=True):
             true = np.take_along_axis(part, np.broadcast_to(column[:, None], (*part.shape[:-1], 1)), axis=-1)[..., 0]
-            losses = losses - np.log(np.maximum(true, _LEAST_PROBABILITY))
+            losses = losses - np.log(np.maximum(true, LEAST_PROBABILITY))
         return np.asarray(losses)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:

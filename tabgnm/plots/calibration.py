@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators.checks import check_lengths
 from tabgnm.estimators.metrics import calibration_error
+from tabgnm.estimators.score_intervals import wilson_interval
 from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.layout import positive_integer
 from tabgnm.plots.axes import COLORS, FAINT, RULE, add_legend, axes_or_new, set_style, shown
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 _COVERAGES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
-_Z = 1.96  # of 95 % confidence intervals
 
 
 def plot_calibration(model: TabularEstimator, X: Any, y: Any, ax: Any = None, *, n_bins: int = 10) -> Any:
@@ -159,6 +159,6 @@ def _of_numbers(
 
 def _confidence(share: Array, counts: Array) -> Array:
     """Return distances to the ends of Wilson's interval for shares of counted rows."""
-    center = (share + _Z**2 / (2 * counts)) / (1 + _Z**2 / counts)
-    half = _Z / (1 + _Z**2 / counts) * np.sqrt(share * (1 - share) / counts + _Z**2 / (4 * counts**2))
-    return np.maximum([share - (center - half), center + half - share], 0.0)
+    ends = [wilson_interval(own, n) for own, n in zip(share.tolist(), counts.tolist(), strict=True)]
+    low, high = np.transpose(ends)
+    return np.maximum([share - low, high - share], 0.0)

@@ -158,7 +158,8 @@ def _on_strong_paths(ends: Array, sizes: Array, layers: Array, kinds: Sequence[K
     """Return at most so many edges, each on a path from an input to an output whose edges are all returned.
 
     The strength of an edge is the sum over all paths through it of the product of their absolute weights. Of the
-    strongest edges, as many are taken as possible; those on no such path are left out.
+    strongest edges, as many are taken as possible; those on no such path are left out. The strongest path to each
+    output comes first, so that no output looks constant.
     """
     from_inputs = np.array([kind == "input" for kind in kinds], dtype=float)
     to_outputs = np.array([kind == "output" for kind in kinds], dtype=float)
@@ -172,6 +173,8 @@ def _on_strong_paths(ends: Array, sizes: Array, layers: Array, kinds: Sequence[K
         np.add.at(to_outputs, source[own], sizes[own] * to_outputs[target[own]])
         to_outputs[layers == layer] /= max(to_outputs[layers == layer].max(), 1e-300)
     strongest = np.argsort(-(from_inputs[source] * sizes * to_outputs[target]), kind="stable")
+    paths = _path_to_each_output(ends, sizes, layers, kinds)
+    strongest = np.concatenate([paths, strongest[~np.isin(strongest, paths)]])
     low, high = 0, len(ends)  # numbers of strongest edges of which few enough (perhaps too many) are on a path
     while low < high:
         middle = (low + high + 1) // 2
@@ -180,6 +183,25 @@ def _on_strong_paths(ends: Array, sizes: Array, layers: Array, kinds: Sequence[K
         else:
             high = middle - 1
     return _connected(strongest[:low], ends, layers, kinds)
+
+
+def _path_to_each_output(ends: Array, sizes: Array, layers: Array, kinds: Sequence[Kind]) -> Array:
+    """Return the edges of the path with the largest product of absolute weights to each output, strong paths first."""
+    strength = np.array([1.0 if kind == "input" else 0.0 for kind in kinds])
+    last_edge = np.full(len(kinds), -1)
+    source, target = ends.T
+    for layer in range(1, int(layers.max()) + 1):
+        own = np.flatnonzero(layers[target] == layer)
+        products = strength[source[own]] * sizes[own]
+        rising = np.argsort(products, kind="stable")  # of several edges to a node, the strongest is assigned last
+        strength[target[own[rising]]], last_edge[target[own[rising]]] = products[rising], own[rising]
+    outputs = [node for node, kind in enumerate(kinds) if kind == "output" and strength[node] > 0]
+    found: dict[int, None] = {}  # in order, each edge once
+    for node in sorted(outputs, key=lambda node: -strength[node]):
+        while last_edge[node] >= 0:
+            found[int(last_edge[node])] = None
+            node = source[last_edge[node]]
+    return np.array(list(found), dtype=np.intp)
 
 
 def _connected(kept: Array, ends: Array, layers: Array, kinds: Sequence[Kind]) -> Array:

@@ -55,8 +55,8 @@ def plot_graph(
     ax : matplotlib Axes or None, default=None
         The axes to draw on. If None, a new figure is created.
     max_edges : int, default=200
-        The maximum number of edges to draw: those on the strongest paths from inputs to outputs. The strength of a path
-        is the product of its absolute weights.
+        The maximum number of edges to draw: those on the strongest paths from inputs to outputs, of which each output
+        has at least one if `max_edges` allows. The strength of a path is the product of its absolute weights.
     show_weights : bool or None, default=None
         Whether to write weights next to the edges. If None, they are written if there are at most 20 edges.
 

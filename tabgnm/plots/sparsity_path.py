@@ -46,10 +46,11 @@ def plot_sparsity_path(estimator: TabularEstimator, ax: Any = None) -> Any:
     ax.errorbar(edges, score, spread, color=POSITIVE, zorder=2, **line)
     name = score_name(estimator)
     size = int(path["edges"].to_numpy()[chosen][0])
-    label = f"chosen: {size:,} edges, {name} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
+    short = name.partition(" against")[0]  # the axis has the whole name
+    label = f"chosen: {size:,} edges, {short} {score[chosen][0]:.3f} ± {spread[chosen][0]:.3f}"
     ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "markeredgewidth": 2}
     ax.plot(edges[chosen], score[chosen], linestyle="none", color=NEGATIVE, zorder=3, label=label, **ring)
-    add_legend(ax)
+    add_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)  # above the axes, apart from the curve
     _set_sizes(ax, edges)
     set_style(ax, "edges", name)
     return ax

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from tabgnm.estimators.metrics import calibration_error
+from tabgnm.estimators.score_intervals import wilson_interval
 from tabgnm.report.evaluation import ClassesOfTarget
-from tabgnm.report.scores import auc, wilson
+from tabgnm.report.scores import auc
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, escaped, label, opening, thinned
 from tabgnm.report.wording import decimals, percent, shortened
 
@@ -190,7 +191,7 @@ def _calibration(target: ClassesOfTarget) -> Chart:
     points = []
     for rows in _groups(stated):
         n_rows, x, y = len(rows), float(stated[rows].mean()), float(happened[rows].mean())
-        low, high = wilson(y, n_rows)
+        low, high = wilson_interval(y, n_rows)
         panel.line([x, x], [low, high], "whisker")
         points.append((x, y, f"{n_rows:,} rows: stated {percent(x)}, observed {percent(y)}"))
     panel.line([x for x, _, _ in points], [y for _, y, _ in points], "s0")

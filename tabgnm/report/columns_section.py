@@ -42,6 +42,7 @@ class ColumnCard:
         Of the largest importance; 0 if the importance is negative.
     shown, spread : str
     effect : Svg or None
+        None if all rows have the same value.
     """
 
     name: str
@@ -61,7 +62,7 @@ class ColumnsSection:
     cards: list[ColumnCard]
     others: list[ColumnCard]
     legend: tuple[Key, ...]
-    effect_of: str
+    effects: str
     unused: list[tuple[str, str]]
     out_of_range: list[tuple[str, str, str]]
     n_more: int
@@ -74,10 +75,12 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
     names = [text(name) for name in model._names]
     kinds = [own.kind for own in model.columns_]
     used = sorted({owner for encoder in model.fitted_.encoders if not encoder.is_empty for owner in encoder.owners})
-    mean, spread, measure = _importances(evaluation, len(used))
+    alone = evaluation.n_rows == 1  # nothing can be shuffled or compared
+    mean, spread, measure = (np.zeros(len(names)),) * 2 + ("",) if alone else _importances(evaluation, len(used))
     ranked = sorted(used, key=lambda column: -mean[column])
     largest = max(float(mean[ranked[0]]), 1e-12) if ranked else 1.0
-    drawn, outputs = _effects(evaluation, ranked[:MOST_EFFECTS])
+    measured = [] if alone else ranked
+    drawn, outputs = _effects(evaluation, measured[:MOST_EFFECTS])
     cards = [
         ColumnCard(
             names[column],
@@ -87,7 +90,7 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
             *with_spread(float(mean[column]), float(spread[column])),
             drawn.get(column),
         )
-        for column in ranked
+        for column in measured
     ]
     infos = list(model.columns_)
     unused = [
@@ -101,7 +104,7 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
         cards=cards[:MOST_EFFECTS],
         others=cards[MOST_EFFECTS : MOST_EFFECTS + MOST_LISTED],
         legend=tuple(Key(series, name, "") for series, name in enumerate(outputs)) if len(outputs) > 1 else (),
-        effect_of=_effect_of(evaluation, outputs),
+        effects=_about_effects(evaluation, outputs),
         unused=unused[:MOST_LISTED],
         out_of_range=outside[:MOST_LISTED],
         n_more=max(0, len(cards) - MOST_EFFECTS - MOST_LISTED),
@@ -131,9 +134,26 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     return found.importances_mean, found.importances_std, measure
 
 
+def _about_effects(evaluation: Evaluation, outputs: list[str]) -> str:
+    """Say what the charts of effects show."""
+    if evaluation.kind == "one":
+        return ""
+    if not outputs:
+        return "There are no charts of effects, because they need rows with different values."
+    said = f"Each chart shows how the {_effect_of(evaluation, outputs)} changes with the value of the column, averaged"
+    band = (
+        "The band contains 80 % of the curves of individual rows, shifted to the same mean: where it is wide, the "
+        "effect depends on other columns. "
+    )
+    return (
+        f"{said} over rows. {band if len(outputs) == 1 else ''}All charts have the same vertical axis. Small ticks "
+        "mark quantiles of the column."
+    )
+
+
 def _effect_of(evaluation: Evaluation, outputs: list[str]) -> str:
     if evaluation.kind == "binary":
-        return f"probability of {shortened(outputs[0], 40)}" if outputs else ""
+        return f"probability of {shortened(outputs[0], 40)}"
     if evaluation.kind == "number":
         return f"predicted {shortened(evaluation.targets[0].name, 40)}"
     n_outputs = len(prediction_names(evaluation.model.fitted_.targets))
@@ -172,8 +192,9 @@ def _effects(evaluation: Evaluation, columns: list[int]) -> tuple[dict[int, Svg]
     charts = {
         column: _drawn(own, values, value_ticks, shown, single=single)
         for column, own in zip(columns, found, strict=True)
+        if len(own.mean) > 1
     }
-    return charts, [names[place] for place in shown]
+    return charts, [names[place] for place in shown] if charts else []
 
 
 def _standardized(effect: Effect, evaluation: Evaluation) -> Effect:
@@ -188,6 +209,8 @@ def _standardized(effect: Effect, evaluation: Evaluation) -> Effect:
 def _output_names(evaluation: Evaluation, effect: Effect) -> list[str]:
     if evaluation.kind in ("multilabel", "numbers"):
         return [own.name for own in evaluation.targets]
+    if evaluation.kind == "joint":
+        return [f"{own.name} = {label}" for own in evaluation.classes for label in own.labels]
     return [text(name) for name in effect.outputs]
 
 

@@ -107,6 +107,8 @@ class Evaluation:
     out_of_fold : bool
         Whether they are the rows of `fit`: predictions are then those of networks that were not trained on them.
     targets : list of ClassesOfTarget, or list of NumbersOfTarget
+    file_rows : array of int or None
+        Positions in a file of all rows of that table.
     """
 
     model: TabularEstimator
@@ -117,6 +119,12 @@ class Evaluation:
     sampled: bool
     out_of_fold: bool
     targets: list[ClassesOfTarget] | list[NumbersOfTarget]
+    file_rows: Array | None = None
+
+    @property
+    def row_numbers(self) -> Array:
+        """Numbers of the evaluated rows for readers: positions in the table from 0, or in its file from 1."""
+        return self.rows if self.file_rows is None else self.file_rows[self.rows] + 1
 
     @property
     def n_rows(self) -> int:
@@ -161,10 +169,21 @@ class Evaluation:
 
 
 def evaluate(
-    model: TabularEstimator, X: Any, y: Any, target_name: str | None, most_rows: int = MOST_ROWS
+    model: TabularEstimator,
+    X: Any,
+    y: Any,
+    target_name: str | None,
+    most_rows: int = MOST_ROWS,
+    file_rows: Any = None,
 ) -> Evaluation:
     """Predict the rows of a table, or some of them if there are very many."""
     given = read_table(X)
+    if file_rows is not None:
+        file_rows = np.asarray(file_rows)
+        if file_rows.shape != (given.n_rows,):
+            raise ValueError(
+                f"file_rows has shape {file_rows.shape}; expected one position for each of the {given.n_rows:,} rows"
+            )
     raw, checked = model._matched(given), model._check_y(y, "y")
     check_lengths(raw.n_rows, checked)
     model._check_scored(checked)
@@ -189,7 +208,7 @@ def evaluate(
         assert isinstance(targets, NumberTargets)
         predicted = np.asarray(model.predict(part) if known is None else known[rows]).reshape(len(own), -1)
         of_targets = _numbers(model, part, own.reshape(len(own), -1), predicted, names, known is not None)
-    return Evaluation(model, part, own, rows, raw.n_rows, sampled, known is not None, of_targets)
+    return Evaluation(model, part, own, rows, raw.n_rows, sampled, known is not None, of_targets, file_rows)
 
 
 def _probabilities(model: TabularEstimator, raw: RawTable) -> list[Array]:

@@ -54,6 +54,7 @@ def write_report(
     target_name: str | None = None,
     title: str | None = None,
     machine: TabularEstimator | Literal[False] | None = None,
+    file_rows: Any = None,
 ) -> None:
     """Write a report about a fitted model: one HTML file that opens in any browser and needs no network.
 
@@ -76,6 +77,10 @@ def write_report(
     machine : estimator, None or False, default=None
         The small machine to show, such as the result of `distill` or `fit_sparse`. None: the model itself if it is a
         small machine, or else one that is distilled from it. False: none.
+    file_rows : array-like of int or None, default=None
+        The position of each row of X in the file that it was read from, starting at 0, if X has only some of the rows.
+        The page then numbers rows like the command line: from 1, without the header. None: rows are numbered by their
+        position in X, starting at 0.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def write_report(
     FileError
         If the file cannot be written.
     """
-    page = report_html(model, X, y, target_name=target_name, title=title, machine=machine)
+    page = report_html(model, X, y, target_name=target_name, title=title, machine=machine, file_rows=file_rows)
     replace(Path(path), [page.encode()])
 
 
@@ -98,12 +103,13 @@ def report_html(
     target_name: str | None = None,
     title: str | None = None,
     machine: TabularEstimator | Literal[False] | None = None,
+    file_rows: Any = None,
 ) -> str:
     """Return the page that `write_report` writes; the parameters are the same."""
     environment = _environment()  # before anything is computed
     check_is_fitted(model, "fitted_")
     _log.info("predicting the rows of the report")
-    evaluation = evaluate(model, X, y, target_name)
+    evaluation = evaluate(model, X, y, target_name, file_rows=file_rows)
     _log.info("distilling a small machine for the report")
     small = small_machine(evaluation, machine)  # first, as a machine that cannot be shown is refused
     _log.info("computing scores for the report")
@@ -123,6 +129,11 @@ def report_html(
         n_more_targets=len(evaluation.targets) - len(charts),
         is_classifier=bool(evaluation.classes),
         columns=columns,
+        row_numbers=(
+            "positions in the table, starting at 0"
+            if file_rows is None
+            else "positions in the file, starting at 1, without the header"
+        ),
         rows=rows_section(evaluation, columns.ranked),
         small=small,
         usage=usage(model),

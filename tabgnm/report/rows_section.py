@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ Array = NDArray[Any]
 MOST_ROWS = 8
 MOST_COLUMNS = 5
 _MOST_TARGETS = 3
+# The start of a number, also as it is written in a text file, or of a missing value.
+_NUMBER = re.compile(r"[-+−]?[.]?[0-9]|−?∞|–$")
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,17 @@ def rows_section(evaluation: Evaluation, columns: list[int]) -> list[RowsTable]:
         errors = np.max(
             [np.abs(own.y - own.predicted) / unit for own, unit in zip(evaluation.numbers, units, strict=True)], axis=0
         )
-        tables = [("Largest errors", "Largest absolute errors.", np.argsort(-errors, kind="stable"))]
-        spread = _spread(evaluation)
+        tables = [
+            ("Largest errors", f"Largest absolute errors{_compared(evaluation)}.", np.argsort(-errors, kind="stable"))
+        ]
+        spread = _spread(evaluation, units)
         if spread is not None:
             explanation, values = spread
             tables.insert(0, ("Most uncertain", explanation, np.argsort(-values, kind="stable")))
     return [_table(evaluation, *own, columns) for own in tables if len(own[2])]
 
 
-def _spread(evaluation: Evaluation) -> tuple[str, Array] | None:
+def _spread(evaluation: Evaluation, units: list[float]) -> tuple[str, Array] | None:
     """Return how unsure a regressor is of each row: width of its quantiles, or disagreement of its networks."""
     if evaluation.kind == "quantiles":
         interval = evaluation.numbers[0].interval
@@ -66,12 +71,18 @@ def _spread(evaluation: Evaluation) -> tuple[str, Array] | None:
     if evaluation.model.fitted_.n_networks < 2:
         return None
     _, deviations = evaluation.model.predict(evaluation.raw, return_std=True)
-    return "Largest standard deviation over the networks.", deviations.reshape(evaluation.n_rows, -1).max(axis=1)
+    relative = deviations.reshape(evaluation.n_rows, -1) / np.asarray(units)
+    return f"Largest standard deviation over the networks{_compared(evaluation)}.", relative.max(axis=1)
+
+
+def _compared(evaluation: Evaluation) -> str:
+    """Say how numbers of several targets are compared."""
+    return ", relative to the standard deviation of the target" if len(evaluation.numbers) > 1 else ""
 
 
 def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array, columns: list[int]) -> RowsTable:
     chosen = order[:MOST_ROWS]
-    headings, cells = ["row"], [[f"{row:,}" for row in evaluation.rows[chosen].tolist()]]
+    headings, cells = ["row"], [[f"{row:,}" for row in evaluation.row_numbers[chosen].tolist()]]
     for own in evaluation.classes[:_MOST_TARGETS]:
         prefix = f"{own.name}: " if len(evaluation.classes) > 1 else ""
         headings += [f"{prefix}true", f"{prefix}predicted", "probability"]
@@ -89,6 +100,6 @@ def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array,
     for column in columns:
         headings.append(text(names[column]))
         cells.append([text(cell) for cell in shown.source.cells(column)])
-    numeric = [all(cell[:1] in "0123456789−–∞" for cell in own) for own in cells]
+    numeric = [all(_NUMBER.match(cell) for cell in own) for own in cells]
     rows = [list(row) for row in zip(*cells, strict=True)]
     return RowsTable(heading, explanation, headings, rows, len(columns), numeric)

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from tabgnm.estimators.baselines import Baseline, baselines
 from tabgnm.estimators.metrics import scaled_r2
+from tabgnm.estimators.score_intervals import Bootstrap, r2_of_resamples
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.scores import (
-    Bootstrap,
     Score,
     accuracy_of_rows,
     auc,
-    r2_of_resamples,
     scores_of,
+    share_of_rows,
 )
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, coordinate, label, marker, scale_of, tick_labels, ticks
 from tabgnm.report.wording import count, decimals, number, percent
@@ -52,6 +52,7 @@ class ScoreSection:
 
     headline: str
     tiles: list[Score]
+    intervals: str
     comparison: Svg | None
     baselines: str
     origin: str
@@ -74,6 +75,7 @@ def score_section(evaluation: Evaluation) -> ScoreSection:
     return ScoreSection(
         headline=_headline(evaluation, scores[0], judged, scores, gain),
         tiles=scores,
+        intervals=_about_intervals(scores, bootstrap),
         comparison=_comparison(evaluation, scores[0], judged) if judged else None,
         baselines=_about_baselines(evaluation, n_compared) if judged else "",
         origin=_origin(evaluation),
@@ -85,16 +87,19 @@ def score_section(evaluation: Evaluation) -> ScoreSection:
 
 def _judged(evaluation: Evaluation, score: Score, baseline: Baseline, y: Array, bootstrap: Bootstrap) -> Score:
     """Return the score of a baseline with its interval, in the form of the model's own score."""
-    ends = bootstrap.interval(_resampled(evaluation, baseline.prediction, y, bootstrap))
-    return Score(baseline.name, baseline.score, *ends, "", score.is_share, score.best_is_one)
+    if evaluation.classes:
+        return share_of_rows(baseline.name, _right(evaluation, baseline.prediction, y), "")
+    ends = bootstrap.interval(_resampled_r2(baseline.prediction, y, bootstrap))
+    return Score(baseline.name, baseline.score, ends, "", score.is_share, score.best_is_one)
 
 
-def _resampled(evaluation: Evaluation, prediction: Any, y: Array, bootstrap: Bootstrap) -> Array:
-    """Return accuracy or R² of predictions in each resample of the rows."""
-    if not evaluation.classes:
-        shape = (len(y), -1)
-        predicted = np.asarray(prediction).reshape(shape)
-        return r2_of_resamples(y.reshape(shape), predicted, bootstrap)
+def _resampled_r2(prediction: Any, y: Array, bootstrap: Bootstrap) -> Array:
+    shape = (len(y), -1)
+    return r2_of_resamples(y.reshape(shape), np.asarray(prediction).reshape(shape), bootstrap)
+
+
+def _right(evaluation: Evaluation, prediction: Any, y: Array) -> Array:
+    """Return for which rows a classifier predicts all labels correctly."""
     targets = evaluation.model.fitted_.targets
     codes = targets.codes(y).reshape(len(y), -1)  # type: ignore[union-attr] # of a classifier
     if evaluation.kind == "multilabel":
@@ -102,7 +107,7 @@ def _resampled(evaluation: Evaluation, prediction: Any, y: Array, bootstrap: Boo
     else:
         parts = prediction if evaluation.kind == "joint" else [prediction]
         right = np.stack([np.argmax(part, axis=1) for part in parts], axis=1) == codes
-    return bootstrap.means(right.all(axis=1))
+    return np.asarray(right.all(axis=1))
 
 
 def _gain(
@@ -112,14 +117,25 @@ def _gain(
     if len(simple) < 2:
         return None
     if evaluation.classes:
-        own = bootstrap.means(accuracy_of_rows(evaluation.classes)[chosen])
+        right = _right(evaluation, simple[-1].prediction, evaluation.y[chosen])
+        gains = bootstrap.means(accuracy_of_rows(evaluation.classes)[chosen] - right)
     else:
         y, predicted = (
             np.stack([getattr(target, name)[chosen] for target in evaluation.numbers], axis=1)
             for name in ("y", "predicted")
         )
-        own = r2_of_resamples(y, predicted, bootstrap)
-    return bootstrap.interval(own - _resampled(evaluation, simple[-1].prediction, evaluation.y[chosen], bootstrap))
+        gains = r2_of_resamples(y, predicted, bootstrap) - _resampled_r2(simple[-1].prediction, y, bootstrap)
+    return bootstrap.interval(gains) or (-np.inf, np.inf)
+
+
+def _about_intervals(scores: list[Score], bootstrap: Bootstrap) -> str:
+    """Say what the ranges below scores are."""
+    of_shares = [own.name.lower() for own in scores if own.ends is not None and own.method == "Wilson"]
+    n_resampled = sum(own.ends is not None and own.method == "bootstrap" for own in scores)
+    said = f"percentile bootstrap with {bootstrap.n_resamples:,} resamples of the rows"
+    if of_shares:
+        said = f"Wilson score interval of the {of_shares[0]}" + (f"; {said} for the others" if n_resampled else "")
+    return f"The range below a score is its 95 % interval ({said})." if of_shares or n_resampled else ""
 
 
 def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
@@ -129,9 +145,9 @@ def _about_baselines(evaluation: Evaluation, n_compared: int) -> str:
         return f"{said}, like the model."
     n_fitted = n_compared - n_compared // BASELINE_FOLDS
     return (
-        f"{said}: each was fitted to about {n_fitted:,} of them. The comparison favors the model if it was fitted to "
-        "more rows, and says nothing if it was fitted to these. The scores that tabgnm fit prints are compared on "
-        "equal terms, and so are those of a report that is written directly after fit in Python."
+        f"{said}: each was fitted on about {n_fitted:,} of them. A model that was fitted on more rows has an "
+        "advantage, and the comparison is meaningless if the model was fitted on these rows. For a fair comparison, "
+        "see the scores that tabgnm fit prints, or write the report right after fit in Python."
     )
 
 
@@ -176,11 +192,10 @@ def _headline(
         )
     else:
         error = by_name["MAE"]
-        explained = percent(max(score.value, 0.0), 0)
-        said = (
-            f"On {rows}, the mean absolute error is {error.shown}, and predictions explain {explained} of the variance "
-            f"(R² {score.shown})"
-        )
+        said = f"On {rows}, the mean absolute error is {error.shown}"
+        if np.isfinite(score.value):
+            explained = percent(max(score.value, 0.0), 0)
+            said += f", and predictions explain {explained} of the variance (R² {score.shown})"
     few = " So few rows say little about a model." if evaluation.n_rows < FEWEST_ROWS else ""
     return f"{said}.{few} {_beside(evaluation, score, simple, gain)}".strip()
 
@@ -209,7 +224,7 @@ def _own_scores(evaluation: Evaluation) -> str:
 
 
 def _own_score(name: str, value: float) -> str:
-    return Score(name, value, np.nan, np.nan, "", name in _SHARES, name in _BEST_IS_ONE).shown
+    return Score(name, value, None, "", name in _SHARES, name in _BEST_IS_ONE).shown
 
 
 def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
@@ -230,7 +245,7 @@ def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline
 def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Svg:
     """Draw the score of the model and of baselines with their intervals, one below the other."""
     lines = [(type(evaluation.model).__name__, score), *((own.name, own) for own in reversed(simple))]
-    ends = [end for _, own in lines for end in (own.value, own.low, own.high)]
+    ends = [end for _, own in lines for end in (own.value, *(own.ends or ()))]
     lowest = min(end for end in ends if np.isfinite(end))
     # A model can be worse than the mean without bound; the others would be at one point.
     values = scale_of([max(end, -1.0) if lowest < -1 else end for end in ends if np.isfinite(end)], margin=0.08)
@@ -258,8 +273,8 @@ def _comparison(evaluation: Evaluation, score: Score, simple: list[Score]) -> Sv
         panel.add(label(panel.left, y - 11, name, "label"))
         panel.add(label(panel.right, y - 11, value, "count end"))
         panel.add(f'<path d="M{coordinate(panel.left)} {y}H{coordinate(panel.right)}" class="grid"/>')
-        if np.isfinite(own.low):
-            low, high = panel.x(np.clip([own.low, own.high], values.low, values.high)).tolist()
+        if own.ends is not None:
+            low, high = panel.x(np.clip(own.ends, values.low, values.high)).tolist()
             panel.add(f'<path d="M{coordinate(low)} {y}H{coordinate(high)}" class="whisker s{place % N_SERIES}"/>')
         (across,) = panel.x([max(own.value, values.low)]).tolist()
         panel.add(marker(across, y, place % N_SERIES, f"{name}: {value}"))

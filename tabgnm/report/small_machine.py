@@ -105,8 +105,9 @@ def _origin(evaluation: Evaluation, n_rows: int, chosen: dict[str, Any]) -> str:
         name, of_model = "R²", evaluation.model._score_numbers(predicted, y, None)
     score = float(chosen["score"])
     own, others = (percent(value) if evaluation.classes else decimals(value) for value in (score, of_model))
+    rows = f"{n_rows:,} of the {evaluation.n_rows:,} rows" if n_rows < evaluation.n_rows else f"all {n_rows:,} rows"
     said = (
-        f"This small machine was distilled from the model with {n_rows:,} of these rows. It has "
+        f"This small machine was distilled from the model with {rows}. It has "
         f"{count(chosen['edges'], 'edge')}, and its {name} on held-out rows is {own} (the model: {others})."
     )
     if score < of_model - _ROUGH:

@@ -57,7 +57,7 @@ def scale_of(values: object, *, margin: float = 0.04, with_zero: bool = False) -
     low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 1.0)
     if with_zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
+    if high - low <= 1e-12 * max(abs(low), abs(high)):  # the same up to rounding
         room = abs(low) / 2 or 1.0
         return Scale(low - room, high + room)
     room = margin * (high - low)
@@ -89,7 +89,7 @@ def tick_labels(values: Sequence[float]) -> list[str]:
     largest, step = max(map(abs, values)), values[1] - values[0]
     if largest >= 1e6 or largest < 1e-3:
         return [number(value, 2) if largest >= 1e9 or largest < 1e-3 else compact(value) for value in values]
-    decimals = next(d for d in range(9) if abs(round(step, d) - step) < 1e-6 * step)
+    decimals = next((d for d in range(9) if abs(round(step, d) - step) < 1e-6 * step), 9)
     return [f"{value:,.{decimals}f}".replace("-", "−") for value in values]
 
 

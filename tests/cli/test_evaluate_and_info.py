@@ -9,6 +9,9 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, m
 
 import tabgnm
 from tabgnm import MLPClassifier
+from tabgnm.estimators.score_intervals import Bootstrap
+from tabgnm.report.evaluation import evaluate
+from tabgnm.report.scores import scores_of
 from tests.cli.running import diabetes, iris, run, run_json
 
 UNTRAINED = {"n_candidates": 1, "n_folds": 0, "max_epochs": 1, "random_state": 0}
@@ -59,6 +62,15 @@ def test_numbers_are_scored_with_a_bootstrap_interval(patients: SimpleNamespace)
     assert own["r2"] == pytest.approx(r2_score(frame["target"], predicted))
     assert own["interval"][0] < own["r2"] < own["interval"][1]
     assert record["mae"] == pytest.approx(mean_absolute_error(frame["target"], predicted))
+
+
+def test_intervals_are_those_of_a_report(flowers: SimpleNamespace, patients: SimpleNamespace) -> None:
+    for paths in (flowers, patients):
+        model, frame = tabgnm.load(paths.model), pd.read_csv(paths.data)
+        [own, *_] = run_json("evaluate", paths.model, paths.data)["scores"]
+        judged = evaluate(model, frame[list(model.feature_names_in_)], frame[model.target_name_], None)
+        [score, *_] = scores_of(judged, Bootstrap(len(frame)))
+        assert own["interval"] == pytest.approx(score.ends)
 
 
 def test_two_classes_have_an_area_under_the_curve_and_many_their_confusions() -> None:

@@ -13,6 +13,7 @@ import tabgnm
 from tabgnm import MLPClassifier
 from tabgnm.cli.sparsify import _one_of_each_size
 from tests.cli.running import QUICK, QUICK_SMALL, iris, run, run_json
+from tests.report.reading import table
 
 
 def test_sparsify_shows_the_path_the_machine_and_its_equations(flowers: SimpleNamespace) -> None:
@@ -201,6 +202,18 @@ def test_a_report_is_written(flowers: SimpleNamespace) -> None:
     record = run_json("report", flowers.model, "--data", flowers.data, "-o", "report.html", "--title", "Flowers")
     assert record["rows"] == 150
     assert "Flowers" in Path("report.html").read_text()
+
+
+def test_a_report_numbers_the_rows_of_the_file_also_if_some_are_skipped(patients: SimpleNamespace) -> None:
+    pytest.importorskip("jinja2")
+    full = pd.read_csv(patients.data)
+    full.assign(target=full["target"].where(full.index >= 50)).to_csv("gaps.csv", index=False)
+    run("report", patients.model, "--data", "gaps.csv", "--drop-missing-target")
+    errors = (full["target"] - tabgnm.load(patients.model).predict(full.drop(columns="target"))).abs()[50:]
+    page = Path("report.html").read_text()
+    shown = [int(row[0]) for row in table(page, "<h3>Largest errors</h3>")]
+    assert shown == [row + 1 for row in errors.sort_values(ascending=False, kind="stable").index[:8]]
+    assert "Row numbers are positions in the file, starting at 1, without the header." in page
 
 
 def test_the_playground_gets_the_table_and_its_columns(

@@ -90,6 +90,27 @@ def test_of_many_edges_those_on_the_strongest_paths_are_drawn_and_all_are_connec
     assert f"{len(graph.edges)} edges on the strongest paths" in ax.get_legend().get_title().get_text()
 
 
+def test_every_output_keeps_its_strongest_path() -> None:
+    hidden = [Unit(f"h{place}", 1, (0, 1), (5.0, 4.0), 0.0, "relu") for place in range(6)]
+    outputs = [
+        Unit("strong", 2, tuple(range(2, 8)), (9.0, 8.0, 7.0, 6.0, 5.0, 4.0), 0.0, "identity"),
+        Unit("weak", 2, (2, 3), (0.001, 0.002), 0.0, "identity"),
+        Unit("constant", 2, (), (), 1.0, "identity"),
+    ]
+    machine = Machine(("a", "b"), (*hidden, *outputs), (8, 9, 10), ("strong", "weak", "constant"))
+    for max_edges in (4, 8):
+        graph = graph_of_machine(machine, max_edges)
+        named = {(graph.nodes[own.source].name, graph.nodes[own.target].name) for own in graph.edges}
+        assert {("a", "h1"), ("h1", "weak"), ("a", "h0"), ("h0", "strong")} <= named
+        assert len(named) <= max_edges
+    assert [node.name for node in graph.nodes if node.kind == "output"] == ["strong", "weak", "constant"]
+    # Where not all fit, the strongest ones are drawn.
+    assert {graph_of_machine(machine, 2).nodes[own.target].name for own in graph_of_machine(machine, 2).edges} == {
+        "h0",
+        "strong",
+    }
+
+
 def test_a_strong_edge_that_leads_nowhere_is_not_drawn() -> None:
     units = (
         Unit("h0", 1, (0,), (100.0,), 0.0, "relu"),

@@ -49,7 +49,16 @@ def test_the_chosen_size_is_marked() -> None:
 def test_scores_against_predictions_of_the_model_are_labelled_as_such() -> None:
     ax = plot_sparsity_path(fitted("model"), Figure().subplots())
     assert ax.get_ylabel() == "R² against the model's predictions"
-    assert "R² against the model's predictions 0.900" in ax.get_legend().get_texts()[0].get_text()
+    assert ax.get_legend().get_texts()[0].get_text() == "chosen: 20 edges, R² 0.900 ± 0.030"
+
+
+@pytest.mark.parametrize("judged_by", ["target", "model"])
+def test_the_legend_is_above_the_axes_and_within_the_figure(judged_by: str) -> None:
+    ax = plot_sparsity_path(fitted(judged_by))
+    ax.figure.canvas.draw()
+    legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert legend.y0 >= axes.y1 - 1 and legend.y1 <= ax.figure.bbox.y1
+    assert ax.figure.bbox.x0 <= legend.x0 and legend.x1 <= ax.figure.bbox.x1
 
 
 def test_an_estimator_without_a_path_is_refused() -> None:

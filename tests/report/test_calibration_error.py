@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tabgnm.estimators.metrics import calibration_error
+from tabgnm.estimators.score_intervals import Bootstrap
 from tabgnm.plots import plot_calibration
 from tabgnm.report.class_charts import class_charts
 from tabgnm.report.evaluation import evaluate
-from tabgnm.report.scores import Bootstrap, scores_of
+from tabgnm.report.scores import scores_of
 from tabgnm.report.wording import percent
 from tests.estimators.examples import LEARNS, mlp, numbers
 

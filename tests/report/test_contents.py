@@ -291,6 +291,63 @@ def test_several_targets_are_told_apart_by_their_names_and_scores() -> None:
     assert "prediction of each target, in standard deviations from the mean of the target, changes with" in plain(page)
 
 
+def rows_to_look_at(page: str, heading: str) -> list[int]:
+    return [int(row[0]) for row in table(page, f"<h3>{heading}</h3>")]
+
+
+def test_uncertainty_and_errors_of_several_numbers_are_compared_in_standard_deviations() -> None:
+    y, new_y = (pd.DataFrame({"width": own, "mass": 1e6 * table[:, 2]}) for own, table in ((Y, X), (NEW_Y, NEW_X)))
+    model = gnmr(**LEARNS).fit(X, y)
+    page = report_html(model, NEW_X, new_y, machine=False)
+    predicted, deviations = model.predict(NEW_X, return_std=True)
+    units = new_y.to_numpy().std(axis=0)
+    for heading, found in (
+        ("Most uncertain", deviations / units),
+        ("Largest errors", np.abs(new_y.to_numpy() - predicted) / units),
+    ):
+        order = np.argsort(-found.max(axis=1), kind="stable")
+        assert rows_to_look_at(page, heading) == order[:8].tolist()
+    assert plain(page).count(", relative to the standard deviation of the target.") == 2
+    unscaled = np.argsort(-deviations.max(axis=1), kind="stable")[:8].tolist()
+    assert rows_to_look_at(page, "Most uncertain") != unscaled
+
+
+def test_rows_have_their_positions_in_the_table_or_in_the_file_it_was_read_from() -> None:
+    model, page = written("number")
+    chosen = np.arange(10, 90, 2)
+    part = report_html(model, NEW_X[chosen], NEW_Y[chosen], machine=False, file_rows=chosen)
+    errors = np.abs(NEW_Y - model.predict(NEW_X))
+    worst = np.argsort(-errors, kind="stable")
+    assert rows_to_look_at(page, "Largest errors") == worst[:8].tolist()
+    assert "Row numbers are positions in the table, starting at 0." in page
+    assert rows_to_look_at(part, "Largest errors") == [row + 1 for row in worst if row in chosen][:8]
+    with pytest.raises(ValueError, match=r"file_rows has shape \(39,\); expected one position for each of the 40 rows"):
+        report_html(model, NEW_X[chosen], NEW_Y[chosen], machine=False, file_rows=chosen[1:])
+
+
+def test_columns_of_numbers_are_aligned_at_the_right_also_if_they_are_text_with_a_minus() -> None:
+    as_text = pd.DataFrame({"temperature": [f"{own:.2f}" for own in NEW_X[:, 0]], "kind": "-a"})
+    as_numbers = as_text.assign(temperature=NEW_X[:, 0])
+    model = gnmr(**LEARNS).fit(as_numbers.assign(kind=np.where(NEW_X[:, 1] > 0, "-a", "b")), NEW_Y)
+    page = report_html(model, as_text, NEW_Y, machine=False).split('<table class="rows">')[1]
+    headings = re.findall(
+        r'<th scope="col" class="([a-z -]*)"><span title="(kind|temperature)">', page.split("</thead>")[0]
+    )
+    classes = {name: own for own, name in headings}
+    assert re.search(">-[0-9]", page)
+    assert "number" in classes["temperature"] and "number" not in classes["kind"]
+
+
+def test_the_legend_of_effects_on_several_targets_has_their_names() -> None:
+    y, new_y = (
+        pd.DataFrame({"kind": kinds, "churn": np.where(table[:, 2] > 0, "yes", "no")})
+        for kinds, table in ((Y3, X), (NEW_Y3, NEW_X))
+    )
+    page = report_html(gnm(n_nodes=40, **LEARNS).fit(X, y), NEW_X, new_y, machine=False)
+    shown = legend(page.split('id="columns-heading"')[1].split("<ol")[0])
+    assert shown == ["kind = high", "kind = low", "kind = middle", "churn = no", "churn = yes"]
+
+
 def test_few_of_many_classes_with_curves_are_counted() -> None:
     codes = np.arange(120) % 8
     page = report_html(gnm(n_nodes=60, n_folds=1).fit(X, codes), X, codes, machine=False)

@@ -431,6 +431,36 @@ def test_several_targets_have_their_names_in_the_drawing_and_the_predictions(pag
     open_page(page, model, tmp_path, target=["width", "mass"])
     assert page.locator("#what-if-result .name").all_inner_texts() == ["width", "mass"]
     assert {"width", "mass"} <= set(page.locator("#machine-drawing").inner_text().split("\n"))
+    told = page.locator("#what-if-curves").inner_text()
+    assert told.startswith("The small curves show the prediction of width over each column, with the other values")
+    assert told.endswith("To see the curves of another output, select it in the drawing above.")
+    assert str(page.locator(".spark").first.get_attribute("title")).startswith("The prediction of width over ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"), [("joint", "probability of first = "), ("multilabel", "probability of first")]
+)
+def test_curves_say_which_class_of_which_target_they_show(kind: str, shown: str, page: Page, tmp_path: Path) -> None:
+    X, labels, target = numbers()
+    first = labels if kind == "multilabel" else np.digitize(target, [40, 60])
+    model = small_model(X, np.column_stack([first, (X[:, 2] > 0).astype(int)]))
+    open_page(page, model, tmp_path, target=["first", "second"])
+    told = page.locator("#what-if-curves").inner_text()
+    likely = page.locator("#what-if-result .largest .name").first.inner_text().removeprefix("▸ ")
+    assert f"the {shown}{likely if kind == 'joint' else ''} over each column" in told
+
+
+def test_on_a_phone_predictions_of_two_targets_are_seen_at_once(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 380, "height": 740})
+    X, _, target = numbers()
+    kinds = np.digitize(target, [40, 60])
+    for model in (
+        small_model(X, np.column_stack([target, X[:, 2]])),
+        small_model(X, np.column_stack([kinds, (X[:, 2] > 0).astype(int)])),
+    ):
+        open_page(page, model, tmp_path, target=["width", "mass"])
+        hidden = page.locator(".result-card").evaluate("(own) => own.scrollHeight - own.clientHeight")
+        assert hidden <= 0
 
 
 def test_changing_a_value_moves_the_prediction_to_that_of_the_estimator(page: Page, tmp_path: Path) -> None:
@@ -517,6 +547,28 @@ def test_hostile_names_stay_text(page: Page, tmp_path: Path) -> None:
     assert page.locator(".probability .name").count() == 6
     rows = random_rows(X, 20)
     assert_same_predictions(predicted_in_page(page, rows), model, rows)
+
+
+def test_a_drawing_shrinks_beside_a_panel_and_shadows_show_where_it_continues(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 1080, "height": 800})
+    open_page(page, with_path("multiclass"), tmp_path)
+    drawing, frame = page.locator("#machine-drawing"), page.locator(".machine-frame")
+    page.locator("#machine-drawing .node.output").first.click()
+    page.wait_for_function("() => document.getElementById('machine-drawing').clientWidth < 680")
+    width = "(own) => own.firstChild.getBoundingClientRect().width - own.clientWidth"
+    assert drawing.evaluate(width) <= 0
+    assert "more" not in str(frame.get_attribute("class"))
+    # Tips are where the nodes are, also of a smaller drawing.
+    page.locator("#machine-drawing .node.output").first.focus()
+    tip, node = page.locator("#machine-tip").bounding_box(), page.locator(".node.output").first.bounding_box()
+    assert tip is not None and node is not None
+    assert tip["x"] < node["x"] + node["width"] and tip["y"] < node["y"] + node["height"] + 40
+    page.set_viewport_size({"width": 380, "height": 800})
+    open_page(page, with_path("multiclass"), tmp_path)
+    page.wait_for_function("() => document.querySelector('.machine-frame.more-right')")
+    assert drawing.evaluate(width) > 0 and "more-left" not in str(frame.get_attribute("class"))
+    drawing.evaluate("(own) => own.scrollTo(10_000, 0)")
+    page.wait_for_function("() => document.querySelector('.machine-frame.more-left:not(.more-right)')")
 
 
 @pytest.mark.parametrize("width", [360, 1400])

@@ -106,6 +106,14 @@ def test_details_are_open_and_controls_are_hidden_on_paper(page: Page, written: 
     assert not page.locator(".contents").is_visible()
 
 
+@pytest.mark.parametrize("width", [380, 1300])
+def test_code_is_not_cut_off(page: Page, written: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(written.as_uri())
+    hidden = page.locator("#use pre").evaluate_all("(all) => all.map((own) => own.scrollWidth - own.clientWidth)")
+    assert len(hidden) >= 3 and max(hidden) <= 0
+
+
 def test_no_number_of_a_table_is_broken_into_two_lines(page: Page, written: Path) -> None:
     opened(page, written, 360)
     broken = """own => own.filter(one => one.getClientRects().length && one.textContent.trim()

@@ -12,12 +12,13 @@ from sklearn.metrics import roc_auc_score
 
 from tabgnm import GNMClassifier, GNMRegressor
 from tabgnm._files import FileError
+from tabgnm.estimators.score_intervals import Bootstrap
 from tabgnm.report import report_html, write_report
 from tabgnm.report.evaluation import evaluate
-from tabgnm.report.scores import Bootstrap, auc, scores_of
+from tabgnm.report.scores import auc, scores_of, share_of_rows
 from tabgnm.report.small_machine import _origin
 from tabgnm.report.wording import percent
-from tests.estimators.examples import LEARNS, gnm, gnmr, mlp, numbers
+from tests.estimators.examples import LEARNS, gnm, gnmr, mlp, mlpr, numbers
 from tests.report.examples import mixed, models
 
 
@@ -35,6 +36,28 @@ def test_a_report_needs_few_rows_only() -> None:
     model = gnm(n_folds=1).fit(X, labels)
     assert "Accuracy" in report_html(model, X[:3], labels[:3], machine=False)
     assert "Accuracy" in report_html(model, X[:1], labels[:1], machine=False)
+
+
+def test_importance_and_effects_are_left_out_for_a_single_row() -> None:
+    X, _, target = numbers()
+    model = gnmr().fit(X, target)
+    page = report_html(model, X[:1], target[:1], machine=False)
+    assert "Importance and effects of columns cannot be measured with a single row." in page
+    assert "On 1 row, the mean absolute error is" in page and "of the variance (R²" not in page
+    assert "Effect of" not in page and '<ol class="grid effects">' not in page
+    assert "nan" not in page.split('id="columns"')[1].lower()
+
+
+def test_a_column_with_one_value_has_no_chart_of_its_effect() -> None:
+    X, _, target = numbers()
+    model = gnmr().fit(X, target)
+    some = X[:30].copy()
+    some[:, 2] = 0.5
+    page = report_html(model, some, target[:30], machine=False)
+    assert page.count("All rows have the same value, so there is no effect to show.") == 1
+    assert len(re.findall("<title>Effect of x[0-9]", page)) == 3 and "Effect of x2" not in page
+    page = report_html(model, np.repeat(X[:1], 9, axis=0), target[:9], machine=False)
+    assert "There are no charts of effects, because they need rows with different values." in page
 
 
 def test_rows_of_the_fit_are_judged_out_of_fold() -> None:
@@ -61,7 +84,7 @@ def test_a_model_is_only_called_better_if_the_baseline_learned_from_the_same_row
     new_X, _, new_target = numbers(seed=1)
     page = report_html(model, new_X, new_target, machine=False)
     assert not re.search(verdict, page)
-    assert "each was fitted to about 96 of them. The comparison favors the model if it was fitted to more rows" in page
+    assert "each was fitted on about 96 of them. A model that was fitted on more rows has an advantage" in page
 
 
 def test_a_headline_warns_of_few_rows() -> None:
@@ -78,8 +101,8 @@ def test_scores_are_those_of_the_model_and_lie_within_their_intervals() -> None:
         evaluation = evaluate(model, new_X, new_y, None)
         found = scores_of(evaluation, Bootstrap(evaluation.n_rows))
         assert found[0].value == pytest.approx(model.score(new_X, new_y))
-        assert all(own.low <= own.value <= own.high for own in found if np.isfinite(own.low))
-        assert sum(np.isfinite(own.low) for own in found) >= 3
+        ends = [(own.ends[0], own.value, own.ends[1]) for own in found if own.ends is not None]
+        assert all(low <= value <= high for low, value, high in ends) and len(ends) >= 3
 
 
 def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
@@ -91,9 +114,20 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
 
 
 def test_an_interval_of_a_perfect_score_is_not_empty() -> None:
-    score = Bootstrap(50).mean_score("Accuracy", np.ones(50), "", is_share=True)
-    assert 0.9 < score.low < 0.95
-    assert score.high == 1.0
+    score = share_of_rows("Accuracy", np.ones(50), "")
+    assert score.ends is not None and 0.9 < score.ends[0] < 0.95 and score.ends[1] == 1.0
+
+
+def test_a_page_says_how_its_intervals_were_computed() -> None:
+    X, labels, target = numbers()
+    page = report_html(mlp(**LEARNS).fit(X, labels), *numbers(seed=1)[:2], machine=False)
+    assert (
+        "The range below a score is its 95 % interval (Wilson score interval of the accuracy; percentile bootstrap with "
+        "1,000 resamples of the rows for the others)."
+    ) in page
+    page = report_html(mlpr(**LEARNS).fit(X, target), X[:80], target[:80], machine=False)
+    assert "is its 95 % interval (percentile bootstrap with 1,000 resamples of the rows)." in page
+    assert "The range below a score" not in report_html(mlpr().fit(X, target), X[:2], target[:2], machine=False)
 
 
 def test_the_same_model_and_rows_give_the_same_page(classifier: GNMClassifier) -> None:
@@ -155,7 +189,7 @@ def test_a_machine_is_distilled_from_a_pack_unless_it_is_not_wanted() -> None:
     X, labels, _ = numbers(n_rows=60)
     model = gnm().fit(X, labels)
     page = report_html(model, X, labels)
-    assert re.search(r"distilled from the model with 60 of these rows. It has \d+ edges?, and its accuracy", page)
+    assert re.search(r"distilled from the model with all 60 rows. It has \d+ edges?, and its accuracy", page)
     assert 'id="machine"' not in report_html(model, X, labels, machine=False)
 
 
@@ -164,6 +198,14 @@ def test_a_machine_that_is_much_worse_than_its_model_is_called_a_rough_sketch() 
     evaluation = evaluate(gnm(**LEARNS).fit(X, labels), X, labels, None)
     assert "rough sketch" in _origin(evaluation, 120, {"score": 0.1, "edges": 5})
     assert "rough sketch" not in _origin(evaluation, 120, {"score": 1.0, "edges": 5})
+
+
+def test_a_page_says_how_many_rows_its_machine_was_distilled_with() -> None:
+    X, labels, _ = numbers()
+    evaluation = evaluate(gnm().fit(X, labels), X, labels, None)
+    chosen = {"score": 1.0, "edges": 5}
+    assert "distilled from the model with all 120 rows." in _origin(evaluation, 120, chosen)
+    assert "distilled from the model with 80 of the 120 rows." in _origin(evaluation, 80, chosen)
 
 
 def test_no_machine_is_distilled_from_several_quantiles() -> None:

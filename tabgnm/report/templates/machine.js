@@ -286,14 +286,21 @@ class App {
     return `${input.method === "smooth" ? `${scaled}, with large values damped` : scaled}${filled}`;
   }
 
-  // What small curves show: a number, or the probability of the class that is predicted.
+  // What small curves show, of the first target: a number, or the probability of the class that is predicted.
   curveOf() {
-    if (this.prediction.numbers)
-      return { text: this.outputName(0), number: (values) => this.machines.predict(this.machine, values).numbers[0] };
+    const { classes, multilabel } = this.data;
+    if (this.prediction.numbers) {
+      const name = this.outputName(0);
+      return {
+        text: name === "prediction" ? name : `prediction of ${name}`,
+        number: (values) => this.machines.predict(this.machine, values).numbers[0],
+      };
+    }
     const part = this.prediction.probabilities[0];
     const place = part.length === 2 ? 1 : part.indexOf(Math.max(...part));
+    const label = classes.length > 1 ? `${this.targetName(0)} = ${classes[0][place]}` : classes[0][place];
     return {
-      text: `Probability of ${this.data.classes[0][place]}`,
+      text: `probability of ${multilabel ? this.outputName(0) : label}`,
       number: (values) => this.machines.predict(this.machine, values).probabilities[0][place],
     };
   }

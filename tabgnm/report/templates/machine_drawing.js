@@ -10,6 +10,7 @@ class Drawing {
     this.focused = null;
     this.host.addEventListener("keydown", (event) => this.onKey(event));
     this.host.addEventListener("pointerleave", () => this.show(null));
+    this.host.addEventListener("scroll", () => this.hint());
     let width = 0;
     new ResizeObserver(() => {
       if (this.host.clientWidth !== width) this.draw();
@@ -24,9 +25,10 @@ class Drawing {
     this.edges = drawn;
     this.layout = arranged(data, machine, drawn, width);
     const { x, y, height } = this.layout;
+    this.scale = Math.min(1, Math.max(SMALLEST, this.host.clientWidth / width));
     this.picture = svg("svg", {
-      width,
-      height,
+      width: Math.floor(width * this.scale),
+      height: Math.ceil(height * this.scale),
       viewBox: `0 0 ${width} ${height}`,
       role: "group",
       "aria-label":
@@ -57,11 +59,20 @@ class Drawing {
     this.nodes.get(this.focused)?.box.setAttribute("tabindex", "0");
     const hadFocus = this.host.contains(document.activeElement);
     this.host.replaceChildren(this.picture);
+    this.hint();
     if (hadFocus) this.nodes.get(this.focused)?.box.focus();
     document.querySelector("#machine .legend-tile").hidden = !this.layout.tiled || !this.layout.hidden.length;
     this.tellLimit(all.length, drawn.length);
     this.update();
     this.show(this.app.selected);
+  }
+
+  // Shadows where the drawing continues beyond its frame.
+  hint() {
+    const { scrollLeft, scrollWidth, clientWidth } = this.host;
+    const { classList } = this.host.parentElement;
+    classList.toggle("more-left", scrollLeft > 1);
+    classList.toggle("more-right", scrollLeft + clientWidth < scrollWidth - 1);
   }
 
   tellLimit(nAll, nDrawn) {
@@ -321,8 +332,8 @@ class Drawing {
     this.tip.replaceChildren(element("strong", {}, title), ...more.map((line) => element("span", {}, line)));
     this.tip.hidden = false;
     const frame = this.tip.parentElement.getBoundingClientRect();
-    const left = event ? event.clientX - frame.left : x - this.host.scrollLeft;
-    const top = event ? event.clientY - frame.top : y - this.host.scrollTop;
+    const left = event ? event.clientX - frame.left : x * this.scale - this.host.scrollLeft;
+    const top = event ? event.clientY - frame.top : y * this.scale - this.host.scrollTop;
     const width = this.tip.offsetWidth;
     const below = top + 18 + this.tip.offsetHeight < this.host.clientHeight;
     this.tip.style.left = `${Math.max(4, Math.min(left + 14, frame.width - width - 4))}px`;

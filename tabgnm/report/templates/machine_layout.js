@@ -1,7 +1,8 @@
 // Where nodes and edges of the drawing are: layers from left to right, ordered so that edges cross little.
 
 const MOST_DRAWN = 200; // edges that are drawn at first
-const NARROWEST = 680;
+const NARROWEST = 680; // as laid out
+const SMALLEST = 0.8; // to which a drawing is shrunk to fit; if this is not enough, it scrolls
 const CARD = { left: 214, right: 186, row: 25, gap: 9 };
 const HIDDEN = { radius: 14, gap: 44, least: 27 };
 const OUTPUT = { most: 10, gap: 52, least: 31 }; // more outputs have a line each instead of two

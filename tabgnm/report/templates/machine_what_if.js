@@ -9,6 +9,7 @@ class WhatIf {
     this.result = document.getElementById("what-if-result");
     this.live = document.getElementById("what-if-live");
     this.more = document.getElementById("what-if-more");
+    this.curves = document.getElementById("what-if-curves");
     this.start = document.getElementById("what-if-start");
     this.fields = [];
     this.form.addEventListener("submit", (event) => event.preventDefault());
@@ -118,11 +119,14 @@ class WhatIf {
   update() {
     const { app } = this;
     const { text, number } = app.curveOf();
+    const others =
+      app.machine.outputs.length > 1 ? " To see the curves of another output, select it in the drawing above." : "";
+    this.curves.textContent = `The small curves show the ${text} over each column, with the other values unchanged.${others}`;
     const responses = this.fields.map((field) => response(app, field.place, 25, number));
     const extent = responses.length ? extentOf(responses) : [0, 1];
     this.fields.forEach((field, i) => {
       field.show(app.cells[field.place]);
-      field.chart.title = `${text} over ${field.column.name}, other values unchanged`;
+      field.chart.title = `The ${text} over ${field.column.name}, other values unchanged`;
       field.chart.replaceChildren(responseChart(field.column, responses[i], extent, { width: 240, height: 40 }));
     });
     this.showPrediction();

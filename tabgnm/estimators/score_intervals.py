@@ -1,0 +1,99 @@
+"""95 % intervals of scores over rows, as the command line, reports and plots show them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_LEVEL = 0.95
+_Z = 1.959964  # of this level
+_FEWEST_RESAMPLES, _MOST_RESAMPLES, _MOST_DRAWN = 100, 1000, 6 * 10**6  # the latter: rows of all resamples
+_FEWEST_ROWS = 5
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of n independent rows (Wilson, 1927).
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(0.9, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.826, 0.945)
+    """
+    center = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
+    return max(0.0, min(center - half, share)), min(1.0, max(center + half, share))  # whatever rounding does
+
+
+class Bootstrap:
+    """Resamples of rows: 1000, and fewer of large tables, whose intervals are narrow anyway.
+
+    An iterator over it returns how often each row is drawn in each resample.
+
+    Parameters
+    ----------
+    n_rows : int
+    seed : int, default=0
+
+    Examples
+    --------
+    >>> bootstrap = Bootstrap(100)
+    >>> low, high = bootstrap.interval(bootstrap.means(np.arange(100.0)))
+    >>> 42 < low < 46 and 53 < high < 57
+    True
+    """
+
+    def __init__(self, n_rows: int, seed: int = 0) -> None:
+        self.n_rows = n_rows
+        self.n_resamples = min(max(_MOST_DRAWN // n_rows, _FEWEST_RESAMPLES), _MOST_RESAMPLES)
+        self._seed = seed
+        self._kept = list(self._drawn()) if n_rows * self.n_resamples <= _MOST_DRAWN else None
+
+    def __iter__(self) -> Iterator[Array]:
+        return self._drawn() if self._kept is None else iter(self._kept)
+
+    def _drawn(self) -> Iterator[Array]:
+        random = np.random.default_rng(self._seed)
+        for _ in range(self.n_resamples):
+            yield np.bincount(random.integers(self.n_rows, size=self.n_rows), minlength=self.n_rows).astype(np.uint8)
+
+    def means(self, values: Array) -> Array:
+        """Return the mean over the rows of each resample, (resamples,), or (resamples, k) of (rows, k) values."""
+        values = np.asarray(values, dtype=np.float64)
+        return np.stack([counts.astype(np.float64) @ values for counts in self]) / self.n_rows
+
+    def interval(self, resampled: Array) -> tuple[float, float] | None:
+        """Return the ends of the middle 95 % of the scores of the resamples.
+
+        None for fewer than 5 rows, if most scores are not finite, and if all are the same, as where no row is wrong:
+        resamples say nothing then.
+        """
+        found = np.asarray(resampled, dtype=np.float64)
+        found = found[np.isfinite(found)]
+        if self.n_rows < _FEWEST_ROWS or len(found) < self.n_resamples // 2:
+            return None
+        low, high = np.quantile(found, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+        return (float(low), float(high)) if low < high else None
+
+
+def r2_of_resamples(y: Array, predicted: Array, bootstrap: Bootstrap) -> Array:
+    """Return R² of each resample, averaged over targets, (rows, targets); NaN where the targets are all the same."""
+    unit = np.abs(y - y.mean(axis=0)).max(axis=0)
+    unit = np.where(unit > 0, unit, 1.0)  # so that no square overflows
+    centered, error = (y - y.mean(axis=0)) / unit, (y - predicted) / unit
+    means, squares, errors = np.split(bootstrap.means(np.hstack([centered, centered**2, error**2])), 3, axis=1)
+    spread = squares - means**2
+    return np.asarray(np.mean(1 - errors / np.where(spread > 0, spread, np.nan), axis=1))
+
+
+def r2_interval(y: Array, predicted: Array, seed: int) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval of R² of one or several targets; None for fewer than 5 rows."""
+    bootstrap = Bootstrap(len(y), seed)
+    shape = (len(y), -1)
+    return bootstrap.interval(r2_of_resamples(y.reshape(shape), predicted.reshape(shape), bootstrap))
