@@ -449,7 +449,8 @@ def test_text_and_latex_need_no_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
         model.equations("sympy")
 
 
-def test_the_bound_does_not_grow_with_the_mean_of_the_target() -> None:
+def test_the_bound_does_not_grow_with_the_mean_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 600)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
     bounds = []
@@ -462,7 +463,8 @@ def test_the_bound_does_not_grow_with_the_mean_of_the_target() -> None:
     assert bounds[1] < 1e-4 and bounds[1] < 10 * bounds[0]
 
 
-def test_hidden_units_keep_their_names_beside_columns_with_similar_ones() -> None:
+def test_hidden_units_keep_their_names_beside_columns_with_similar_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 600)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["h1!", "b"])
     small = GNMRegressor().fit_sparse(

@@ -269,7 +269,8 @@ def test_a_loaded_estimator_is_exported_the_same(case: str, tmp_path: Path) -> N
     assert python_file(tabgnm.load(tmp_path / "model.tabgnm")) == python_file(fitted(case))
 
 
-def test_labels_of_different_types_keep_their_types() -> None:
+def test_labels_of_different_types_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 200)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
     y = pd.DataFrame({"word": np.where(table["a"] > 0, "yes", "no"), "number": np.digitize(table["b"], [-1, 1])})
