@@ -13,8 +13,11 @@ import pandas as pd
 import pytest
 
 from tabgnm import GNMRegressor, load
-from tabgnm.export import equations, program_of
+from tabgnm.export import Program, RawColumn, equations, program_of
 from tabgnm.nn import activation_names
+from tabgnm.sparsity import Machine, Unit
+from tabgnm.table.numbers import NumberMap
+from tabgnm.table.recipes import Recipe
 from tests.export.reading_equations import CONDITION, Reader
 from tests.export.small_models import N_ROWS, mixed_table, small_model
 
@@ -463,12 +466,10 @@ def test_the_bound_does_not_grow_with_the_mean_of_the_target(monkeypatch: pytest
     assert bounds[1] < 1e-4 and bounds[1] < 10 * bounds[0]
 
 
-def test_hidden_units_keep_their_names_beside_columns_with_similar_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 600)
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["h1!", "b"])
-    small = GNMRegressor().fit_sparse(
-        table, np.abs(table["h1!"]), n_hidden=4, n_layers=2, n_folds=2, n_edges=12, random_state=0
-    )
-    text = small.equations(digits=3)
-    assert text.startswith("h1 = relu(") and 'h1_2: column "h1!"' in text
+def test_hidden_units_keep_their_names_beside_columns_with_similar_ones() -> None:
+    recipe = Recipe("h1!", 0, "h1!", "number", "number", map=NumberMap("identity"))
+    hidden, output = Unit("h1", 1, (0,), (1.0,), 0.5, "relu"), Unit("y", 2, (1,), (2.0,), 0.0, "identity")
+    machine = Machine(("h1!",), (hidden, output), (2,), ("y",))
+    column = RawColumn(0, "h1!", "number")
+    text = equations(Program((column,), (recipe,), machine, "identity", scales=(1.0,), shifts=(0.0,)), "text", 3)
+    assert text.startswith("h1 = relu(h1_2 + 0.5)\ny = 2*h1\n") and 'h1_2: column "h1!"' in text
