@@ -49,7 +49,7 @@ def run_export(model_path: Path, output: Path, suffix: str | None, options: dict
                 f"the model {str(model_path)!r} is too large for {kind[1:].upper()}, which requires a small machine; "
                 f"{first}"
             )
-        # After the model: who has to make a small machine first needs no advice on options.
+        # After the check of the model: options are of no use before there is a small machine.
         missing = [name for name, own in known.items() if own.kind is own.KEYWORD_ONLY and own.default is own.empty]
         lacking = [f"--{name}" for name in missing if name not in options]
         if lacking:

@@ -131,7 +131,7 @@ def lesson_of_teacher(
             "quantile of the target; call distill(X, y)"
         )
     if from_labels and n_augmented:
-        warnings.warn(f"n_augmented={n_augmented} is not used for quantiles, which learn from y", stacklevel=3)
+        warnings.warn(f"n_augmented={n_augmented} is not used: quantiles are learned from y", stacklevel=3)
     n_rows = raw.n_rows
     n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
     n_more = 0 if from_labels else n_more
