@@ -261,7 +261,8 @@ class MachineMethods:
         """Train a small machine to imitate this fitted estimator, and return it as a new estimator.
 
         The machine learns from the predictions for the rows of X and for augmented rows, each of which mixes the
-        columns of two rows of X. This makes it more accurate than a machine of the same size that learns from labels.
+        columns of two rows of X. If y is passed, it learns from the means of predictions and true targets of the rows
+        of X. This makes it more accurate than a machine of the same size that learns from labels alone.
         Machines of many sizes are trained; see `sparsity_path_`. By default, the smallest machine whose loss is within
         one standard error of the lowest loss is returned.
 
@@ -270,9 +271,10 @@ class MachineMethods:
         X : table of shape (rows, columns)
             The rows to learn from, usually those of `fit`.
         y : array-like, default=None
-            The true targets of these rows, to choose the size by. If None, the predictions of this estimator are used,
-            and the scores of `sparsity_path_` are those of agreeing with it. For quantiles, y is required, and the
-            machine learns from it: a quantile of predicted quantiles is not a quantile of the target.
+            The true targets of these rows, to learn from and to choose the size by. With `class_weight`, they are only
+            used to choose the size. If None, the predictions of this estimator are used, and the scores of
+            `sparsity_path_` are those of agreeing with it. For quantiles, y is required, and the machine learns only
+            from it: a quantile of predicted quantiles is not a quantile of the target.
         n_edges : int or None, default=None
             The maximum number of edges, including biases. The best machine within this limit is returned, with a
             warning if it is a constant because no column can be used with so few edges.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -40,6 +41,8 @@ Array = NDArray[Any]
 # more of their columns swapped, cost a small machine edges that it lacks elsewhere.
 _AUGMENTED_ROWS = 5_000
 _SWAPPED = 0.1  # share of the columns that an augmented row takes from another one
+# If true targets are known, a machine learns from the mean of these and the predictions: it is better than either.
+_LABEL_SHARE = 0.5
 _ROUNDING = 1e-12  # relative squared error of a prediction that is right
 _MAX_ONE_HOT = 12  # levels of a category; those that are less frequent have no input
 
@@ -123,6 +126,7 @@ def lesson_of_teacher(
     labels = None if y is None else teacher._check_y(y, "y")
     if labels is not None:
         check_lengths(raw.n_rows, labels)
+        teacher._check_learnable(labels, "y", raw.source.row)
     # A quantile of predicted quantiles is not a quantile of the target, and neither is their mean.
     from_labels = _predicts_quantiles(targets)
     if from_labels and labels is None:
@@ -155,6 +159,10 @@ def lesson_of_teacher(
         size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
         blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
         loss, taught = _imitated(targets, prediction.map_outputs(teacher, blocks, teacher._reduce, len(first)))
+        # With class weights, predictions are not those of the labels as they are.
+        if labels is not None and getattr(teacher, "class_weight", None) is None:
+            real = torch.lerp(taught[:n_rows], _as_taught(targets, judged), _LABEL_SHARE)
+            taught = torch.cat([real, taught[n_rows:]])
     source = torch.as_tensor(first)
     judged_by = "model" if y is None else "target"
     return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, None, strata), raw
@@ -170,6 +178,15 @@ def _imitated(targets: Targets, parts: list[Array]) -> tuple[Loss, Tensor]:
     if isinstance(targets, ClassTargets):
         return _soft(targets, [np.exp(part) for part in parts])
     return targets.loss, targets.tensor(parts[0], torch.float32)
+
+
+def _as_taught(targets: Targets, judged: Tensor) -> Tensor:
+    """Return true targets in the form of those that `_imitated` returns."""
+    if not (isinstance(targets, ClassTargets) and targets.kind in ("multiclass", "joint")):
+        return judged.to(torch.float32).reshape(len(judged), -1)
+    columns = judged.reshape(len(judged), -1).to(torch.int64).unbind(dim=1)
+    one_hot = [F.one_hot(own, len(classes)) for own, classes in zip(columns, targets.classes, strict=True)]
+    return torch.cat(one_hot, dim=1).to(torch.float32)
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:

@@ -128,6 +128,47 @@ def test_all_kinds_of_class_targets_are_taught(kind: str) -> None:
     assert small.machine_.n_edges <= 60
 
 
+_THREE = np.digitize(NUMBERS, [-1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("y", "learned"),
+    [
+        (LABELS, LABELS[:, None] == "yes"),
+        (_THREE, np.eye(3)[_THREE]),
+        (np.column_stack([_THREE > 0, _THREE > 1]).astype(int), np.column_stack([_THREE > 0, _THREE > 1])),
+        (np.column_stack([_THREE, _THREE > 0]), np.hstack([np.eye(3)[_THREE], np.eye(2)[(_THREE > 0).astype(int)]])),
+        (NUMBERS.to_numpy(), None),
+    ],
+    ids=["binary", "multiclass", "multilabel", "joint", "numbers"],
+)
+def test_with_targets_a_machine_learns_from_their_mean_with_the_predictions(y: Any, learned: Any) -> None:
+    make: Any = GNMRegressor if learned is None else GNMClassifier
+    teacher = make(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(FRAME, y)
+    unlabelled, labelled = (
+        small_machines.lesson_of_teacher(teacher, FRAME, own, 50, np.random.RandomState(0))[0].table.y.numpy()
+        for own in (None, y)
+    )
+    if learned is None:
+        learned = teacher.fitted_.targets.tensor(y, torch.float32).numpy()
+    n_rows = len(FRAME)
+    np.testing.assert_allclose(labelled[:n_rows], (unlabelled[:n_rows] + learned) / 2, atol=1e-6)
+    np.testing.assert_array_equal(labelled[n_rows:], unlabelled[n_rows:])
+
+
+def test_with_class_weights_a_machine_learns_from_predictions_alone() -> None:
+    settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 0, "max_epochs": 1, "random_state": 0}
+    teacher = GNMClassifier(class_weight="balanced", **settings).fit(FRAME, LABELS)
+    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, LABELS, 0, np.random.RandomState(0))
+    np.testing.assert_allclose(lesson.table.y.numpy()[:, 0], teacher.predict_proba(FRAME)[:, 1], atol=1e-6)
+
+
+def test_targets_that_a_loss_cannot_learn_are_refused_when_a_model_is_distilled() -> None:
+    teacher = GNMRegressor(loss="poisson", n_candidates=1, n_folds=0, max_epochs=1).fit(FRAME, NUMBERS**2)
+    with pytest.raises(ValueError, match="loss='poisson' expects numbers >= 0"):
+        teacher.distill(FRAME, NUMBERS, **QUICK)
+
+
 def test_several_numbers_and_counts_are_learned() -> None:
     several = np.column_stack([NUMBERS, -NUMBERS])
     assert GNMRegressor().fit_sparse(FRAME, several, n_edges=40, **QUICK).predict(FRAME).shape == several.shape
