@@ -81,7 +81,7 @@ class ChunkTrainer:
             between = _EPOCHS_IF_MODELS_MAY_STOP if on_gpu else 1
         between = 1 if self._every_epoch else between
         # On a GPU, dropping models requires a new capture; on a CPU it costs next to nothing.
-        worth_dropping = 0.5 if on_gpu else 1.0
+        worth_dropping = 0.25 if on_gpu else 1.0
         captured = CapturedEpochs(loop) if on_gpu else None
         n_active, last_request = int(self._trained.sum()), time.monotonic()
         is_set_up = False

@@ -14,6 +14,7 @@ from tabgnm.training.settings import FleetSettings
 from tabgnm.training.validation import VALIDATION_ROWS
 
 _GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
+_GPU_SHARE_UNASKED = 0.02  # of all memory: asking how much is free stops the device for a while
 _CPU_SHARE = 0.5
 # More models at once hide overhead until the buffers of a step no longer fit into the last-level cache.
 _CPU_STEP_BYTES = 64 * 2**20
@@ -43,6 +44,9 @@ def models_per_chunk(
     """Return how many models to train at once."""
     step, everything = bytes_per_model(shape, settings, n_train, n_val)
     if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        if n_models * everything * n_sharing() < _GPU_SHARE_UNASKED * total:
+            return n_models
         free, _ = torch.cuda.mem_get_info(device)
         return max(1, min(n_models, int(free * _GPU_SHARE / n_sharing()) // everything))
     fitting = int(available_memory() * _CPU_SHARE) // everything

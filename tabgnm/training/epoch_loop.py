@@ -23,12 +23,15 @@ from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.gates import Gates
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.prefetch import Prefetch
-from tabgnm.training.row_batches import ALIGN, Block, BlockRows, RowBatches, RowSet
+from tabgnm.training.row_batches import ALIGN, Block, RowBatches, RowSet
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.steps import TrainingStep, choose_step
 from tabgnm.training.validation import Validation
 
-BLOCK_STEPS = 32  # steps whose rows are gathered together
+# Steps whose rows are gathered together. On a GPU, a block is captured as a graph, which takes the host as long as
+# launching its kernels one by one.
+BLOCK_STEPS = 32
+GPU_BLOCK_STEPS = 8
 
 
 class EpochLoop:
@@ -69,7 +72,8 @@ class EpochLoop:
         """Create everything that depends on the set of models."""
         device, n = self.flat.device, len(self.members)
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
-        self.batches = RowBatches(train, self.settings.batch_size, BLOCK_STEPS, self.flat.dtype)
+        block_steps = GPU_BLOCK_STEPS if device.type == "cuda" else BLOCK_STEPS
+        self.batches = RowBatches(train, self.settings.batch_size, block_steps, self.flat.dtype)
         self.dropout = Dropout(self.shape, self.members, self.batches.batch_size, self.flat)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
         self._keys = torch.zeros(n_streams, n, dtype=torch.int64, device=device)
@@ -136,9 +140,18 @@ class EpochLoop:
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
 
-    def load_block(self, block: Block) -> BlockRows:
-        """Gather the rows for the steps of a block."""
-        return self.batches.gather(block, self.adam.rates)
+    def train_block(self, block: Block, first_step: Tensor | None = None) -> None:
+        """Gather the rows of a block and take its steps.
+
+        If `first_step` is given, the block begins at this step, and the number is replaced by that of the next block.
+        """
+        rates = self.adam.rates
+        if first_step is None:
+            rows = self.batches.gather(block, rates)
+        else:
+            rows = self.batches.gather_from(first_step, block, rates)
+            first_step += len(block.batches)
+        self.step.train_block(block, rows, self.train_loss)
 
     def end_epoch(self) -> None:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
@@ -153,7 +166,7 @@ class EpochLoop:
         """Run all parts of an epoch after `load_epoch`."""
         self.begin_epoch()
         for block in self.batches.blocks:
-            self.step.train_block(block, self.load_block(block), self.train_loss)
+            self.train_block(block)
         self.end_epoch()
 
     def final_weights(self, rows: Sequence[int]) -> Tensor:

@@ -12,26 +12,22 @@ import torch
 
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.gpu_sharing import whole_device
-from tabgnm.training.row_batches import Block, BlockRows
 
 _log = logging.getLogger("tabgnm.training")
-
-_SHORT_EPOCH_STEPS = 64  # longer epochs are captured in parts, as capturing takes as long as running once
 
 
 class CapturedEpochs:
     """Runs the epochs of an `EpochLoop`; a new object is required when models are dropped from the loop.
 
-    A short epoch is one graph. A long one is a graph for its beginning, two for each block (gathering its rows, and its
-    steps, which equal blocks share), and one for its end.
+    An epoch of one block is one graph. Others have a graph for their beginning, one for their blocks, or several if
+    blocks differ in their sizes, and one for their end.
     """
 
     def __init__(self, loop: EpochLoop) -> None:
         self._loop = loop
-        self._is_short = loop.batches.n_steps[0] <= _SHORT_EPOCH_STEPS
         self._graphs: dict[Any, torch.cuda.CUDAGraph | None] = {}
-        self._buffers: dict[Any, BlockRows] = {}
         self._done_once: set[str] = set()
+        self._next_step = torch.zeros((), dtype=torch.int64, device=loop.flat.device)
         # The graphs run one after the other and leave nothing in memory of their own, so they can share it.
         self._pool = torch.cuda.graph_pool_handle()
 
@@ -43,27 +39,17 @@ class CapturedEpochs:
     def run_epoch(self) -> None:
         """Run all parts of an epoch after `EpochLoop.load_epoch`."""
         loop = self._loop
-        if self._is_short:
+        if len(loop.batches.blocks) == 1:
             self._run("epoch", None, loop.run_epoch)
             return
-        self._run("begin", None, loop.begin_epoch)
-        for number, block in enumerate(loop.batches.blocks):
-            self._run_block(number, block)
+        self._run("begin", None, self._begin_epoch)
+        for block in loop.batches.blocks:
+            self._run("block", block.pattern, functools.partial(loop.train_block, block, self._next_step))
         self._run("end", None, loop.end_epoch)
 
-    def _run_block(self, number: int, block: Block) -> None:
-        """Gather rows into buffers with fixed addresses, which equal blocks share, and take the steps."""
-        loop, pattern = self._loop, block.pattern
-        if pattern not in self._buffers:
-            self._buffers[pattern] = BlockRows(*(part.clone() for part in loop.load_block(block)))
-        own = self._buffers[pattern]
-
-        def gather() -> None:
-            for buffer, part in zip(own, loop.load_block(block), strict=True):
-                buffer.copy_(part)
-
-        self._run("gather", number, gather)
-        self._run("steps", pattern, lambda: loop.step.train_block(block, own, loop.train_loss))
+    def _begin_epoch(self) -> None:
+        self._loop.begin_epoch()
+        self._next_step.zero_()
 
     def _run(self, part: str, which: Any, work: Callable[[], None]) -> None:
         """Replay the graph of `work`, which is captured first if necessary; if this fails, do the work directly.

@@ -139,6 +139,7 @@ class RowBatches:
         x, y = rows.tables.x, rows.tables.y
         self._x = torch.empty(n_models * n_positions, *x.shape[1:], dtype=x.dtype, device=device)
         self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
+        self._counted = torch.arange(n_positions, device=device)
         self.ids = torch.zeros_like(rows.ids)
         self._sizes = torch.tensor(rows.sizes, device=device) if rows.ragged else None
         # The weight of each position in its step, and in the mean loss of the epoch.
@@ -180,19 +181,35 @@ class RowBatches:
     def gather(self, block: Block, rates: Tensor) -> BlockRows:
         """Gather the rows of a block; `rates` are those of the epoch. The buffers are reused for the next block."""
         n, first, last = block.n_models, block.first_position, block.first_position + block.n_positions
-        ids = self.ids[:n, first:last].reshape(-1)
-        tables = self.rows.tables
+        first_step = block.batches[0].index
+        return self._gathered(
+            block,
+            self.ids[:n, first:last],
+            self.step_weights[:n, first:last],
+            self.epoch_weights[:n, first:last],
+            rates[first_step : first_step + len(block.batches)],
+        )
+
+    def gather_from(self, step: Tensor, block: Block, rates: Tensor) -> BlockRows:
+        """Gather the rows of a block that begins at `step`, so that a captured graph serves all equal blocks."""
+        n = block.n_models
+        positions = step * self.batch_size + self._counted[: block.n_positions]
+        ids, step_weights, epoch_weights = (
+            table[:n].index_select(1, positions) for table in (self.ids, self.step_weights, self.epoch_weights)
+        )
+        own_rates = rates.index_select(0, step + self._counted[: len(block.batches)])
+        return self._gathered(block, ids, step_weights, epoch_weights, own_rates)
+
+    def _gathered(
+        self, block: Block, ids: Tensor, step_weights: Tensor, epoch_weights: Tensor, rates: Tensor
+    ) -> BlockRows:
+        """Return the rows with these numbers, (M, L), and what belongs to them."""
+        ids, tables = ids.reshape(-1), self.rows.tables
         kernels = elementwise_kernels(ids.device)
         if kernels is not None:
             x, y = kernels.gather_rows(tables.x, ids), tables.y[ids]
         else:
             x = torch.index_select(tables.x, 0, ids, out=self._x[: len(ids)])
             y = torch.index_select(tables.y, 0, ids, out=self._y[: len(ids)])
-        first_step = block.batches[0].index
-        return BlockRows(
-            x.view(n, block.n_positions, -1),
-            y.view(n, block.n_positions, *y.shape[1:]),
-            self.step_weights[:n, first:last],
-            self.epoch_weights[:n, first:last],
-            rates[first_step : first_step + len(block.batches)],
-        )
+        size = block.n_models, block.n_positions
+        return BlockRows(x.view(*size, -1), y.view(*size, *y.shape[1:]), step_weights, epoch_weights, rates)
