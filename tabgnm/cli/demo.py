@@ -18,7 +18,7 @@ from tabgnm.training.progress_display import clock
 TARGET = "cultivar"
 _CULTIVARS = ("Barolo", "Grignolino", "Barbera")  # scikit-learn calls them class_0 to class_2
 # A small machine within seconds: one hidden layer, and fewer mixed rows than `tabgnm sparsify` learns from.
-_SMALL = {"n_edges": 25, "n_hidden": 8, "n_layers": 2, "n_folds": 2, "n_augmented": 1000}
+_SMALL = {"n_edges": 25, "n_hidden": 8, "n_layers": 2, "n_folds": 2, "n_starts": 1, "n_augmented": 1000}
 
 
 def run_demo(folder: Path, *, seed: int, epochs: int | None, quiet: bool, as_json: bool) -> None:

@@ -134,7 +134,7 @@ def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
     """Raise if a value is invalid, before the table is read."""
     defaults = {name: own.default for name, own in inspect.signature(model.distill).parameters.items()}
     values = defaults | options
-    names = ("penalty", "n_hidden", "n_layers", "activation", "n_edges", "tolerance", "n_folds")
+    names = ("penalty", "n_hidden", "n_layers", "activation", "n_edges", "tolerance", "n_folds", "n_starts")
     try:
         model._path_settings(*(values[name] for name in names))
         if values["n_augmented"] is not None:

@@ -255,6 +255,7 @@ class MachineMethods:
         n_layers: int = 3,
         activation: str = "relu",
         n_folds: int = 3,
+        n_starts: int = 3,
         n_augmented: int | None = None,
         random_state: Any = None,
     ) -> Self:
@@ -287,6 +288,9 @@ class MachineMethods:
             The size and activation function of the dense network that training starts with.
         n_folds : int, default=3
             The number of folds on which the sizes are compared.
+        n_starts : int, default=3
+            How often machines are trained on all rows, from different initial weights. Of each size, the machine with
+            the lowest training loss is kept. 1 is faster.
         n_augmented : int or None, default=None
             The number of augmented rows. If None, X is augmented to 5,000 rows.
         random_state : int, RandomState or None, default=None
@@ -299,13 +303,13 @@ class MachineMethods:
             a dense network; call `fit_sparse` for another small machine.
         """
         check_is_fitted(self, "fitted_")
-        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         if n_augmented is not None:
             n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
         lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
         names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names)
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names)
 
     def fit_sparse(
         self,
@@ -320,6 +324,7 @@ class MachineMethods:
         n_layers: int = 3,
         activation: str = "relu",
         n_folds: int = 3,
+        n_starts: int = 3,
         random_state: Any = None,
     ) -> Self:
         """Train a small machine on labels, and return it as a new estimator.
@@ -333,7 +338,7 @@ class MachineMethods:
         ----------
         X, y, sample_weight
             As in `fit`.
-        n_edges, tolerance, penalty, n_hidden, n_layers, activation, n_folds, random_state
+        n_edges, tolerance, penalty, n_hidden, n_layers, activation, n_folds, n_starts, random_state
             As in `distill`.
 
         Returns
@@ -342,11 +347,11 @@ class MachineMethods:
             An estimator of the same class, with a single sparse network. Its method `fit`, and that of a clone, trains
             a dense network; call `fit_sparse` for another small machine.
         """
-        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds)
+        settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
-        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, rng, names_of_targets(y))
+        return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names_of_targets(y))
 
     def export(self, path: str | Path, **options: Any) -> None:
         """Export this fitted estimator as code or a model that makes the same predictions without this package.
@@ -393,6 +398,7 @@ class MachineMethods:
         n_edges: int | None,
         tolerance: float | None,
         n_folds: int,
+        n_starts: int,
     ) -> PathSettings:
         from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
 
@@ -406,6 +412,7 @@ class MachineMethods:
         if tolerance is not None:
             check_number("tolerance", tolerance, 0, np.inf, "0.02", include_low=True)
         check_integer("n_folds", n_folds, smallest=2)
+        check_integer("n_starts", n_starts)
         budgets = PathSettings().budgets
         if n_edges is not None:
             n_edges = check_integer("n_edges", n_edges)
@@ -429,6 +436,7 @@ class MachineMethods:
         n_edges: int | None,
         tolerance: float | None,
         n_folds: int,
+        n_starts: int,
         rng: np.random.RandomState,
         target_names: list[str],
     ) -> Self:
@@ -440,6 +448,7 @@ class MachineMethods:
             n_edges=n_edges,
             tolerance=tolerance,
             n_folds=n_folds,
+            n_starts=n_starts,
             rng=rng,
         )
         small._set_target_names(target_names)

@@ -27,7 +27,7 @@ from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import BinaryCrossEntropy, LogLinkLoss, Loss, Pinball, Quantiles
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
-from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path
+from tabgnm.sparsity.path import PathPoint, PathSettings, learn_path, training_loss
 from tabgnm.table import RawTable, TableEncoder, TableSettings, read_table
 from tabgnm.training import Table
 from tabgnm.training.progress import ProgressLine
@@ -207,9 +207,13 @@ def learn(
     n_edges: int | None,
     tolerance: float | None,
     n_folds: int,
+    n_starts: int,
     rng: np.random.RandomState,
 ) -> TabularEstimator:
-    """Learn a path, judge it on folds, and return an estimator with the machine of the chosen size."""
+    """Learn a path, judge it on folds, and return an estimator with the machine of the chosen size.
+
+    On all rows, the path is learned `n_starts` times, and the best machine of each size is kept.
+    """
     folds = _folds(lesson, n_folds, rng)
     everything = torch.arange(len(lesson.table.x))
     # Rows that are mixed from a held-out one are held out, too: they are almost copies of it.
@@ -225,13 +229,14 @@ def learn(
                 lesson.table,
                 lesson.loss,
                 lesson.targets.n_outputs,
-                [*row_sets, everything],
+                [*row_sets, *[everything] * n_starts],
                 lesson.encoder.owners,
                 settings,
                 seed=int(rng.randint(2**31)),
                 sample_weight=weights,
                 progress=line,
             )
+        points = [_with_best_start(point, lesson, len(folds)) for point in points]
     path = _judged(points, lesson, folds)
     chosen = choose(path, n_edges, tolerance)
     if is_constant:
@@ -242,6 +247,16 @@ def learn(
     small._path = path
     small._path_fitted = [_fitted(small, lesson, raw, point.networks[-1]) for point in points]
     return at_place(small, chosen, raw.names, raw.has_names)
+
+
+def _with_best_start(point: PathPoint, lesson: Lesson, n_folds: int) -> PathPoint:
+    """Keep the networks of the folds, and of those that learned from all rows the one that learned most."""
+    everything = torch.arange(len(lesson.table.x))
+
+    def loss(network: GNM) -> float:
+        return training_loss(network, lesson.loss, lesson.table, everything, lesson.sample_weight)
+
+    return PathPoint(point.budget, [*point.networks[:n_folds], min(point.networks[n_folds:], key=loss)])
 
 
 def _network_without_edges(lesson: Lesson, settings: PathSettings) -> GNM:

@@ -213,7 +213,7 @@ def learn_path(
                 _pruned(shape, [larger[number].state_dict()], budget, table, row_sets[number]) for number in numbers
             ]
             networks = [
-                min(pair, key=lambda network: _training_loss(network, loss, table, row_sets[number], sample_weight))
+                min(pair, key=lambda network: training_loss(network, loss, table, row_sets[number], sample_weight))
                 for number, pair in enumerate(
                     zip(networks, tuned(starts, numbers, _epochs_from_larger(fleet)), strict=True)
                 )
@@ -240,7 +240,7 @@ def _least_size(y: Tensor, n_outputs: int) -> Tensor:
     return largest if largest.shape == (n_outputs,) else largest.max()
 
 
-def _training_loss(network: GNM, loss: Loss, table: Table, rows: Tensor, sample_weight: Tensor | None) -> float:
+def training_loss(network: GNM, loss: Loss, table: Table, rows: Tensor, sample_weight: Tensor | None) -> float:
     """Return the mean loss over the rows that the network was trained on."""
     with torch.inference_mode():
         losses = loss.per_row(network(table.x[rows]), table.y[rows])

@@ -25,7 +25,7 @@ from tests.estimators.examples import gnmr
 # Machines of few edges that are hardly trained may be constants on one computer and not on another.
 pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
 
-QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "random_state": 0}
+QUICK: dict[str, Any] = {"n_hidden": 6, "n_layers": 2, "n_folds": 2, "n_starts": 1, "random_state": 0}
 _GENERATOR = np.random.default_rng(0)
 
 
