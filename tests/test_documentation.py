@@ -1,3 +1,5 @@
+"""Code, links and defaults in the documentation."""
+
 import doctest
 import importlib
 import pkgutil
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tabgnm
+from tabgnm.estimators import effort
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -14,15 +17,32 @@ PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MODULES = ["tabgnm", *(module.name for module in pkgutil.walk_packages(tabgnm.__path__, "tabgnm."))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_code_of_every_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _run(page: Path) -> None:
+    """Run the Python code of a page."""
     text = page.read_text()
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in PYTHON_BLOCK.finditer(text):
         # Blank lines in front, so that a traceback shows the line of the page.
         lines_before = text.count("\n", 0, block.start(1))
         exec(compile("\n" * lines_before + block[1], str(page), "exec"), namespace)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the machine is a constant")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_every_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With less training, because pages fit models as a user would."""
+    monkeypatch.chdir(tmp_path)
+    for key, own in effort._EFFORTS.items():
+        monkeypatch.setitem(effort._EFFORTS, key, own.with_epochs(effort.FEWEST_EPOCHS))
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 500)
+    _run(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_every_page_runs_as_it_is(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _run(page)
 
 
 def test_the_readme_has_code_to_run() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,8 +161,19 @@ class OutOfFold:
         def losses(temperature: float) -> Array:
             return self.row_losses(np.concatenate([scaled_by(part, temperature) for part in parts], axis=-1))
 
-        means = [float(np.average(losses(temperature), weights=self.weights)) for temperature in _TEMPERATURES]
-        best = float(_TEMPERATURES[int(np.argmin(means))])
+        @cache
+        def mean_loss(place: int) -> float:
+            return float(np.average(losses(float(_TEMPERATURES[place])), weights=self.weights))
+
+        # The log-loss is a convex function of 1 / temperature, so its minimum is found by bisection.
+        low, high = 0, len(_TEMPERATURES) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if mean_loss(middle) <= mean_loss(middle + 1):
+                high = middle
+            else:
+                low = middle + 1
+        best = float(_TEMPERATURES[low])
         gain = losses(1.0) - losses(best)
         mean = np.average(gain, weights=self.weights)
         return best if mean > np.std(gain) / np.sqrt(len(gain)) else 1.0
