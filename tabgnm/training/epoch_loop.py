@@ -29,9 +29,10 @@ from tabgnm.training.steps import TrainingStep, choose_step
 from tabgnm.training.validation import Validation
 
 # Steps whose rows are gathered together. On a GPU, a block is captured as a graph, which takes the host as long as
-# launching its kernels one by one.
+# launching its kernels one by one, and only pays if the graph is replayed often.
 BLOCK_STEPS = 32
-GPU_BLOCK_STEPS = 8
+_SHORT_BLOCK_STEPS = 8
+_SHORT_EPOCH_STEPS = 256
 
 
 class EpochLoop:
@@ -72,7 +73,9 @@ class EpochLoop:
         """Create everything that depends on the set of models."""
         device, n = self.flat.device, len(self.members)
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
-        block_steps = GPU_BLOCK_STEPS if device.type == "cuda" else BLOCK_STEPS
+        n_steps = -(-max(train.sizes) // self.settings.batch_size)
+        is_short = device.type == "cuda" and n_steps <= _SHORT_EPOCH_STEPS
+        block_steps = _SHORT_BLOCK_STEPS if is_short else BLOCK_STEPS
         self.batches = RowBatches(train, self.settings.batch_size, block_steps, self.flat.dtype)
         self.dropout = Dropout(self.shape, self.members, self.batches.batch_size, self.flat)
         n_streams = 1 + self.dropout.n_streams + (self.gates is not None)
