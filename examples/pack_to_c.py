@@ -21,9 +21,9 @@ pack = GNMRegressor(effort="fast", random_state=0).fit(X_train, y_train)
 print(f"the pack: {len(pack.members_)} networks, R² {pack.score(X_test, y_test):.2f}")
 
 # Then distill it: a single network with at most 15 edges learns from the predictions of the pack.
-# Small values of n_hidden, n_folds and n_augmented keep this example short; omit them for your
+# Small values of n_hidden, n_folds, n_starts and n_augmented keep this example short; omit them for your
 # own data.
-small = pack.distill(X_train, n_edges=15, n_hidden=8, n_folds=2, n_augmented=200, random_state=0)
+small = pack.distill(X_train, n_edges=15, n_hidden=8, n_folds=2, n_starts=1, n_augmented=200, random_state=0)
 print(f"the small machine: R² {small.score(X_test, y_test):.2f}")
 print(small.describe())
 

@@ -17,7 +17,18 @@ from tabgnm.cli import app
 
 # Few and short: what is tested is the commands, not the training.
 QUICK = ["--effort", "fast", "--set", "n_candidates=1", "--set", "n_folds=2", "--set", "max_epochs=8", "--quiet"]
-QUICK_SMALL = ["--set", "n_augmented=0", "--set", "n_folds=2", "--set", "n_layers=2", "--set", "n_hidden=3"]
+QUICK_SMALL = [
+    "--set",
+    "n_starts=1",
+    "--set",
+    "n_augmented=0",
+    "--set",
+    "n_folds=2",
+    "--set",
+    "n_layers=2",
+    "--set",
+    "n_hidden=3",
+]
 
 
 def run(*arguments: str | Path, code: int = 0, text: str | None = None) -> Result:

@@ -327,6 +327,28 @@ def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: 
     assert not trained[0] & trained[1] and len(trained[0] | trained[1]) == len(FRAME)
 
 
+def test_of_several_starts_the_machine_with_the_lowest_training_loss_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[Any] = []
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        learned.extend(learn_path(*arguments, **options))
+        return list(learned)
+
+    monkeypatch.setattr(small_machines, "learn_path", recorded)
+    small = GNMRegressor().fit_sparse(FRAME, NUMBERS, **{**QUICK, "n_starts": 3})
+    rows, y = torch.as_tensor(small.encode(FRAME)), small.fitted_.targets.tensor(NUMBERS.to_numpy(), torch.float32)
+    assert len(small._path_fitted) == len(learned)
+    for fitted, point in zip(small._path_fitted, learned, strict=True):
+        *_, first, second, third = point.networks
+        with torch.inference_mode():
+            losses = [float((network(rows) - y).square().mean()) for network in (first, second, third)]
+        best = (first, second, third)[int(np.argmin(losses))]
+        kept = fitted.groups[0].parameters
+        assert all((kept[name][0] == value).all() for name, value in best.named_parameters())
+    with pytest.raises(ValueError, match="n_starts=0"):
+        GNMRegressor().fit_sparse(FRAME, NUMBERS, n_starts=0)
+
+
 @pytest.fixture
 def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     """For claims that do not depend on weights."""

@@ -69,7 +69,7 @@ def test_a_distilled_machine_is_exported() -> None:
     X = mixed(200)
     y = np.where(X["number"] + (X["colour"] == "red") > 0.5, "yes", "no")
     teacher = GNMClassifier(n_nodes=90, n_candidates=1, n_folds=2, max_epochs=20, random_state=0).fit(X, y)
-    estimator = teacher.distill(X, n_edges=50, n_folds=2, n_augmented=0, random_state=0)
+    estimator = teacher.distill(X, n_edges=50, n_folds=2, n_starts=1, n_augmented=0, random_state=0)
     assert is_small(estimator)
     expected, module = estimator.predict_proba(later()), loaded(python_file(estimator))
     outputs = run(onnx_model(estimator), later())

@@ -176,7 +176,7 @@ def with_path(estimator: Any, X: Any, y: Any) -> Any:
     """Return a small machine with its path of sizes, trained for a moment."""
     with mock.patch("tabgnm.sparsity.path.N_STEPS", 20), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the machine is a constant")  # it may be, after so few steps
-        return estimator.fit_sparse(X, y, n_edges=12, n_hidden=3, n_layers=2, n_folds=2, random_state=0)
+        return estimator.fit_sparse(X, y, n_edges=12, n_hidden=3, n_layers=2, n_folds=2, n_starts=1, random_state=0)
 
 
 PATHS: dict[str, Callable[[], Any]] = {
