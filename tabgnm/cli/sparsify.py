@@ -22,8 +22,7 @@ from tabgnm.cli.tablefiles import TableFileError, check_target, require_columns
 from tabgnm.cli.terminal import Output, UnusableModel, UsageProblem, table_is_to_blame
 from tabgnm.cli.wording import in_file_terms
 from tabgnm.estimators import small_machines
-from tabgnm.estimators.checks import check_integer
-from tabgnm.estimators.machines import MachineMethods
+from tabgnm.estimators.machines import MachineMethods, check_teaching
 from tabgnm.estimators.parameters import GNMParameters
 
 if TYPE_CHECKING:
@@ -137,8 +136,7 @@ def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
     names = ("penalty", "n_hidden", "n_layers", "activation", "n_edges", "tolerance", "n_folds", "n_starts")
     try:
         model._path_settings(*(values[name] for name in names))
-        if values["n_augmented"] is not None:
-            check_integer("n_augmented", values["n_augmented"], smallest=0)
+        check_teaching(values["label_share"], values["n_augmented"])
     except (ValueError, TypeError) as error:
         raise UsageProblem(f"--set: {error}") from None
 

@@ -45,7 +45,14 @@ def check_integer(name: str, value: object, *, smallest: int = 1, largest: int |
 
 
 def check_number(
-    name: str, value: object, low: float, high: float, example: str, *, include_low: bool = False
+    name: str,
+    value: object,
+    low: float,
+    high: float,
+    example: str,
+    *,
+    include_low: bool = False,
+    include_high: bool = False,
 ) -> float:
     """Return a number within an interval; the error suggests `example`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
@@ -53,8 +60,8 @@ def check_number(
             f"{name}={shown(value)} has type {type(value).__name__}; expected a number, for instance {example}"
         )
     number = float(value)
-    if not (low < number < high or (include_low and number == low)):
-        expected = f"a number in {'[' if include_low else '('}{low:g}, {high:g})"
+    if not (low < number < high or (include_low and number == low) or (include_high and number == high)):
+        expected = f"a number in {'[' if include_low else '('}{low:g}, {high:g}{']' if include_high else ')'}"
         if math.isinf(high):
             expected = f"a finite number {'>=' if include_low else '>'} {low:g}"
         raise ValueError(f"{name}={shown(value)} is out of range; expected {expected}; use for instance {example}")

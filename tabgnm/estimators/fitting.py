@@ -108,6 +108,8 @@ class FittedPack:
         Number of rows that the errors are of.
     fold_seed : int
         Seed of the folds, so that continued training has the same ones.
+    weighted : bool
+        Whether the rows had sample weights.
     """
 
     groups: list[NetworkGroup]
@@ -119,6 +121,7 @@ class FittedPack:
     residuals: list[Array] = field(default_factory=list)
     n_left_out: int = 0
     fold_seed: int = 0
+    weighted: bool = False
 
     @property
     def n_networks(self) -> int:

@@ -41,6 +41,14 @@ class NoSingleMachine(ValueError, AttributeError):
     """
 
 
+def check_teaching(label_share: float | None, n_augmented: int | None) -> None:
+    """Raise if a parameter that only `distill` has is invalid."""
+    if label_share is not None:
+        check_number("label_share", label_share, 0, 1, "0.5", include_low=True, include_high=True)
+    if n_augmented is not None:
+        check_integer("n_augmented", n_augmented, smallest=0)
+
+
 def advice(estimator: Any) -> str:
     """Say how to get a small machine from an estimator, for errors."""
     from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
@@ -247,7 +255,9 @@ class MachineMethods:
         self,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         *,
+        label_share: float | None = None,
         n_edges: int | None = None,
         tolerance: float | None = None,
         penalty: str = "l1",
@@ -262,8 +272,8 @@ class MachineMethods:
         """Train a small machine to imitate this fitted estimator, and return it as a new estimator.
 
         The machine learns from the predictions for the rows of X and for augmented rows, each of which mixes the
-        columns of two rows of X. If y is passed, it learns from the means of predictions and true targets of the rows
-        of X. This makes it more accurate than a machine of the same size that learns from labels alone.
+        columns of two rows of X. If y is passed, it learns from the mean of the prediction and the true target of each
+        row of X. This makes it more accurate than a machine of the same size that learns from labels alone.
         Machines of many sizes are trained; see `sparsity_path_`. By default, the smallest machine whose loss is within
         one standard error of the lowest loss is returned.
 
@@ -272,10 +282,15 @@ class MachineMethods:
         X : table of shape (rows, columns)
             The rows to learn from, usually those of `fit`.
         y : array-like, default=None
-            The true targets of these rows, to learn from and to choose the size by. With `class_weight`, they are only
-            used to choose the size. If None, the predictions of this estimator are used, and the scores of
-            `sparsity_path_` are those of agreeing with it. For quantiles, y is required, and the machine learns only
-            from it: a quantile of predicted quantiles is not a quantile of the target.
+            The true targets of these rows, to learn from and to choose the size by. If None, the predictions of this
+            estimator are used, and the scores of `sparsity_path_` are those of agreeing with it. For quantiles, y is
+            required, and the machine learns only from it: a quantile of predicted quantiles is not a quantile of the
+            target.
+        sample_weight : array-like of shape (rows,), default=None
+            The weight of each row. Rows with weight 0 are ignored. If None, all rows have equal weight.
+        label_share : float or None, default=None
+            The weight of y in the mean that the machine learns from, between 0 and 1. With 0, y is only used to choose
+            the size. If None, 0.5; but 0 if this estimator was fitted with sample weights and none are passed here.
         n_edges : int or None, default=None
             The maximum number of edges, including biases. The best machine within this limit is returned, with a
             warning if it is a constant because no column can be used with so few edges.
@@ -305,9 +320,8 @@ class MachineMethods:
         check_is_fitted(self, "fitted_")
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
-        if n_augmented is not None:
-            n_augmented = check_integer("n_augmented", n_augmented, smallest=0)
-        lesson, raw = small_machines.lesson_of_teacher(self, X, y, n_augmented, rng)  # type: ignore[arg-type]
+        check_teaching(label_share, n_augmented)
+        lesson, raw = small_machines.lesson_of_teacher(self, X, y, sample_weight, label_share, n_augmented, rng)  # type: ignore[arg-type]
         names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names)
 

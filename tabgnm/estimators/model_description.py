@@ -21,6 +21,8 @@ from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
 FITTED_WITH = "fitted_with"
 # Name of the target, or names of several. Left out if the targets had none.
 TARGET_NAME, TARGET_NAMES = "target_name", "target_names"
+# Whether the rows had sample weights. Left out if they had none.
+WEIGHTED = "weighted"
 # The sizes that a small machine was chosen from. Left out if there are none.
 PATH = "path"
 # The number of threads depends on the machine, not on the model, and folds refer to rows of the training data.
@@ -68,6 +70,8 @@ def described(estimator: TabularEstimator) -> tuple[dict[str, Any], Arrays]:
         schema[TARGET_NAME] = estimator.target_name_
     if hasattr(estimator, "target_names_"):
         schema[TARGET_NAMES] = estimator.target_names_
+    if fitted.weighted:
+        schema[WEIGHTED] = True
     changed = {name: value for name, value in changed_since(estimator).items() if name not in NOT_STORED}
     if changed:
         schema[FITTED_WITH] = {name: plain_values.plain(name, value) for name, value in changed.items()}

@@ -19,7 +19,7 @@ from tabgnm.estimators.gnm_classifier import GNMClassifier
 from tabgnm.estimators.gnm_regressor import GNMRegressor
 from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
-from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, body
+from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, WEIGHTED, body
 from tabgnm.estimators.model_limits import (
     MOST_GROUPS,
     MOST_LAYERS,
@@ -68,7 +68,9 @@ def estimator_of(container: Container) -> TabularEstimator:
     if container.version == 1:
         container = first_version.converted(container)
     schema = container.schema
-    check_keys("entries of its schema", schema, _KEYS, optional={FITTED_WITH, PATH, TARGET_NAME, TARGET_NAMES})
+    check_keys(
+        "entries of its schema", schema, _KEYS, optional={FITTED_WITH, PATH, TARGET_NAME, TARGET_NAMES, WEIGHTED}
+    )
     name = schema["estimator"]
     if not isinstance(name, str) or name not in ESTIMATORS:
         raise ModelFileError(f"its estimator is {shown(name)}; expected one of {', '.join(ESTIMATORS)}")
@@ -93,7 +95,10 @@ def estimator_of(container: Container) -> TabularEstimator:
         _residuals(reader, groups, targets),
         check_count("its number of left-out rows", schema["n_left_out"], 0),
         check_count("the seed of its folds", schema["fold_seed"], 0),
+        schema.get(WEIGHTED, False),
     )
+    if type(fitted.weighted) is not bool:
+        raise ModelFileError(f"weighted is {shown(fitted.weighted)}; expected true or false")
     if fitted.residuals and not fitted.n_left_out:
         raise ModelFileError("it has absolute errors on left-out rows, but its number of left-out rows is 0")
     path = read_path(schema[PATH], reader.arrays, fitted) if PATH in schema else None

@@ -161,9 +161,17 @@ class OutOfFold:
         def losses(temperature: float) -> Array:
             return self.row_losses(np.concatenate([scaled_by(part, temperature) for part in parts], axis=-1))
 
+        logs = [np.log(np.maximum(part, np.finfo(part.dtype).tiny)) for part in parts]
+        codes = targets.codes(self.labels).reshape(len(self.rows), -1).astype(np.int64)
+        true = [np.take_along_axis(own, codes[:, [i]], axis=1)[:, 0] for i, own in enumerate(logs)]
+        largest = [own.max(axis=1) for own in logs]
+
         @cache
         def mean_loss(place: int) -> float:
-            return float(np.average(losses(float(_TEMPERATURES[place])), weights=self.weights))
+            factor = 1 / _TEMPERATURES[place]
+            sums = [np.exp((own - most[:, None]) * factor).sum(axis=1) for own, most in zip(logs, largest, strict=True)]
+            of_rows = sum(np.log(s) + (m - t) * factor for s, m, t in zip(sums, largest, true, strict=True))
+            return float(np.average(of_rows, weights=self.weights))
 
         # The log-loss is a convex function of 1 / temperature, so its minimum is found by bisection.
         low, high = 0, len(_TEMPERATURES) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -41,8 +42,7 @@ Array = NDArray[Any]
 # more of their columns swapped, cost a small machine edges that it lacks elsewhere.
 _AUGMENTED_ROWS = 5_000
 _SWAPPED = 0.1  # share of the columns that an augmented row takes from another one
-# If true targets are known, a machine learns from the mean of these and the predictions: it is better than either.
-_LABEL_SHARE = 0.5
+_LABEL_SHARE = 0.5  # machines that learn from labels and predictions are better than those that learn from either
 _ROUNDING = 1e-12  # relative squared error of a prediction that is right
 _MAX_ONE_HOT = 12  # levels of a category; those that are less frequent have no input
 
@@ -68,6 +68,7 @@ class Lesson:
     judged_by : {"target", "model"}
         Whether these are true targets or predictions of the teacher.
     sample_weight : Tensor or None
+        Of all rows; an augmented row has the weight of its source.
     strata : Array or None
     """
 
@@ -99,9 +100,7 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     weights = estimator._row_weights(labels, sample_weights(sample_weight, raw.n_rows), None)
     classes = None
     if weights is not None and (weights == 0).any():
-        rows = np.flatnonzero(weights)
-        if not len(rows):
-            raise ValueError("all rows have zero weight; expected at least one positive weight")
+        rows = _rows_of_positive_weight(weights)
         classes = estimator._labels_of_all_rows(labels)
         raw, labels, weights = raw.take(rows), labels[rows], weights[rows]
     targets = estimator._make_targets(labels, weights, classes, may_vary=False)
@@ -116,10 +115,26 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     return lesson, raw
 
 
+def _rows_of_positive_weight(weights: Array) -> Array:
+    rows = np.flatnonzero(weights)
+    if not len(rows):
+        raise ValueError("all rows have zero weight; expected at least one positive weight")
+    return rows
+
+
 def lesson_of_teacher(
-    teacher: TabularEstimator, X: Any, y: Any, n_augmented: int | None, rng: np.random.RandomState
+    teacher: TabularEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    label_share: float | None,
+    n_augmented: int | None,
+    rng: np.random.RandomState,
 ) -> tuple[Lesson, RawTable]:
-    """Return what is to be learned from the predictions of a fitted estimator, on real and augmented rows."""
+    """Return what is to be learned from the predictions of a fitted estimator, on real and augmented rows.
+
+    On real rows, it is the weighted mean of predictions and labels, if there are labels.
+    """
     raw = teacher._matched(read_table(X))
     fitted = teacher.fitted_
     targets = fitted.targets
@@ -127,6 +142,15 @@ def lesson_of_teacher(
     if labels is not None:
         check_lengths(raw.n_rows, labels)
         teacher._check_learnable(labels, "y", raw.source.row)
+    weights = sample_weights(sample_weight, raw.n_rows)
+    if label_share is None:  # labels that the teacher learned with weights are not learned without
+        label_share = 0.0 if fitted.weighted and weights is None else _LABEL_SHARE
+    if labels is not None:
+        weights = teacher._row_weights(labels, weights, None)
+    hard = np.asarray(teacher.predict(X)) if labels is None else labels
+    if weights is not None and (weights == 0).any():
+        rows = _rows_of_positive_weight(weights)
+        raw, hard, weights = raw.take(rows), hard[rows], weights[rows]
     # A quantile of predicted quantiles is not a quantile of the target, and neither is their mean.
     from_labels = _predicts_quantiles(targets)
     if from_labels and labels is None:
@@ -150,7 +174,6 @@ def lesson_of_teacher(
 
     encoder = TableEncoder(replace(readable_settings(teacher), kinds=fitted.encoders[0].learned_kinds)).fit(raw)
     x = mixed(encoder, np.float32)
-    hard = np.asarray(teacher.predict(X)) if labels is None else labels
     judged, strata = targets.tensor(hard, torch.float32), targets.strata(hard)
     if from_labels:
         loss, taught = targets.loss, judged
@@ -159,13 +182,13 @@ def lesson_of_teacher(
         size = prediction.block_rows(max(encoder.n_encoded for encoder in fitted.encoders))
         blocks = ([rows[start : start + size] for rows in inputs] for start in range(0, len(first), size))
         loss, taught = _imitated(targets, prediction.map_outputs(teacher, blocks, teacher._reduce, len(first)))
-        # With class weights, predictions are not those of the labels as they are.
-        if labels is not None and getattr(teacher, "class_weight", None) is None:
-            real = torch.lerp(taught[:n_rows], _as_taught(targets, judged), _LABEL_SHARE)
+        if labels is not None:
+            real = torch.lerp(taught[:n_rows], _as_taught(targets, judged), label_share)
             taught = torch.cat([real, taught[n_rows:]])
     source = torch.as_tensor(first)
     judged_by = "model" if y is None else "target"
-    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, None, strata), raw
+    own = None if weights is None else torch.as_tensor(weights)[source]
+    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, own, strata), raw
 
 
 def _predicts_quantiles(targets: Targets) -> bool:
@@ -254,7 +277,8 @@ def _with_best_start(point: PathPoint, lesson: Lesson, n_folds: int) -> PathPoin
     everything = torch.arange(len(lesson.table.x))
 
     def loss(network: GNM) -> float:
-        return training_loss(network, lesson.loss, lesson.table, everything, lesson.sample_weight)
+        value = training_loss(network, lesson.loss, lesson.table, everything, lesson.sample_weight)
+        return value if math.isfinite(value) else math.inf
 
     return PathPoint(point.budget, [*point.networks[:n_folds], min(point.networks[n_folds:], key=loss)])
 
@@ -299,7 +323,7 @@ def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Ten
 def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> list[dict[str, Any]]:
     """Return size and held-out loss of each point, by falling size."""
     owners = np.array(lesson.encoder.owners)
-    weights = None if lesson.sample_weight is None else lesson.sample_weight.numpy()
+    weights = None if lesson.sample_weight is None else lesson.sample_weight[: lesson.n_real].numpy()
     n_effective = lesson.n_real if weights is None else weights.sum() ** 2 / (weights**2).sum()
     has_one_class = isinstance(lesson.targets, ClassTargets) and lesson.targets.kind == "one"
     rows = []

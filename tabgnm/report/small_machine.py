@@ -21,7 +21,14 @@ from tabgnm.report.wording import count, decimals, percent
 FEWEST_EDGES = 30
 _EDGES_PER_OUTPUT = 10
 _ROWS = 2_000
-_SETTINGS: dict[str, Any] = {"n_layers": 2, "n_hidden": 16, "n_folds": 2, "n_starts": 1, "n_augmented": 1_000}
+_SETTINGS: dict[str, Any] = {
+    "n_layers": 2,
+    "n_hidden": 16,
+    "n_folds": 2,
+    "n_starts": 1,
+    "n_augmented": 1_000,
+    "label_share": 0,
+}
 _EXAMPLES = 6
 _MOST_EDGES = 200
 _ROUGH = 0.1  # accuracy or R² that a machine lacks, from which on the page warns of it

@@ -146,7 +146,9 @@ def test_with_targets_a_machine_learns_from_their_mean_with_the_predictions(y: A
     make: Any = GNMRegressor if learned is None else GNMClassifier
     teacher = make(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(FRAME, y)
     unlabelled, labelled = (
-        small_machines.lesson_of_teacher(teacher, FRAME, own, 50, np.random.RandomState(0))[0].table.y.numpy()
+        small_machines.lesson_of_teacher(teacher, FRAME, own, None, None, 50, np.random.RandomState(0))[
+            0
+        ].table.y.numpy()
         for own in (None, y)
     )
     if learned is None:
@@ -156,11 +158,42 @@ def test_with_targets_a_machine_learns_from_their_mean_with_the_predictions(y: A
     np.testing.assert_array_equal(labelled[n_rows:], unlabelled[n_rows:])
 
 
-def test_with_class_weights_a_machine_learns_from_predictions_alone() -> None:
+def _learned_from(teacher: Any, y: Any, sample_weight: Any = None, label_share: float | None = None) -> Any:
+    rng = np.random.RandomState(0)
+    return small_machines.lesson_of_teacher(teacher, FRAME, y, sample_weight, label_share, 50, rng)[0]
+
+
+def test_weights_of_rows_and_classes_are_those_of_fit_when_a_model_is_distilled() -> None:
     settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 0, "max_epochs": 1, "random_state": 0}
-    teacher = GNMClassifier(class_weight="balanced", **settings).fit(FRAME, LABELS)
-    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, LABELS, 0, np.random.RandomState(0))
-    np.testing.assert_allclose(lesson.table.y.numpy()[:, 0], teacher.predict_proba(FRAME)[:, 1], atol=1e-6)
+    weights = np.arange(len(FRAME)) % 4
+    teacher = GNMClassifier(class_weight={"yes": 3.0, "no": 1.0}, **settings).fit(FRAME, LABELS, weights)
+    lesson = _learned_from(teacher, LABELS, weights)
+    kept = np.flatnonzero(weights)
+    assert lesson.n_real == len(kept)
+    by_row = (weights * np.where(LABELS == "yes", 3.0, 1.0))[kept]
+    assert (lesson.sample_weight.numpy() == by_row[lesson.source.numpy()]).all()
+    predicted = teacher.predict_proba(FRAME)[kept, 1]
+    np.testing.assert_allclose(lesson.table.y[: len(kept), 0], (predicted + (LABELS == "yes")[kept]) / 2, atol=1e-6)
+
+
+def test_labels_that_were_learned_with_weights_are_not_learned_without() -> None:
+    settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 0, "max_epochs": 1, "random_state": 0}
+    teacher = GNMClassifier(**settings).fit(FRAME, LABELS, np.arange(len(FRAME)) % 2)
+    stored = io.BytesIO()
+    teacher.save(stored)
+    for model in (teacher, tabgnm.load(io.BytesIO(stored.getvalue()))):
+        predicted = model.predict_proba(FRAME)[:, 1]
+        lesson = _learned_from(model, LABELS)
+        np.testing.assert_allclose(lesson.table.y[: len(FRAME), 0], predicted, atol=1e-6)
+        assert lesson.judged_by == "target"
+        on_purpose = _learned_from(model, LABELS, label_share=1.0)
+        np.testing.assert_allclose(on_purpose.table.y[: len(FRAME), 0], LABELS == "yes", atol=1e-6)
+
+
+def test_the_share_of_labels_is_validated() -> None:
+    teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1).fit(FRAME, NUMBERS)
+    with pytest.raises(ValueError, match=r"label_share=1\.5"):
+        teacher.distill(FRAME, NUMBERS, label_share=1.5, **QUICK)
 
 
 def test_targets_that_a_loss_cannot_learn_are_refused_when_a_model_is_distilled() -> None:
@@ -211,7 +244,7 @@ def test_quantiles_are_learned_from_targets_when_a_model_is_distilled(quantile: 
     model = gnmr(loss="quantile", quantile=quantile, n_nodes=40).fit(FRAME, NUMBERS)
     with pytest.raises(ValueError, match=r"learns from targets.*call distill\(X, y\)"):
         model.distill(FRAME, n_edges=20, **QUICK)
-    lesson, _ = small_machines.lesson_of_teacher(model, FRAME, NUMBERS, None, np.random.RandomState(0))
+    lesson, _ = small_machines.lesson_of_teacher(model, FRAME, NUMBERS, None, None, None, np.random.RandomState(0))
     assert lesson.loss == model.fitted_.targets.loss and len(lesson.table.x) == len(FRAME)
     assert (lesson.table.y == lesson.targets.tensor(NUMBERS.to_numpy(), torch.float32)).all()
     with pytest.warns(UserWarning, match="n_augmented=10 is not used"):
@@ -312,7 +345,7 @@ def test_a_network_with_gates_is_no_machine_and_says_so() -> None:
 
 def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
     teacher = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, random_state=0).fit(FRAME, NUMBERS)
-    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, NUMBERS, 300, np.random.RandomState(0))
+    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, NUMBERS, None, None, 300, np.random.RandomState(0))
     seen: list[list[torch.Tensor]] = []
 
     def recorded(*arguments: Any, **options: Any) -> Any:

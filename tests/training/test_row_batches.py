@@ -98,6 +98,29 @@ def test_rows_may_be_integers_of_any_type(dtype: torch.dtype) -> None:
     assert_same(train(BASE, [Member(train=rows.to(dtype))], how)[0], expected)
 
 
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 30), st.integers(1, 6))
+def test_blocks_with_the_same_pattern_differ_only_in_their_first_step(
+    sizes: list[int], batch_size: int, block_steps: int
+) -> None:
+    """So that a captured graph can serve all of them, which finds its rows by the number of the step."""
+    sizes = sorted(sizes, reverse=True)
+    table = Table(torch.arange(60.0).unsqueeze(1), torch.arange(60.0).unsqueeze(1))
+    rows, weights = [torch.randperm(60)[:size] for size in sizes], [torch.rand(size) for size in sizes]
+    tables = DeviceTables([table], CPU, torch.float32, torch.float32)
+    batches = RowBatches(
+        RowSet(tables, [0] * len(sizes), rows, weights, torch.float32), batch_size, block_steps, torch.float32
+    )
+    batches.shuffle(range(len(sizes)))
+    rates = torch.rand(max(batches.n_steps), 3, len(sizes), 1)
+    first_of_pattern = {block.pattern: block for block in reversed(batches.blocks)}
+    step = torch.zeros((), dtype=torch.int64)
+    for block in batches.blocks:
+        expected = [part.clone() for part in batches.gather(block, rates)]
+        found = batches.gather_from(step, first_of_pattern[block.pattern], rates)
+        assert all(torch.equal(own, other) for own, other in zip(found, expected, strict=True))
+        step += len(block.batches)
+
+
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 70), st.integers(1, 6))
 def test_an_epoch_visits_every_row_of_every_model_once(sizes: list[int], batch_size: int, block_steps: int) -> None:
     sizes = sorted(sizes, reverse=True)
