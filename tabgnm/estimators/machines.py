@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tabgnm.estimators import pruning, small_machines
+from tabgnm.estimators import lessons, pruning, small_machines
 from tabgnm.estimators.checks import check_integer, check_number, random_numbers
 from tabgnm.estimators.constant_targets import machine_of
 from tabgnm.estimators.frames import as_frame
@@ -321,7 +321,7 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         check_teaching(label_share, n_augmented)
-        lesson, raw = small_machines.lesson_of_teacher(self, X, y, sample_weight, label_share, n_augmented, rng)  # type: ignore[arg-type]
+        lesson, raw = lessons.lesson_of_teacher(self, X, y, sample_weight, label_share, n_augmented, rng)  # type: ignore[arg-type]
         names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names)
 
@@ -363,7 +363,7 @@ class MachineMethods:
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
-        lesson, raw = small_machines.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
+        lesson, raw = lessons.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
         warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names_of_targets(y))
 
@@ -444,7 +444,7 @@ class MachineMethods:
 
     def _learned(
         self,
-        lesson: small_machines.Lesson,
+        lesson: lessons.Lesson,
         raw: Any,
         settings: PathSettings,
         n_edges: int | None,

@@ -14,7 +14,7 @@ from sklearn.datasets import make_friedman1
 
 import tabgnm
 from tabgnm import GNMClassifier, GNMRegressor, MLPRegressor
-from tabgnm.estimators import small_machines
+from tabgnm.estimators import lessons, small_machines
 from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.export import ExportError, program_of
 from tabgnm.report.machine import machine_data, machine_html
@@ -44,7 +44,7 @@ LABELS = np.where(NUMBERS > 0, "yes", "no")
 @pytest.fixture(autouse=True)
 def _short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for a moment: the claims here are about what comes out, not how good it is."""
-    monkeypatch.setattr(small_machines, "_AUGMENTED_ROWS", 400)
+    monkeypatch.setattr(lessons, "_AUGMENTED_ROWS", 400)
     monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 600)
 
 
@@ -146,9 +146,7 @@ def test_with_targets_a_machine_learns_from_their_mean_with_the_predictions(y: A
     make: Any = GNMRegressor if learned is None else GNMClassifier
     teacher = make(n_candidates=1, n_folds=0, max_epochs=1, random_state=0).fit(FRAME, y)
     unlabelled, labelled = (
-        small_machines.lesson_of_teacher(teacher, FRAME, own, None, None, 50, np.random.RandomState(0))[
-            0
-        ].table.y.numpy()
+        lessons.lesson_of_teacher(teacher, FRAME, own, None, None, 50, np.random.RandomState(0))[0].table.y.numpy()
         for own in (None, y)
     )
     if learned is None:
@@ -160,7 +158,7 @@ def test_with_targets_a_machine_learns_from_their_mean_with_the_predictions(y: A
 
 def _learned_from(teacher: Any, y: Any, sample_weight: Any = None, label_share: float | None = None) -> Any:
     rng = np.random.RandomState(0)
-    return small_machines.lesson_of_teacher(teacher, FRAME, y, sample_weight, label_share, 50, rng)[0]
+    return lessons.lesson_of_teacher(teacher, FRAME, y, sample_weight, label_share, 50, rng)[0]
 
 
 def test_weights_of_rows_and_classes_are_those_of_fit_when_a_model_is_distilled() -> None:
@@ -234,7 +232,7 @@ def test_scores_of_folds_do_not_depend_on_the_unit_of_the_target() -> None:
 
 def test_a_rare_class_does_not_keep_folds_from_being_stratified() -> None:
     labels = np.array(["a"] * 150 + ["b"] * 49 + ["c"])
-    lesson, _ = small_machines.lesson_of_labels(GNMClassifier(), FRAME, labels, None)
+    lesson, _ = lessons.lesson_of_labels(GNMClassifier(), FRAME, labels, None)
     folds = small_machines._folds(lesson, 3, np.random.RandomState(0))
     assert [int(np.sum(labels[held_out.numpy()] == "a")) for held_out in folds] == [50, 50, 50]
 
@@ -244,7 +242,7 @@ def test_quantiles_are_learned_from_targets_when_a_model_is_distilled(quantile: 
     model = gnmr(loss="quantile", quantile=quantile, n_nodes=40).fit(FRAME, NUMBERS)
     with pytest.raises(ValueError, match=r"learns from targets.*call distill\(X, y\)"):
         model.distill(FRAME, n_edges=20, **QUICK)
-    lesson, _ = small_machines.lesson_of_teacher(model, FRAME, NUMBERS, None, None, None, np.random.RandomState(0))
+    lesson, _ = lessons.lesson_of_teacher(model, FRAME, NUMBERS, None, None, None, np.random.RandomState(0))
     assert lesson.loss == model.fitted_.targets.loss and len(lesson.table.x) == len(FRAME)
     assert (lesson.table.y == lesson.targets.tensor(NUMBERS.to_numpy(), torch.float32)).all()
     with pytest.warns(UserWarning, match="n_augmented=10 is not used"):
@@ -345,7 +343,7 @@ def test_a_network_with_gates_is_no_machine_and_says_so() -> None:
 
 def test_rows_that_are_mixed_from_held_out_ones_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
     teacher = GNMRegressor(n_candidates=1, n_folds=2, max_epochs=1, random_state=0).fit(FRAME, NUMBERS)
-    lesson, _ = small_machines.lesson_of_teacher(teacher, FRAME, NUMBERS, None, None, 300, np.random.RandomState(0))
+    lesson, _ = lessons.lesson_of_teacher(teacher, FRAME, NUMBERS, None, None, 300, np.random.RandomState(0))
     seen: list[list[torch.Tensor]] = []
 
     def recorded(*arguments: Any, **options: Any) -> Any:
