@@ -143,18 +143,11 @@ class EpochLoop:
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
 
-    def train_block(self, block: Block, first_step: Tensor | None = None) -> None:
-        """Gather the rows of a block and take its steps.
-
-        If `first_step` is given, the block begins at this step, and the number is replaced by that of the next block.
-        """
-        rates = self.adam.rates
-        if first_step is None:
-            rows = self.batches.gather(block, rates)
-        else:
-            rows = self.batches.gather_from(first_step, block, rates)
-            first_step += len(block.batches)
+    def train_block_from(self, first_step: Tensor, block: Block) -> None:
+        """Take the steps of a block that begins at this step, and replace the number by that of the next block."""
+        rows = self.batches.gather_from(first_step, block, self.adam.rates)
         self.step.train_block(block, rows, self.train_loss)
+        first_step += len(block.batches)
 
     def end_epoch(self) -> None:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
@@ -169,7 +162,7 @@ class EpochLoop:
         """Run all parts of an epoch after `load_epoch`."""
         self.begin_epoch()
         for block in self.batches.blocks:
-            self.train_block(block)
+            self.step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
         self.end_epoch()
 
     def final_weights(self, rows: Sequence[int]) -> Tensor:

@@ -44,7 +44,7 @@ class CapturedEpochs:
             return
         self._run("begin", None, self._begin_epoch)
         for block in loop.batches.blocks:
-            self._run("block", block.pattern, functools.partial(loop.train_block, block, self._next_step))
+            self._run("block", block.pattern, functools.partial(loop.train_block_from, self._next_step, block))
         self._run("end", None, loop.end_epoch)
 
     def _begin_epoch(self) -> None:
