@@ -42,7 +42,7 @@ def run(options: Options) -> dict[str, Any]:
 
     program = random_program("relu")
     namespace: dict[str, Any] = {"__name__": "model"}
-    exec(compile(machine_source(program), "model.py", "exec"), namespace)  # the exported file, as a user runs it
+    exec(compile(machine_source(program, []), "model.py", "exec"), namespace)  # the exported file, as a user runs it
     row = dict.fromkeys((f"column_{place}" for place in range(20)), 0.5)
     one = median_seconds({"row": lambda: namespace["predict_row"](row)}, options)["row"]
     print_table("One row in exported plain Python", ["edges", "time"], [[N_EDGES, duration(one)]])
