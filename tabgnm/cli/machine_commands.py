@@ -94,7 +94,8 @@ def sparsify(
 ) -> None:
     """Distill a model into a small machine that can be read as equations, drawn, and exported.
 
-    DATA are the rows to learn from, usually those of `fit`. If they contain the target, it is used to choose the size.
+    DATA are the rows to learn from, usually those of `fit`. If they contain the target, the
+    machine learns from it, too, and it is used to choose the size.
     The default is the smallest machine whose loss is within one standard error of the best.
 
     For example:

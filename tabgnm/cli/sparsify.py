@@ -142,7 +142,7 @@ def _check_options(model: TabularEstimator, options: dict[str, Any]) -> None:
 
 
 def _labels(frame: Any, model: TabularEstimator, names: Sequence[str], asked_for: bool, source: str) -> Any:
-    """Return the targets to choose the size by, if the table has them."""
+    """Return the targets to learn from and to choose the size by, if the table has them."""
     if not names or (not asked_for and not set(names) <= set(frame.columns)):
         return None
     require_columns(list(frame.columns), names, source)
@@ -153,7 +153,9 @@ def _labels(frame: Any, model: TabularEstimator, names: Sequence[str], asked_for
     except TableFileError as error:
         if asked_for:
             raise
-        warnings.warn(f"{error}; the target is not used, as rows without it teach as well", stacklevel=2)
+        warnings.warn(
+            f"{error}; the target is not used, and the machine learns from predictions of the model only", stacklevel=2
+        )
         return None
 
 

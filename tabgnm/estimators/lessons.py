@@ -54,7 +54,9 @@ class Lesson:
     judged_by : {"target", "model"}
         Whether these are true targets or predictions of the teacher.
     sample_weight : Tensor or None
-        Of all rows; an augmented row has the weight of its source.
+        Of all rows, times class weights; an augmented row has the weight of its source.
+    score_weight : Array or None
+        Sample weights of the real rows without class weights: scores are those of `score`.
     strata : Array or None
     """
 
@@ -67,6 +69,7 @@ class Lesson:
     judged: Tensor
     judged_by: str
     sample_weight: Tensor | None
+    score_weight: Array | None
     strata: Array | None
 
 
@@ -83,22 +86,32 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     labels = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, labels)
     estimator._check_learnable(labels, "y", raw.source.row)
-    weights = estimator._row_weights(labels, sample_weights(sample_weight, raw.n_rows), None)
+    given = sample_weights(sample_weight, raw.n_rows)
+    weights = estimator._row_weights(labels, given, None)
     classes = None
     if weights is not None and (weights == 0).any():
         rows = _rows_of_positive_weight(weights)
         classes = estimator._labels_of_all_rows(labels)
-        raw, labels, weights = raw.take(rows), labels[rows], weights[rows]
+        raw, labels, weights, given = raw.take(rows), labels[rows], weights[rows], _taken(given, rows)
+    weights, given = _scaled(weights), _scaled(given)
     targets = estimator._make_targets(labels, weights, classes, may_vary=False)
     encoder = TableEncoder(_readable_settings(estimator)).fit(raw)
     numbers = targets.tensor(labels, torch.float32)
     table = Table(torch.as_tensor(encoder.encode(raw)), numbers)
     own = None if weights is None else torch.as_tensor(weights)
     source = torch.arange(raw.n_rows)
-    lesson = Lesson(
-        encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, targets.strata(labels)
-    )
+    strata = targets.strata(labels)
+    lesson = Lesson(encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, given, strata)
     return lesson, raw
+
+
+def _taken(weights: Array | None, rows: Array) -> Array | None:
+    return None if weights is None else weights[rows]
+
+
+def _scaled(weights: Array | None) -> Array | None:
+    """Return weights of at most 1: only their ratios matter, and those of single precision are limited."""
+    return None if weights is None else weights / weights.max()
 
 
 def _rows_of_positive_weight(weights: Array) -> Array:
@@ -128,15 +141,13 @@ def lesson_of_teacher(
     if labels is not None:
         check_lengths(raw.n_rows, labels)
         teacher._check_learnable(labels, "y", raw.source.row)
-    weights = sample_weights(sample_weight, raw.n_rows)
-    if label_share is None:  # labels that the teacher learned with weights are not learned without
-        label_share = 0.0 if fitted.weighted and weights is None else _LABEL_SHARE
-    if labels is not None:
-        weights = teacher._row_weights(labels, weights, None)
+    given = sample_weights(sample_weight, raw.n_rows)
+    weights = given if labels is None else teacher._row_weights(labels, given, None)
     hard = np.asarray(teacher.predict(X)) if labels is None else labels
     if weights is not None and (weights == 0).any():
         rows = _rows_of_positive_weight(weights)
-        raw, hard, weights = raw.take(rows), hard[rows], weights[rows]
+        raw, hard, weights, given = raw.take(rows), hard[rows], weights[rows], _taken(given, rows)
+    weights, given = _scaled(weights), _scaled(given)
     # A quantile of predicted quantiles is not a quantile of the target, and neither is their mean.
     from_labels = _predicts_quantiles(targets)
     if from_labels and labels is None:
@@ -146,6 +157,11 @@ def lesson_of_teacher(
         )
     if from_labels and n_augmented:
         warnings.warn(f"n_augmented={n_augmented} is not used: quantiles are learned from y", stacklevel=3)
+    if label_share is None:  # labels that the teacher learned with weights are not learned without
+        label_share = 0.0 if fitted.weighted and given is None else _LABEL_SHARE
+    elif from_labels or (labels is None and label_share):
+        cause = "quantiles are learned from y" if from_labels else "y is not given"
+        warnings.warn(f"label_share={label_share} is not used: {cause}", stacklevel=3)
     n_rows = raw.n_rows
     n_more = max(0, _AUGMENTED_ROWS - n_rows) if n_augmented is None else n_augmented
     n_more = 0 if from_labels else n_more
@@ -174,7 +190,7 @@ def lesson_of_teacher(
     source = torch.as_tensor(first)
     judged_by = "model" if y is None else "target"
     own = None if weights is None else torch.as_tensor(weights)[source]
-    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, own, strata), raw
+    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, own, given, strata), raw
 
 
 def _predicts_quantiles(targets: Targets) -> bool:

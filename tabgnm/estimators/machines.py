@@ -273,7 +273,7 @@ class MachineMethods:
 
         The machine learns from the predictions for the rows of X and for augmented rows, each of which mixes the
         columns of two rows of X. If y is passed, it learns from the mean of the prediction and the true target of each
-        row of X. This makes it more accurate than a machine of the same size that learns from labels alone.
+        row of X. It is usually more accurate than a machine of the same size that learns from labels alone.
         Machines of many sizes are trained; see `sparsity_path_`. By default, the smallest machine whose loss is within
         one standard error of the lowest loss is returned.
 

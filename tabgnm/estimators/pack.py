@@ -227,7 +227,7 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
             weights = {number: float(w) for number, w in zip(oof.candidates, chosen, strict=True) if w > 0}
     ranked = sorted(weights, key=lambda number: (-weights[number], number))
     groups = [prepared.group(number, weights[number], networks[number]) for number in ranked]
-    weighted = prepared.rows.score_weights is not None
+    weighted = prepared.rows.score_weights is not None or (prepared.previous is not None and prepared.previous.weighted)
     fitted = FittedPack(groups, prepared.rows.targets, fold_seed=prepared.rows.seeds[0], weighted=weighted)
     if prepared.previous is not None:
         fitted.temperature = prepared.previous.temperature

@@ -152,7 +152,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
             predicted = lesson.targets.out_of_fold(outputs)
             if not has_one_class:  # which is predicted whatever the outputs are
                 losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
-            own_weights = None if weights is None else weights[held_out.numpy()]
+            own_weights = None if lesson.score_weight is None else lesson.score_weight[held_out.numpy()]
             scores.append(_score(lesson.targets, predicted, lesson.judged[held_out], own_weights))
         machine = machine_of(point.networks[-1], lesson.targets)
         spread = float(np.sqrt(np.cov(losses, aweights=weights) / n_effective))
@@ -267,7 +267,8 @@ def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM
     )
     importances = importance_of_group(group, lesson.table.x[: lesson.n_real], raw.n_columns)
     total = importances.sum()
-    return FittedPack([group], lesson.targets, importances / total if total > 0 else importances)
+    shares = importances / total if total > 0 else importances
+    return FittedPack([group], lesson.targets, shares, weighted=lesson.score_weight is not None)
 
 
 def _settings(estimator: TabularEstimator) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_the_page_of_all_commands_lists_the_exit_codes_of_the_documentation() ->
 
 
 def test_the_lines_of_a_paragraph_are_joined() -> None:
-    assert "the target, it is used to choose the size" in " ".join(run("sparsify", "--help").output.split())
+    assert "the target, the machine learns from it, too" in " ".join(run("sparsify", "--help").output.split())
     paragraph = run("sparsify", "--help").output.split("DATA are the rows")[1].split("For example:")[0]
     lines = [line.strip() for line in paragraph.strip().splitlines()]
     assert all(len(line) > 50 for line in lines[:-1])

@@ -169,7 +169,7 @@ def test_weights_of_rows_and_classes_are_those_of_fit_when_a_model_is_distilled(
     kept = np.flatnonzero(weights)
     assert lesson.n_real == len(kept)
     by_row = (weights * np.where(LABELS == "yes", 3.0, 1.0))[kept]
-    assert (lesson.sample_weight.numpy() == by_row[lesson.source.numpy()]).all()
+    np.testing.assert_allclose(lesson.sample_weight, (by_row / by_row.max())[lesson.source.numpy()])
     predicted = teacher.predict_proba(FRAME)[kept, 1]
     np.testing.assert_allclose(lesson.table.y[: len(kept), 0], (predicted + (LABELS == "yes")[kept]) / 2, atol=1e-6)
 
@@ -188,8 +188,30 @@ def test_labels_that_were_learned_with_weights_are_not_learned_without() -> None
         np.testing.assert_allclose(on_purpose.table.y[: len(FRAME), 0], LABELS == "yes", atol=1e-6)
 
 
+def test_machines_are_scored_without_the_weights_of_classes() -> None:
+    weights = 1.0 + np.arange(len(FRAME)) % 3
+    for given in (None, weights):
+        model = GNMClassifier(class_weight={"yes": 50.0, "no": 1.0})
+        lesson, _ = lessons.lesson_of_labels(model, FRAME, LABELS, given)
+        assert lesson.sample_weight is not None
+        assert (lesson.score_weight is None) if given is None else (lesson.score_weight == given / 3).all()
+
+
+def test_huge_weights_are_as_good_as_their_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 100)
+    weights = 1.0 + np.arange(len(FRAME)) % 3
+    paths = [
+        GNMRegressor().fit_sparse(FRAME, NUMBERS, factor * weights, **{**QUICK, "n_starts": 2}).sparsity_path_
+        for factor in (1.0, 2.0**130, 2.0**-600)
+    ]
+    for other in paths[1:]:
+        np.testing.assert_allclose(other[["loss", "loss_se"]], paths[0][["loss", "loss_se"]], rtol=1e-3)
+
+
 def test_the_share_of_labels_is_validated() -> None:
     teacher = GNMRegressor(n_candidates=1, n_folds=0, max_epochs=1).fit(FRAME, NUMBERS)
+    with pytest.warns(UserWarning, match=r"label_share=0\.3 is not used: y is not given"):
+        lessons.lesson_of_teacher(teacher, FRAME, None, None, 0.3, 0, np.random.RandomState(0))
     with pytest.raises(ValueError, match=r"label_share=1\.5"):
         teacher.distill(FRAME, NUMBERS, label_share=1.5, **QUICK)
 
