@@ -321,7 +321,8 @@ class MachineMethods:
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
         check_teaching(label_share, n_augmented)
-        lesson, raw = lessons.lesson_of_teacher(self, X, y, sample_weight, label_share, n_augmented, rng)  # type: ignore[arg-type]
+        teacher: Any = self  # these are methods of estimators, which the type of the mixin does not say
+        lesson, raw = lessons.lesson_of_teacher(teacher, X, y, sample_weight, label_share, n_augmented, rng)
         names = names_of_targets(y) or self._target_names()  # type: ignore[attr-defined]
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names)
 
@@ -363,8 +364,9 @@ class MachineMethods:
         """
         settings = self._path_settings(penalty, n_hidden, n_layers, activation, n_edges, tolerance, n_folds, n_starts)
         rng = random_numbers(self.random_state if random_state is None else random_state)  # type: ignore[attr-defined]
-        lesson, raw = lessons.lesson_of_labels(self, X, y, sample_weight)  # type: ignore[arg-type]
-        warn_about_unused(self, small_machines.small_parameters(self, lesson, settings), stacklevel=2)  # type: ignore[arg-type]
+        estimator: Any = self  # these are methods of estimators, which the type of the mixin does not say
+        lesson, raw = lessons.lesson_of_labels(estimator, X, y, sample_weight)
+        warn_about_unused(estimator, small_machines.small_parameters(estimator, lesson, settings), stacklevel=2)
         return self._learned(lesson, raw, settings, n_edges, tolerance, n_folds, n_starts, rng, names_of_targets(y))
 
     def export(self, path: str | Path, **options: Any) -> None:

@@ -395,9 +395,13 @@ def test_of_several_starts_the_machine_with_the_lowest_training_loss_is_kept(mon
         *_, first, second, third = point.networks
         with torch.inference_mode():
             losses = [float((network(rows) - y).square().mean()) for network in (first, second, third)]
-        best = (first, second, third)[int(np.argmin(losses))]
         kept = fitted.groups[0].parameters
-        assert all((kept[name][0] == value).all() for name, value in best.named_parameters())
+        [loss, *_] = [
+            loss
+            for network, loss in zip((first, second, third), losses, strict=True)
+            if all((kept[name][0] == value).all() for name, value in network.named_parameters())
+        ]
+        assert loss <= min(losses) * (1 + 1e-4)  # equal losses may be rounded differently
     with pytest.raises(ValueError, match="n_starts=0"):
         GNMRegressor().fit_sparse(FRAME, NUMBERS, n_starts=0)
 
