@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tabgnm.nn.embeddings import InputEmbedding
 from tabgnm.training.kernels.elementwise import OptimizerBuffers, adam
-from tabgnm.training.kernels.layers import product, tile_side
+from tabgnm.training.kernels.products import product, tile_side
 
 _TWO_PI, _TURNS_PER_RADIAN = tl.constexpr(2 * math.pi), tl.constexpr(0.5 / math.pi)
 _COLUMNS = tl.constexpr(32)  # plain columns that a program copies
