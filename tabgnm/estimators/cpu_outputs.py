@@ -112,7 +112,7 @@ class _NumpyGroup:
         network = self._passes[thread](x.shape[1])
         outputs = np.empty((len(self._parameters), self._n_outputs, x.shape[1]), self._dtype)
         for parameters, own in zip(self._parameters, outputs, strict=True):
-            network.forward(parameters, x, own)
+            np.copyto(own, network.outputs(parameters, x))
         return torch.from_numpy(outputs).mT
 
 

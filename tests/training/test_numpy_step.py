@@ -149,7 +149,7 @@ def divided(*, split: bool = True) -> Iterator[None]:
     with (
         patch.object(numpy_step, "_SMALLEST_SPLIT", 0 if split else 10**12),
         patch.object(numpy_step, "_PART_ROWS", 2),
-        patch.object(numpy_step, "_SMALLEST_GROUP", 1),
+        patch.object(numpy_step, "SMALLEST_GROUP", 1),
         patch.object(numpy_step, "_VALIDATION_NUMBERS", 1),
     ):
         yield

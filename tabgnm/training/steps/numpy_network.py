@@ -1,16 +1,22 @@
 """Message passing of a few models in NumPy, forward and backward, in reused buffers.
 
-A step of a small network consists of a dozen operations of a microsecond each, so the overhead of calls matters. It is
-lower in NumPy than in torch, and two things keep calls few and fast. In the flat buffer, the bias of a layer follows
-its weights, so that both are one matrix: with a node that is always 1, one product handles both, forward and backward.
-And rows are the last dimension, (nodes, rows), so that inner loops run along the many rows, not the few outputs.
+A step of a small network consists of some fifty operations of a few microseconds each, so the overhead of calls
+matters, above all with several threads: between these operations, only one of them can run. Four things keep calls few
+and fast:
+
+- NumPy has less overhead than torch; torch is used only where its kernels are faster.
+- All arrays of a step have fixed addresses, so a pass is a list of calls that is made once, with their arguments.
+- In the flat buffer, the bias of a layer follows its weights, so that both are one matrix: with a node that is always
+  1, one product handles both, forward and backward.
+- Rows are the last dimension, (nodes, rows), so that inner loops run along the many rows, not the few outputs.
 
 Arrays are (n, nodes, rows) for n models, and (nodes, rows) for a single one, because fewer dimensions are faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,17 +24,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.nn.activations import get_activation
 from tabgnm.nn.shapes import Shape, body_of
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.steps.numpy_activations import Call, activation_call, gradient_call, works_in_place
 from tabgnm.training.steps.numpy_embedding import EmbeddingPass
 from tabgnm.training.steps.numpy_losses import drop_single
 
 Array = NDArray[Any]
 
-_relu_backward = torch.ops.aten.threshold_backward.grad_input  # looked up once
+
+def run_calls(calls: Iterable[Call]) -> None:
+    """Make some calls, one after the other."""
+    for call in calls:
+        call()
 
 
 class NetworkParameters:
@@ -59,23 +69,33 @@ class DropoutStreams:
     def __init__(self, dropout: Dropout, first_model: int, end_model: int, first_row: int, end_row: int) -> None:
         models, rows = slice(first_model, end_model), slice(first_row, end_row)
         self._states = [drop_single(stream.states[models, rows].mT.numpy()) for stream in dropout.streams]
-        self._unsigned = [states.view(np.uint32) for states in self._states]
         self._thresholds = drop_single(dropout.thresholds[models].numpy())
         self._scales = drop_single(dropout.scales[models].numpy())
-        self._factor, self._step = np.uint32(STREAM_FACTOR), np.uint32(STREAM_STEP)
 
-    def draw(self, layer: int, out: Array) -> None:
-        """Write the next factors of a hidden layer, counted from 0; each is 0 or the scale."""
-        states = self._unsigned[layer]
-        np.multiply(states, self._factor, out=states)
-        np.add(states, self._step, out=states)
-        np.multiply(np.greater_equal(self._states[layer], self._thresholds), self._scales, out=out)
+    def draw_calls(self, layer: int, out: Array) -> list[Call]:
+        """Return calls that write the next factors of a hidden layer, counted from 0; each is 0 or the scale."""
+        states, kept = self._states[layer], np.empty(out.shape, bool)
+        unsigned = states.view(np.uint32)
+        return [
+            partial(np.multiply, unsigned, np.uint32(STREAM_FACTOR), unsigned),
+            partial(np.add, unsigned, np.uint32(STREAM_STEP), unsigned),
+            partial(np.greater_equal, states, self._thresholds, kept),
+            partial(np.multiply, kept, self._scales, out),
+        ]
 
 
 class NetworkPass:
     """Forward and backward pass of `n_models` models with `n_rows` rows each, and their buffers.
 
     The shape may have any activation and an embedding; `clamp_inputs` is the only variant it may have.
+
+    A training step makes `input_calls`, `forward_calls`, a call that writes `output_grad`, `backward_calls` and
+    `input_gradient_calls`. Only the first and the last of them depend on the rows.
+
+    Attributes
+    ----------
+    output, output_grad : array
+        The outputs, and the gradient of the loss with respect to them, (n, c, rows).
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
@@ -85,24 +105,19 @@ class NetworkPass:
         body = body_of(shape)
         sizes = body.parameter_shapes()
         *hidden, n_outputs = (sizes[bias][0] for _, bias in body.layer_names)
-        self._activation = get_activation(body.activation)
-        self._is_relu = body.activation == "relu"
+        self._activation = body.activation
         # Clamped inputs come before the other nodes in the sources of a layer, and in their gradient.
         self._n_clamped = n_clamped = body.n_inputs if body.clamp_inputs else 0
         self._sources = [empty(n_clamped + width + 1) for width in hidden]
         for source in self._sources:
             source[..., -1, :] = 1
         self._states = [source[..., n_clamped:-1, :] for source in self._sources]
-        self._messages = self._states if self._is_relu else [empty(width) for width in hidden]
+        self._arguments = None if works_in_place(self._activation) else [empty(width) for width in hidden]
+        self._undropped, self._factors = ([empty(width) for width in hidden] for _ in range(2))  # with dropout
         self._source_grads = [empty(n_clamped + width) for width in hidden]
         self.output, self.output_grad = empty(n_outputs), empty(n_outputs)
         self._grads = [*(grad[..., n_clamped:, :] for grad in self._source_grads), self.output_grad]
         self._transposed_grads = [grad.swapaxes(-2, -1) for grad in self._grads]
-        self._factors = [np.empty_like(state) for state in self._states]
-        self._state_tensors, self._message_tensors, self._grad_tensors = (
-            [torch.from_numpy(array) for array in arrays] for arrays in (self._states, self._messages, self._grads)
-        )
-        self._activated = list(self._state_tensors)
         self._embedding: EmbeddingPass | None = None
         if shape.embedding is not None:
             self._embedding = EmbeddingPass(shape.embedding, dtype, n_models, n_rows)
@@ -110,52 +125,88 @@ class NetworkPass:
             self._embedded[..., -1, :] = 1
         # For two matrices, the method takes half a microsecond less than `np.matmul`.
         self._product: Callable[[Array, Array, Array], Array] = np.ndarray.dot if n_models == 1 else np.matmul
+        self._calls_of: dict[NetworkParameters, list[Call]] = {}
 
-    def forward(
-        self, parameters: NetworkParameters, x: Array, outputs: Array, dropout: DropoutStreams | None = None
-    ) -> None:
-        """Write the outputs for rows `x`: the columns of a table and a last column of ones, (columns + 1, rows)."""
-        product, self._dropout = self._product, dropout
+    def outputs(self, parameters: NetworkParameters, x: Array) -> Array:
+        """Return the outputs without dropout for rows `x`, see `input_calls`. The next pass overwrites them."""
+        calls = self._calls_of.get(parameters)
+        if calls is None:
+            calls = self._calls_of[parameters] = self.forward_calls(parameters, None)
+        run_calls(self.input_calls(parameters, x, dropout=False))
+        run_calls(calls)
+        return self.output
+
+    def input_calls(self, parameters: NetworkParameters, x: Array, *, dropout: bool) -> list[Call]:
+        """Return the calls that read rows `x`, (columns + 1, rows): the columns of a table, and ones."""
         if self._embedding is not None:
-            self._embedding.forward(parameters.embedding, x, self._embedded)
-            x = self._embedded
-        if self._n_clamped:
-            for source in self._sources:
-                source[..., : self._n_clamped, :] = x[..., :-1, :]
-        self._inputs = source = x
-        for layer, message in enumerate(self._messages):
-            product(parameters.transposed[layer], source, message)
-            if self._is_relu:
-                self._message_tensors[layer].relu_()
-            else:
-                self._activated[layer] = self._activation.forward(self._message_tensors[layer])
-                self._state_tensors[layer].copy_(self._activated[layer])
+            return self._embedding.input_calls(x, self._embedded)
+        return self._first_layer_calls(parameters, x, dropout=dropout)
+
+    def forward_calls(self, parameters: NetworkParameters, dropout: DropoutStreams | None) -> list[Call]:
+        """Return the other calls that write the outputs."""
+        has_dropout = dropout is not None
+        calls: list[Call] = []
+        if self._embedding is not None:
+            calls += self._embedding.forward_calls(parameters.embedding, self._embedded)
+            calls += self._first_layer_calls(parameters, self._embedded, dropout=has_dropout)
+        messages, activated = self._messages(dropout=has_dropout), self._activated(dropout=has_dropout)
+        for layer, source in enumerate(self._sources):
+            calls.append(activation_call(self._activation, messages[layer], activated[layer]))
             if dropout is not None:
-                state, factors = self._states[layer], self._factors[layer]
-                dropout.draw(layer, factors)
-                np.multiply(state, factors, out=state)
-            source = self._sources[layer]
-        product(parameters.transposed[-1], source, outputs)
+                factors = self._factors[layer]
+                calls += dropout.draw_calls(layer, factors)
+                calls.append(partial(np.multiply, activated[layer], factors, self._states[layer]))
+            calls.append(partial(self._product, parameters.transposed[layer + 1], source, messages[layer + 1]))
+        return calls
 
-    def backward(self, parameters: NetworkParameters, gradients: NetworkParameters) -> None:
-        """Write the gradients of the last forward pass, given `output_grad`."""
-        product, grad = self._product, self.output_grad
+    def _first_layer_calls(self, parameters: NetworkParameters, inputs: Array, *, dropout: bool) -> list[Call]:
+        n = self._n_clamped
+        calls: list[Call] = [
+            partial(np.copyto, source[..., :n, :], inputs[..., :-1, :]) for source in self._sources if n
+        ]
+        return [*calls, partial(self._product, parameters.transposed[0], inputs, self._messages(dropout=dropout)[0])]
+
+    def _activated(self, *, dropout: bool) -> list[Array]:
+        """Return the values of activations in each hidden layer, which dropout multiplies to give the states."""
+        return self._undropped if dropout else self._states
+
+    def _messages(self, *, dropout: bool) -> list[Array]:
+        """Return the arguments of activations in each hidden layer, and the outputs."""
+        return [*(self._arguments or self._activated(dropout=dropout)), self.output]
+
+    def backward_calls(
+        self, parameters: NetworkParameters, gradients: NetworkParameters, *, dropout: bool
+    ) -> list[Call]:
+        """Return the calls that write the gradients of the last forward pass, given `output_grad`."""
+        calls: list[Call] = []
+        messages, activated = self._messages(dropout=dropout), self._activated(dropout=dropout)
         for layer in range(len(self._sources), 0, -1):
-            product(self._sources[layer - 1], self._transposed_grads[layer], gradients.matrices[layer])
-            product(parameters.without_bias[layer], grad, self._source_grads[layer - 1])
-            grad = self._grads[layer - 1]
-            if self._dropout is not None:
-                np.multiply(grad, self._factors[layer - 1], out=grad)
-            grad_tensor, state = self._grad_tensors[layer - 1], self._state_tensors[layer - 1]
-            if self._is_relu:
-                _relu_backward(grad_tensor, state, 0, grad_input=grad_tensor)  # dropped nodes are 0, too
-            else:
-                message, activated = self._message_tensors[layer - 1], self._activated[layer - 1]
-                grad_tensor.copy_(self._activation.backward(grad_tensor, message, activated))
-        product(self._inputs, self._transposed_grads[0], gradients.matrices[0])
+            place, grad = layer - 1, self._grads[layer - 1]
+            calls.append(
+                partial(self._product, self._sources[place], self._transposed_grads[layer], gradients.matrices[layer])
+            )
+            calls.append(
+                self._source_grad_call(parameters.without_bias[layer], self._grads[layer], self._source_grads[place])
+            )
+            if dropout:
+                calls.append(partial(np.multiply, grad, self._factors[place], grad))
+            calls.append(gradient_call(self._activation, grad, messages[place], activated[place]))
         if self._embedding is not None:
-            product(parameters.without_bias[0], grad, self._embedded_grad)
-            if self._n_clamped:
-                for source_grad in self._source_grads:
-                    self._embedded_grad += source_grad[..., : self._n_clamped, :]
-            self._embedding.backward(parameters.embedding, self._embedded_grad, gradients.embedding)
+            inputs, grad, n = self._embedded, self._embedded_grad, self._n_clamped
+            calls.append(partial(self._product, inputs, self._transposed_grads[0], gradients.matrices[0]))
+            calls.append(self._source_grad_call(parameters.without_bias[0], self._grads[0], grad))
+            calls += [partial(np.add, grad, source_grad[..., :n, :], grad) for source_grad in self._source_grads if n]
+            calls += self._embedding.backward_calls(parameters.embedding, grad, gradients.embedding)
+        return calls
+
+    def input_gradient_calls(self, gradients: NetworkParameters, x: Array) -> list[Call]:
+        """Return the calls of the backward pass that read rows `x`."""
+        if self._embedding is not None:
+            return []
+        return [partial(self._product, x, self._transposed_grads[0], gradients.matrices[0])]
+
+    def _source_grad_call(self, weights: Array, grad: Array, out: Array) -> Call:
+        if weights.shape[-1] == 1:  # one output: NumPy takes ten times as long for this product
+            factors = torch.from_numpy(weights), torch.from_numpy(grad)
+            return partial(torch.mul, *factors, out=torch.from_numpy(out))
+        return partial(self._product, weights, grad, out)

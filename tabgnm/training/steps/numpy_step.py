@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -14,15 +13,16 @@ from torch import Tensor
 from tabgnm.nn.shapes import has_no_variant_but_clamping
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Block, BlockRows
+from tabgnm.training.steps.numpy_activations import Call
 from tabgnm.training.steps.numpy_losses import BlockLosses, block_losses_class, drop_single
-from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass
+from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, run_calls
 from tabgnm.training.thread_pool import ThreadPool
 from tabgnm.training.validation import Validation, add_losses
 
 # Multiply-adds of a forward pass: the minimum and maximum of a group, and the minimum of a model that is worth
 # splitting. The longer an operation takes, the less time threads spend waiting for the interpreter lock: with 40
 # networks of 100 nodes and groups of 2, two threads are as slow as one. Large groups are harder to divide evenly.
-_SMALLEST_GROUP, _LARGEST_GROUP = 2_000_000, 40_000_000
+SMALLEST_GROUP, _LARGEST_GROUP = 2_000_000, 40_000_000
 _SMALLEST_SPLIT = 10_000_000
 _PART_ROWS = 64  # minimum per part: with 32 rows and 300 nodes, moving weights between cores costs what is saved
 _VALIDATION_NUMBERS = 2**16  # in the widest layer at a time
@@ -63,6 +63,7 @@ class NumpyStep:
         self._part_grads = [torch.zeros_like(state.grad[:1]) for _ in range(n_more)]
         self._views: dict[tuple[int, int], NetworkParameters] = {}
         self._steps: dict[tuple[object, ...], _Steps] = {}
+        self._passes: dict[tuple[int, ...], tuple[list[Call], list[Call]]] = {}  # forward and backward
         widest = max(max(size) for size in shape.parameter_shapes().values())
         self._validation_rows = max(state.batch_size, _VALIDATION_NUMBERS // widest)
 
@@ -90,9 +91,9 @@ class NumpyStep:
         steps.losses.load(y.numpy(), rows.weights[models].numpy())
         for batch, (own, parts) in zip(block.batches, steps.batches, strict=False):
             if len(parts) == 1:
-                parts[0].compute_gradient()
+                run_calls(parts[0])
             else:
-                self._pool.run(partial(_compute_gradient, parts), len(parts))
+                self._pool.run(partial(_run_part, parts), len(parts))
                 for other in self._part_grads[: len(parts) - 1]:
                     self._state.grad[own] += other
             adam.step(own, batch.index)
@@ -100,27 +101,36 @@ class NumpyStep:
 
     def _steps_of(self, models: slice, buffers: int, most_parts: int, block: Block, x: Array) -> _Steps:
         """Prepare the steps of some models through blocks like this one."""
-        state, streams = self._state, cache(partial(DropoutStreams, self._state.dropout))
+        state, dropout = self._state, self._state.dropout.needed
         losses = self._losses[buffers](_length(models), tuple(batch.n_rows for batch in block.batches))
         steps = _Steps(losses, [])
         for number, batch in enumerate(block.batches):
             own = slice(models.start, min(models.stop, batch.n_models))
             if own.start >= own.stop:  # these models have no more batches
                 break
-            parts, grads = [], [state.grad[own], *self._part_grads]
+            parameters = self._views_of(state.flat[own])
+            parts: list[list[Call]] = []
             for i, in_batch in enumerate(_ranges(batch.n_rows, _n_parts(batch.n_rows, most_parts))):
                 n, rows = _length(own), slice(batch.start + in_batch.start, batch.start + in_batch.stop)
+                gradients = self._views_of(self._part_grads[i - 1] if i else state.grad[own])
                 network = self._networks[buffers + i](n, _length(rows))
-                part = _Part(
-                    drop_single(x[own, rows].swapaxes(1, 2)),
-                    drop_single(losses.outputs[:n, :, rows]),
-                    self._views_of(state.flat[own]),
-                    self._views_of(grads[i]),
-                    streams(own.start, own.stop, in_batch.start, in_batch.stop) if state.dropout.needed else None,
-                    network,
-                    losses.gradient_of(number, n, in_batch, network.output, network.output_grad),
+                key = own.start, own.stop, in_batch.start, in_batch.stop, buffers + i
+                if key not in self._passes:  # the same calls for all such batches
+                    streams = DropoutStreams(state.dropout, *key[:4]) if dropout else None
+                    forward = network.forward_calls(parameters, streams)
+                    self._passes[key] = forward, network.backward_calls(parameters, gradients, dropout=dropout)
+                forward, backward = self._passes[key]
+                own_x = drop_single(x[own, rows].swapaxes(1, 2))
+                parts.append(
+                    [
+                        *network.input_calls(parameters, own_x, dropout=dropout),
+                        *forward,
+                        partial(np.copyto, drop_single(losses.outputs[:n, :, rows]), network.output),
+                        losses.gradient_of(number, n, in_batch, network.output, network.output_grad),
+                        *backward,
+                        *network.input_gradient_calls(gradients, own_x),
+                    ]
                 )
-                parts.append(part)
             steps.batches.append((own, parts))
         return steps
 
@@ -145,43 +155,22 @@ class NumpyStep:
         models, rows = tasks[task]
         parameters = self._views_of(self._state.flat[models])
         network = self._networks[thread](_length(models), _length(rows))
-        network.forward(parameters, drop_single(x[models, rows].swapaxes(1, 2)), network.output)
-        out[models, :, rows] = network.output
+        out[models, :, rows] = network.outputs(parameters, drop_single(x[models, rows].swapaxes(1, 2)))
 
     def close(self) -> None:
         """End the threads."""
         self._pool.close()
 
 
-class _Part(NamedTuple):
-    """Some rows of a batch, and what computes their gradients."""
-
-    x: Array
-    outputs: Array
-    parameters: NetworkParameters
-    gradients: NetworkParameters
-    dropout: DropoutStreams | None
-    network: NetworkPass
-    write_output_gradient: Callable[[], None]
-
-    def compute_gradient(self) -> None:
-        """Write the outputs and the gradients of these rows."""
-        x, outputs, parameters, gradients, dropout, network, write_output_gradient = self
-        network.forward(parameters, x, network.output, dropout)
-        np.copyto(outputs, network.output)
-        write_output_gradient()
-        network.backward(parameters, gradients)
-
-
 class _Steps(NamedTuple):
-    """Steps of some models through a block: who takes part in each, and the parts of its rows."""
+    """Steps of some models through a block: who takes part in each, and the calls for each part of its rows."""
 
     losses: BlockLosses
-    batches: list[tuple[slice, list[_Part]]]
+    batches: list[tuple[slice, list[list[Call]]]]
 
 
-def _compute_gradient(parts: list[_Part], thread: int, part: int) -> None:  # noqa: ARG001 - see ThreadPool
-    parts[part].compute_gradient()
+def _run_part(parts: list[list[Call]], thread: int, part: int) -> None:  # noqa: ARG001 - see ThreadPool
+    run_calls(parts[part])
 
 
 def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
@@ -195,7 +184,7 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
         n_split = left_over if 4 * left_over < 3 * n_parts else 0
     n_grouped = n_models - n_split
     n_groups = -(-n_grouped // max(1, _LARGEST_GROUP // work))
-    n_busy = min(n_threads, n_grouped * work // _SMALLEST_GROUP)
+    n_busy = min(n_threads, n_grouped * work // SMALLEST_GROUP)
     if n_busy > 1:
         n_groups = -(-n_groups // n_busy) * n_busy  # the same number for each thread
     groups = _ranges(n_grouped, min(n_groups, n_grouped))
