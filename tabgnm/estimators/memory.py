@@ -14,6 +14,7 @@ from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, Shape, with_frequency_scale
 from tabgnm.training.chunks import bytes_per_model, models_per_chunk
 from tabgnm.training.machine import total_memory
+from tabgnm.training.plan import division_of_threads, step_work
 
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
@@ -113,8 +114,9 @@ def _training(prepared: PreparedFit) -> MemoryUse:
     own_tables = {id(own.data): _table_bytes(own, n_rows) for own in candidates}
     screened = sum(len(own.members) * _table_bytes(own, n_rows) for own in candidates if own.settings["screen_columns"])
     encoded = sum(own_tables.values()) + screened
-    copied = max(own_tables.values()) + screened  # what a fleet reads, on its device
-    steps = max((_chunk_bytes(own, device) for own in _fleets(candidates)), default=0)
+    n_at_once = _fleets_at_once(prepared)
+    copied = n_at_once * max(own_tables.values()) + screened  # what fleets read, on their device
+    steps = sum(sorted(_chunk_bytes(own, device) for own in _fleets(candidates))[-n_at_once:])
     n_outputs, n_weights = _n_predicted(prepared), [_n_weights(own.shape) for own in candidates]
     n_networks = pack.n_networks(prepared)
     size = _size(candidates[0])
@@ -190,6 +192,19 @@ def _fleets(candidates: list[PreparedCandidate]) -> Iterator[list[PreparedCandid
     for own in candidates:
         groups.setdefault((with_frequency_scale(own.shape, 1.0), own.fleet.key()), []).append(own)
     yield from groups.values()
+
+
+def _fleets_at_once(prepared: PreparedFit) -> int:
+    """Return how many fleets are trained at once on a CPU, each with its own memory; on a GPU they share it."""
+    settings = prepared.candidates[0].fleet
+    if settings.torch_device().type == "cuda":
+        return 1
+    works = [
+        step_work(group[0].shape, settings, sum(len(own.members) for own in group))
+        for group in _fleets(prepared.candidates)
+    ]
+    table_bytes = max(_table_bytes(own, _n_rows(prepared)) for own in prepared.candidates)
+    return division_of_threads(settings.thread_count(), works, table_bytes)[0]
 
 
 def _n_fold_rows(candidate: PreparedCandidate) -> tuple[int, int]:

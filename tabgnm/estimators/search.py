@@ -329,7 +329,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         began = time.time()
         for fleet, models in _run_fleets(plan, shown=bool(self.verbose)):
             # Fleets may share a GPU: count the time since the previous one was done.
-            seconds = (time.time() - began) / len(models)
+            seconds = plan.seconds.get(fleet.jobs, time.time() - began) / len(models)
             if any(model.history.status == "interrupted" for model in models):
                 raise KeyboardInterrupt("the search was interrupted; its results are discarded")
             done = []

@@ -49,6 +49,6 @@ def models_per_chunk(
             return n_models
         free, _ = torch.cuda.mem_get_info(device)
         return max(1, min(n_models, int(free * _GPU_SHARE / n_sharing()) // everything))
-    fitting = int(available_memory() * _CPU_SHARE) // everything
+    fitting = int(available_memory() * _CPU_SHARE / n_sharing()) // everything
     cached = max(1, _CPU_STEP_BYTES // step)
     return max(1, min(n_models, fitting, cached))

@@ -1,11 +1,14 @@
-"""Training fleets on joblib's active backend if it is a cluster: `with joblib.parallel_config("dask")`, or Ray's."""
+"""Training fleets on joblib's active backend: a cluster (Dask or Ray), or processes of this machine (loky)."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
@@ -16,24 +19,33 @@ from tabgnm.training.settings import FleetSettings, Member
 
 _TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
+LEAST_WORK_OF_PROCESSES = 2e11  # multiply-adds, some seconds of a core: starting processes takes as long
 
 
-def n_cluster_workers() -> int:
-    """Return the number of workers of joblib's active backend, or 0 if it is not a cluster."""
+def n_cluster_workers(device: torch.device, work: float) -> int:
+    """Return the number of workers of joblib's active backend for `work` multiply-adds, or 0 for this process."""
     if "joblib" not in sys.modules:  # no backend can be active then, and importing joblib takes time
         return 0
     from joblib import _parallel_backends as backends
     from joblib.parallel import get_active_backend
 
-    # Backends on this machine: a fleet already uses all its cores, so more processes would gain nothing.
-    local = (
-        backends.LokyBackend,
-        backends.MultiprocessingBackend,
-        backends.SequentialBackend,
-        backends.ThreadingBackend,
-    )
-    backend, _ = get_active_backend()
+    backend, n_jobs = get_active_backend()
+    if isinstance(backend, backends.LokyBackend):  # the default; the program has chosen it if there is a number of jobs
+        n_processes = 1 if n_jobs is None else int(backend.effective_n_jobs(n_jobs))
+        return n_processes if n_processes > 1 and device.type == "cpu" and work >= LEAST_WORK_OF_PROCESSES else 0
+    # Threads of this process: fleets use them by themselves.
+    local = backends.MultiprocessingBackend, backends.SequentialBackend, backends.ThreadingBackend
     return 0 if isinstance(backend, local) else max(1, int(backend.effective_n_jobs(-1)))
+
+
+def settings_of_worker(settings: FleetSettings, n_workers: int) -> FleetSettings:
+    """Return the settings of a fleet on a worker; processes of this machine share the threads that it may use."""
+    from joblib import _parallel_backends as backends
+    from joblib.parallel import get_active_backend
+
+    if settings.n_threads is None or not isinstance(get_active_backend()[0], backends.LokyBackend):
+        return settings  # a worker knows the number of its threads
+    return replace(settings, n_threads=max(1, settings.n_threads // n_workers))
 
 
 def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ...]]:

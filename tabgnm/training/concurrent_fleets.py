@@ -1,7 +1,7 @@
-"""Training several fleets at once on one or several GPUs, each in its own thread and on its own stream.
+"""Training several fleets at once, each in its own thread, and on a GPU on its own stream.
 
 A fleet of forty small models leaves most multiprocessors of a large GPU idle, because its kernels wait for each other.
-The kernels of other fleets can run there meanwhile. On a CPU, a fleet uses all cores.
+The kernels of other fleets can run there meanwhile. On a CPU, `FleetPlan` divides the threads among its fleets.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _in_threads(
     def on_own_stream(task: DeviceTask[T], own: _Running) -> T:
         with (
             interruption.around(),
-            gpu_sharing.sharing(n_at_once, len(devices)),
+            gpu_sharing.sharing(n_at_once, on_gpus=devices[own.place].type == "cuda"),
             torch.cuda.stream(own.stream),  # and its device
         ):
             return task.run(devices[own.place])

@@ -22,29 +22,29 @@ def mark() -> torch.cuda.Event:
 
 
 @contextmanager
-def sharing(n_fleets: int, n_devices: int = 1) -> Iterator[None]:
-    """Within this context, in this thread, `n_fleets` fleets share the memory of each of `n_devices` GPUs."""
-    _of_thread.n_fleets, _of_thread.n_devices = n_fleets, n_devices
+def sharing(n_fleets: int, *, on_gpus: bool) -> Iterator[None]:
+    """Within this context, in this thread, `n_fleets` fleets share the memory of each device."""
+    _of_thread.n_fleets, _of_thread.on_gpus = n_fleets, on_gpus
     try:
         yield
     finally:
-        del _of_thread.n_fleets, _of_thread.n_devices
+        del _of_thread.n_fleets, _of_thread.on_gpus
 
 
 def n_sharing() -> int:
-    """Return how many fleets share the memory of the GPU."""
+    """Return how many fleets share the memory of the device."""
     return getattr(_of_thread, "n_fleets", 1)
 
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Within this context, fleets that share a GPU, or the host with those of other GPUs, are set up one by one.
+    """Within this context, fleets that are trained on GPUs at the same time are set up one by one.
 
     Set-up is done by the host. If all fleets did it at the same time, the first one, and its GPU, would have to wait
     for the last one.
     """
-    if n_sharing() * getattr(_of_thread, "n_devices", 1) == 1:
-        yield
-    else:
+    if getattr(_of_thread, "on_gpus", False):
         with _set_up:
             yield
+    else:
+        yield

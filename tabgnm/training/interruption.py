@@ -79,4 +79,4 @@ class Interruption:
         if self.requested:
             raise KeyboardInterrupt
         self.request()
-        _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again stops at once")
+        _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again discards them")

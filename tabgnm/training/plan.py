@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -11,14 +12,16 @@ import torch
 
 from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training.callbacks import Callback
-from tabgnm.training.cluster import n_cluster_workers, split, train_on_cluster
+from tabgnm.training.cluster import n_cluster_workers, settings_of_worker, split, train_on_cluster
 from tabgnm.training.concurrent_fleets import DeviceTask, Interrupted, train_on_devices
 from tabgnm.training.data import Table
 from tabgnm.training.devices import devices_for
 from tabgnm.training.fleet import Fleet
+from tabgnm.training.interruption import is_within_fit
 from tabgnm.training.progress import ProgressBar, ProgressLine
 from tabgnm.training.result import TrainedModel
 from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.steps.numpy_step import SMALLEST_GROUP
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +45,41 @@ class PlannedFleet:
 
 _EVEN = 1.1  # of an equal share of the work: fleets are not divided for less
 _ROUNDING = 1e-6
+_SHARED_STEPS = 4  # steps must be this many times longer for threads that share them: these wait more often
+_MOST_COPIED = 2**29  # bytes of all copies of a table, for fleets that are trained at once on a CPU
 
 
 def multiply_adds(shape: Shape, n_rows: float) -> float:
     """Return an estimate of the work of training networks of a shape on `n_rows` rows, those of all epochs together."""
     return 3.0 * sum(math.prod(size) for size in shape.parameter_shapes().values()) * n_rows
+
+
+def step_work(shape: Shape, settings: FleetSettings, n_models: int) -> int:
+    """Return the multiply-adds of a forward pass of some models, each with one batch."""
+    return n_models * settings.batch_size * shape.n_effective_parameters()
+
+
+def division_of_threads(n_threads: int, works: Sequence[int], table_bytes: int) -> tuple[int, int]:
+    """Return how many fleets are trained at once on a CPU, and the number of threads of each of them.
+
+    Threads that train their own fleets wait less for each other than threads that share the steps of a fleet, unless
+    steps are so short that threads mostly wait for the interpreter lock.
+
+    Parameters
+    ----------
+    n_threads : int
+        The number of threads of all fleets together.
+    works : sequence of int
+        The `step_work` of each fleet.
+    table_bytes : int
+        The size of the largest table; each fleet has a copy of its table.
+    """
+    mean_work = sum(works) // len(works)
+    if is_within_fit() or mean_work < SMALLEST_GROUP:
+        return 1, n_threads
+    n_useful = 2 * mean_work // SMALLEST_GROUP  # with more threads, all of them take longer
+    n_at_once = max(1, min(n_threads, n_useful, len(works), _MOST_COPIED // max(1, table_bytes)))
+    return n_at_once, max(1, min(n_threads, n_useful // _SHARED_STEPS) // n_at_once)
 
 
 def divided(fleets: Sequence[PlannedFleet], n_devices: int) -> list[PlannedFleet]:
@@ -71,7 +104,7 @@ def divided(fleets: Sequence[PlannedFleet], n_devices: int) -> list[PlannedFleet
     return sorted(parts, key=lambda part: -part.cost)
 
 
-_BarOf = Callable[[PlannedFleet], ProgressBar]
+_BarOf = Callable[[PlannedFleet], Callback]
 
 
 class FleetPlan:
@@ -112,6 +145,7 @@ class FleetPlan:
             groups.setdefault(key, []).append(position)
         fleets = [self._planned(positions) for positions in groups.values()]
         self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
+        self.seconds: dict[tuple[int, ...], float] = {}  # of fleets trained at once on a CPU, divided by their number
 
     def _planned(self, positions: list[int]) -> PlannedFleet:
         first = self.jobs[positions[0]]
@@ -148,15 +182,17 @@ class FleetPlan:
         verbose: int = 0,
         deadline: float | None = None,
         progress: _BarOf | None = None,
+        here: bool = False,
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         """Train fleet after fleet, and yield each with its models when it is done.
 
         `verbose=1` shows the progress of this plan. To show several plans as one, pass `progress` instead, a function
-        that returns the progress bar of a fleet.
+        that returns the progress bar of a fleet, or any other callback for one fleet.
 
-        On a GPU several are trained at once, unless there are callbacks, which expect a single thread. With the device
+        Several fleets are trained at once, unless there are `callbacks`, which expect a single thread. With the device
         "cuda" or "auto", fleets are spread over all GPUs of the same model; large ones are divided, and each part is
-        yielded. Within joblib's `parallel_config` of a cluster (Dask or Ray), fleets are divided among its workers.
+        yielded. Within joblib's `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU,
+        fleets are divided among the workers, unless `here` is True.
         After Ctrl-C, or at the deadline (of `time.monotonic`), the fleets that were started are yielded, and
         `Interrupted` (a KeyboardInterrupt) is raised at the end.
         """
@@ -168,24 +204,40 @@ class FleetPlan:
         one_by_one = bool(callbacks or own_devices)
         devices = [device] if one_by_one else devices_for(device, sum(fleet.cost for fleet in self.fleets))
         parts = divided(self.fleets, len(devices)) if len(devices) > 1 else self.fleets
-        n_at_once = 1 if one_by_one or len(parts) <= len(devices) else None
+        n_at_once, n_threads = None, None
+        if one_by_one or len(parts) <= len(devices):
+            n_at_once = 1
+        elif device.type == "cpu":
+            n_at_once, n_threads = self.division_of_threads()
+            n_threads = n_threads if n_at_once > 1 else None
 
         def task_of(part: PlannedFleet) -> DeviceTask[list[TrainedModel]]:
             hooks = [*callbacks, bar_of(part)] if bar_of is not None else callbacks
 
             def run(device: torch.device) -> list[TrainedModel]:
+                began = time.monotonic()
                 settings = part.settings if len(devices) == 1 else replace(part.settings, device=str(device))
-                return self.run_fleet(replace(part, settings=settings), callbacks=hooks)
+                settings = settings if n_threads is None else replace(settings, n_threads=n_threads)
+                models = self.run_fleet(replace(part, settings=settings), callbacks=hooks)
+                if n_threads is not None and n_at_once is not None:
+                    self.seconds[part.jobs] = (time.monotonic() - began) / n_at_once
+                return models
 
             return DeviceTask(run, part.cost)
 
         with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
-            n_workers = 0 if callbacks else n_cluster_workers()
+            n_workers = 0 if callbacks or here else n_cluster_workers(device, sum(fleet.cost for fleet in self.fleets))
             if n_workers:
                 yield from self._run_on_cluster(n_workers, deadline, bar_of)
                 return
             for number, models in train_on_devices(map(task_of, parts), devices, n_at_once, deadline):
                 yield parts[number], models
+
+    def division_of_threads(self) -> tuple[int, int]:
+        """Return how many fleets are trained at once on a CPU, and the number of threads of each of them."""
+        n_threads = min(fleet.settings.thread_count() for fleet in self.fleets)
+        works = [step_work(fleet.shape, fleet.settings, len(fleet.jobs)) for fleet in self.fleets]
+        return division_of_threads(n_threads, works, max(4 * table.x.numel() for table in self.tables))
 
     @property
     def n_model_epochs(self) -> int:
@@ -201,7 +253,7 @@ class FleetPlan:
         tasks = []
         for part in parts:
             fleet, tables = self._fleet_of(part)
-            tasks.append((fleet.shape, fleet.members, fleet.settings, tables))
+            tasks.append((fleet.shape, fleet.members, settings_of_worker(fleet.settings, n_workers), tables))
         for number, models in train_on_cluster(tasks, deadline):
             if bar_of is not None:  # workers do not report epochs
                 bar = bar_of(parts[number])

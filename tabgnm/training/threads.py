@@ -40,10 +40,11 @@ class _TorchThreads:
     while. So every thread restores the count from before the first of them changed it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, forked: bool = False) -> None:
         self._lock = threading.Lock()
         self._n_users = 0
         self._before = 1
+        self._forked = forked  # OpenMP's threads do not survive a fork, and waiting for them never ends
         self._of_thread = threading.local()
 
     def outside(self) -> int:
@@ -58,6 +59,7 @@ class _TorchThreads:
                 self._before = torch.get_num_threads()
             self._n_users += 1
             outer = getattr(self._of_thread, "n_threads", None)
+            n_threads = 1 if self._forked else n_threads
             self._of_thread.n_threads = n_threads
             torch.set_num_threads(n_threads)
         try:
@@ -127,7 +129,7 @@ def _after_fork_in_child() -> None:
     global _torch_threads, _blas_threads
     torch.set_num_threads(1)
     _blas_threads.after_fork_in_child()
-    _torch_threads, _blas_threads = _TorchThreads(), _BlasThreads()
+    _torch_threads, _blas_threads = _TorchThreads(forked=True), _BlasThreads()
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,13 +6,18 @@ import importlib.util
 import os
 import signal
 import threading
+from typing import Any
 
 import joblib
 import numpy as np
 import pytest
+import torch
 
 from tabgnm import FleetSearchCV
-from tabgnm.training import Fleet
+from tabgnm.estimators import time_limits
+from tabgnm.nn.losses import SquaredError
+from tabgnm.training import Fleet, FleetSettings
+from tabgnm.training.cluster import n_cluster_workers, settings_of_worker
 from tests.estimators.examples import gnm, numbers
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
@@ -57,8 +62,55 @@ def test_a_search_scores_its_fits_in_this_process_whatever_backend_is_configured
     assert processes == {os.getpid()}
 
 
-def test_backends_of_this_machine_are_no_cluster() -> None:
+def test_processes_of_this_machine_train_a_fit_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = numbers(200)
+    model = gnm(n_candidates=2, n_folds=3, max_epochs=5, activation="auto", precision="float64")
+    alone = model.fit(X, y).predict_proba(X)
+    with joblib.parallel_config("loky", n_jobs=2):
+        np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), alone)  # too little work for other processes
+        monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
+        monkeypatch.setattr(Fleet, "fit", lambda *_, **__: pytest.fail("trained in this process"))
+        np.testing.assert_allclose(model.fit(X, y).predict_proba(X), alone, atol=1e-6)
+
+
+@pytest.mark.parametrize(("backend", "n_jobs"), [("threading", 2), ("loky", 1), ("loky", None)])
+def test_threads_and_a_single_process_are_no_cluster(
+    backend: str, n_jobs: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
     X, y, _ = numbers(60)
     alone = gnm().fit(X, y).predict_proba(X)
-    with joblib.parallel_config("threading", n_jobs=2):
+    with joblib.parallel_config(backend, n_jobs=n_jobs):
         np.testing.assert_array_equal(gnm().fit(X, y).predict_proba(X), alone)
+
+
+def test_processes_do_not_share_a_gpu() -> None:
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert n_cluster_workers(torch.device("cpu"), 1e15) == 2
+        assert n_cluster_workers(torch.device("cuda"), 1e15) == 0
+
+
+def test_a_time_limit_measures_the_speed_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = numbers(200)
+    speeds: list[float] = []
+    measure = time_limits._rows_per_second
+
+    def watched(*arguments: Any) -> float:
+        speeds.append(measure(*arguments))
+        return speeds[-1]
+
+    monkeypatch.setattr(time_limits, "_rows_per_second", watched)
+    monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
+    model = gnm(n_folds=2, max_epochs=3, time_limit=60)
+    model.fit(X, y)
+    with joblib.parallel_config("loky", n_jobs=2):
+        model.fit(X, y)
+    assert speeds[1] < 100 * speeds[0]  # workers report no epochs, which looked like an infinite speed
+
+
+def test_processes_share_the_threads_of_a_fit() -> None:
+    settings = FleetSettings(loss=SquaredError(), n_threads=5)
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert settings_of_worker(settings, 2).n_threads == 2
+        assert settings_of_worker(settings, 8).n_threads == 1
+        assert settings_of_worker(FleetSettings(loss=SquaredError()), 2).n_threads is None

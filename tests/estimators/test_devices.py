@@ -61,7 +61,7 @@ def test_a_search_is_that_of_one_device(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.filterwarnings("ignore:time_limit")  # which a slow machine may not keep for an epoch
 def test_a_time_limit_ends_in_a_fitted_model_on_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     spread_over(monkeypatch, "cpu:0", "cpu:1")
-    monkeypatch.setattr(time_limits, "_rows_per_second", lambda _: 1e12)  # so that training does not end by itself
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 1e12)  # so that training does not end by itself
     model = gnm(**(PACK | {"max_epochs": 10**6, "time_limit": 1.0})).fit(X, Y)
     assert {own["status"] for own in model.history_} == {"interrupted"}
     assert model.pack_["weight"].sum() == pytest.approx(1) and np.isfinite(model.predict_proba(X)).all()
@@ -70,7 +70,7 @@ def test_a_time_limit_ends_in_a_fitted_model_on_several_devices(monkeypatch: pyt
 def test_a_time_limit_allows_for_more_on_more_devices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_limits, "_rows_per_second", lambda _: 1.0)
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 1.0)
     settings = PACK | {"max_epochs": 1, "n_candidates": 40}
     # Ten candidates of 3 folds of 267 rows each, for 0.7 epochs.
     prepared = gnm(**settings)._prepare(X, Y)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tabgnm.training import Callback, EpochReport, TrainedModel, prefetch
+from tabgnm.training import Callback, EpochReport, TrainedModel, gpu_sharing, prefetch
 from tabgnm.training.concurrent_fleets import train_concurrently
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.epoch_records import EPOCHS_KEPT
@@ -138,19 +138,20 @@ def test_fits_that_share_a_gpu_wait_for_the_set_up_of_others(monkeypatch: pytest
             inside -= 1
 
     monkeypatch.setattr(EpochLoop, "__init__", slowly)
+    monkeypatch.setattr(gpu_sharing, "sharing", lambda n_fleets, **_: sharing(n_fleets, on_gpus=True))
     tasks = [partial(train, BASE, different_members(1), settings_for(max_epochs=2)) for _ in range(3)]
     assert len(list(train_concurrently(tasks, CPU, 3))) == 3
     assert most == 1
 
 
-@pytest.mark.parametrize("n_sharing", [1, 3])
-def test_fleets_that_share_a_gpu_are_set_up_one_after_the_other(n_sharing: int) -> None:
+@pytest.mark.parametrize("on_gpus", [False, True])
+def test_fleets_on_gpus_are_set_up_one_after_the_other(on_gpus: bool) -> None:
     inside, most = 0, 0
     counting, together = threading.Lock(), threading.Barrier(3)
 
     def set_up() -> None:
         nonlocal inside, most
-        with sharing(n_sharing), setting_up():
+        with sharing(3, on_gpus=on_gpus), setting_up():
             with counting:
                 inside += 1
                 most = max(most, inside)
@@ -164,4 +165,4 @@ def test_fleets_that_share_a_gpu_are_set_up_one_after_the_other(n_sharing: int) 
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == (3 if n_sharing == 1 else 1)
+    assert most == (1 if on_gpus else 3)

@@ -140,3 +140,13 @@ def test_a_callback_that_fails_leaves_the_counts_as_they_were() -> None:
         train(BASE, different_members(3), settings_for(), callbacks=[Fail()])
     assert (torch.get_num_threads(), blas_threads()) == before
     assert not any(thread.name.startswith("tabgnm") for thread in threading.enumerate())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_torch_has_one_thread_in_a_forked_process_whatever_is_asked_for() -> None:
+    child = os.fork()
+    if child == 0:
+        with torch_threads(3):
+            os._exit(torch.get_num_threads())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
