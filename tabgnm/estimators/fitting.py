@@ -263,6 +263,7 @@ class PreparedFit:
     names: list[str]
     has_names: bool
     previous: FittedPack | None = None
+    race_folds: int | None = None  # None: `pack` decides
 
     def group(self, number: int, weight: float, trained: Mapping[int, TrainedModel]) -> NetworkGroup:
         """Collect the trained networks of a candidate, by their position among its members."""

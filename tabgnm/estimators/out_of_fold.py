@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import mean_tweedie_deviance
 from torch import Tensor
 
+from tabgnm._printable import shown
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.metrics import (
     Predicted,
@@ -26,6 +27,7 @@ from tabgnm.estimators.metrics import (
 )
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
 from tabgnm.nn.losses import LogLinkLoss, Pinball, Tweedie
+from tabgnm.table.errors import warn_caller
 from tabgnm.training import FleetResult, TrainedModel
 from tabgnm.training.settings import torch_device
 from tabgnm.training.threads import thread_count, torch_threads
@@ -96,9 +98,21 @@ class OutOfFold:
 
     def losses(self, predictions: Array) -> Array:
         """Return what candidates are judged by, one number for each of the predictions; lower is better."""
-        if is_auto(self.metric):
+        if is_auto(self.metric) or not self._metric_is_known:
             return np.asarray(np.average(self.row_losses(predictions), axis=-1, weights=self.weights))
         return np.array([-self._score(own) for own in predictions])
+
+    @cached_property
+    def _metric_is_known(self) -> bool:
+        """Whether the metric is a number for at least one candidate; otherwise, warn that the loss decides instead."""
+        if len(self.candidates) == 1 or any(np.isfinite(self._score(own)) for own in self.predictions):
+            return True
+        warn_caller(
+            f"metric={shown(self.metric)} is not a finite number for any candidate on {len(self.rows)} left-out rows; "
+            "candidates were chosen by their loss instead. Use another metric, or metric='auto'",
+            UserWarning,
+        )
+        return False
 
     def _score(self, predictions: Array) -> float:
         return score(self.metric, self.prepared.rows.targets, predictions, self.labels, self._score_weights)

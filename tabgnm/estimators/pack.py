@@ -94,21 +94,19 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
         # Time for an epoch, even if preparations took all of it.
         deadline = max(deadline, time.monotonic() + time_limits.LEAST_SECONDS)
     trained = TrainedPack(prepared, shortened=shortened)
-    races = _races(prepared)
+    race_folds = _race_folds(prepared)
     n_candidates = len(prepared.candidates)
     n_positions = [len(candidate.members) for candidate in prepared.candidates]
-    first = [
-        (number, k) for number in range(n_candidates) for k in range(_RACE_FOLDS if races else n_positions[number])
-    ]
+    first = [(number, k) for number in range(n_candidates) for k in range(race_folds or n_positions[number])]
     # One line for both rounds; how many candidates go on is known after the first.
     line = ProgressLine(score_name=prepared.rows.targets.metric_name, deadline=deadline) if estimator.verbose else None
     n_expected, n_epochs = sum(n_networks(prepared)), prepared.candidates[0].fleet.max_epochs
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
         _run(trained, first, deadline, line)
-        if races and not trained.interrupted:
+        if race_folds and not trained.interrupted:
             staying = _winners(estimator, trained)
             trained.left_the_race = set(range(n_candidates)) - set(staying)
-            rest = [(number, k) for number in staying for k in range(_RACE_FOLDS, n_positions[number])]
+            rest = [(number, k) for number in staying for k in range(race_folds, n_positions[number])]
             if line is not None:
                 line.expect(len(rest), len(rest) * n_epochs)
             if rest:  # otherwise all diverged
@@ -116,25 +114,29 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     return trained
 
 
-def _races(prepared: PreparedFit) -> bool:
-    return (
+def _race_folds(prepared: PreparedFit) -> int:
+    """Return the number of folds on which all candidates are trained before some leave, or 0 if all stay."""
+    if prepared.race_folds is not None:  # chosen by a time limit
+        return prepared.race_folds
+    races = (
         len(prepared.candidates) >= _FEWEST_RACERS
         and min(len(own.members) for own in prepared.candidates) > _RACE_FOLDS
         and prepared.rows.n_rows >= prepared.effort.race_rows
         and prepared.previous is None
     )
+    return _RACE_FOLDS if races else 0
 
 
 def _most_winners(prepared: PreparedFit) -> int:
     """Return how many candidates at most are trained on all folds."""
-    return -(-len(prepared.candidates) // 2) if _races(prepared) else len(prepared.candidates)
+    return -(-len(prepared.candidates) // 2) if _race_folds(prepared) else len(prepared.candidates)
 
 
 def n_networks(prepared: PreparedFit) -> list[int]:
     """Return how many networks of each candidate are trained, at most."""
-    most = _most_winners(prepared)
+    most, race_folds = _most_winners(prepared), _race_folds(prepared)
     return [
-        len(own.members) if number < most else min(len(own.members), _RACE_FOLDS)
+        len(own.members) if number < most else min(len(own.members), race_folds)
         for number, own in enumerate(prepared.candidates)
     ]
 
@@ -157,9 +159,10 @@ def _run(
         for fleet, models in plan.run_fleets(deadline=deadline, progress=None if line is None else bar_of):
             n_epochs = sum(max(1, model.history.n_epochs) for model in models)
             now = time.monotonic()
+            seconds = plan.seconds.get(fleet.jobs, now - began)
             for place, model in zip(fleet.jobs, models, strict=True):
                 share = max(1, model.history.n_epochs) / n_epochs
-                trained.add(*wanted[place], model, share * (now - began))
+                trained.add(*wanted[place], model, share * seconds)
             began = now
     except Interrupted as interrupted:
         trained.interrupted = True
@@ -189,7 +192,7 @@ def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
     _log.info(
         "tried %d settings on the first %d folds; training the best %d on the other folds",
         len(oof.candidates),
-        _RACE_FOLDS,
+        _race_folds(trained.prepared),
         len(staying),
     )
     return [oof.candidates[i] for i in staying]

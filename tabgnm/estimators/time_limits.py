@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
-from tabgnm.training import Callback, EpochReport, Fleet
+from tabgnm.training import Callback, EpochReport, FleetPlan, Job, Table
+from tabgnm.training.concurrent_fleets import Interrupted
 from tabgnm.training.devices import devices_for
-from tabgnm.training.plan import multiply_adds
+from tabgnm.training.plan import PlannedFleet, multiply_adds
 
 _log = logging.getLogger("tabgnm")
 
@@ -20,46 +23,55 @@ SHARE_OF_TRAINING = 0.9
 LEAST_SECONDS = 0.3
 _SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
 _PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
+_SHARE_OF_PROBE = 0.25  # at most, of the time that is left
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
 _WORTHWHILE_CANDIDATES = 2
 _FEW_EPOCHS, _FEWEST_FOLDS = 8, 3
 
 
 class _Clock(Callback):
-    """Times the ends of epochs."""
+    """Times the ends of epochs of a fleet that is trained on `n_rows` rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
         self.times: list[float] = []
 
     def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
         """Note the time."""
         self.times.append(time.monotonic())
 
+    def rows_per_second(self) -> float:
+        """Return the speed of the fastest epoch but the first."""
+        fastest = min(after - before for before, after in itertools.pairwise(self.times))
+        return self.n_rows / max(fastest, 1e-6)
+
 
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     """Return the fit with as many candidates, folds and epochs as there is time for."""
     first = prepared.candidates[0]
-    speed = _rows_per_second(first)  # of one device
+    speed = _rows_per_second(prepared, _SHARE_OF_PROBE * max(0.0, deadline - time.monotonic()))  # of one device
     n_rows = len(first.members[0].train) if first.members[0].train is not None else len(first.data.table.x)
     seconds = max(0.0, deadline - time.monotonic()) * _SHARE_OF_PLAN
     work = multiply_adds(first.shape, seconds * speed)
     budget = seconds * speed * len(devices_for(first.fleet.torch_device(), work)) / max(1, n_rows)  # network epochs
     n_folds, epochs = len(first.members), first.fleet.max_epochs
-    n_candidates = int(budget / (n_folds * epochs * _USED_EPOCHS))
+    n_candidates, race_folds = int(budget / (n_folds * epochs * _USED_EPOCHS)), None
     if prepared.previous is not None:  # training continues: all networks stay
         n_candidates = len(prepared.candidates)
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     elif n_candidates < _WORTHWHILE_CANDIDATES:
-        # Two different candidates for fewer epochs are better than one for many; and fewer folds than few epochs.
+        # Fewer folds are better than few epochs. Two candidates are tried on one fold, and the better one is kept.
         n_candidates = min(_WORTHWHILE_CANDIDATES, len(prepared.candidates))
         n_folds = min(n_folds, _FEWEST_FOLDS)
-        if budget / (n_folds * n_candidates) < _FEW_EPOCHS:
+        if budget / (n_folds + 1) < _FEW_EPOCHS:
             n_candidates = 1
-        epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
+        elif n_candidates > 1 and n_folds > 1:
+            race_folds = 1
+        epochs = max(1, min(epochs, int(budget / (n_folds + n_candidates - 1))))
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
     kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
-    return replace(prepared, candidates=kept)
+    return replace(prepared, candidates=kept, race_folds=race_folds)
 
 
 def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> PreparedCandidate:
@@ -77,18 +89,51 @@ def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> Prepa
     )
 
 
-def _rows_per_second(candidate: PreparedCandidate) -> float:
-    """Measure how many rows the networks of a candidate together are trained on in a second."""
-    clock = _Clock()
-    members = []
-    for member in candidate.members:
-        rows = torch.arange(len(candidate.data.table.x)) if member.train is None else member.train
-        members.append(replace(member, train=rows[:_PROBE_ROWS], val=None))
-    settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
-    fleet = Fleet(candidate.shape, members, settings)
-    models = fleet.fit(candidate.data.table, callbacks=[clock]).models
-    if any(model.history.status == "interrupted" for model in models):
-        raise KeyboardInterrupt("fit was interrupted before training began")
-    gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
-    fastest = min(gaps, default=0.0)  # none if all networks diverged in the first epoch
-    return sum(len(member.train) for member in members if member.train is not None) / max(fastest, 1e-6)
+def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
+    """Measure how many rows the networks that are trained at the same time are trained on in a second.
+
+    The measurement takes at most about `seconds`.
+    """
+    candidates = [prepared.candidates[0]]
+    if candidates[0].fleet.torch_device().type == "cpu":  # as many as are trained at the same time
+        candidates += [own for own in prepared.candidates[1:] if not own.settings["screen_columns"]]
+        n_at_once, _ = _probe(candidates[: candidates[0].fleet.thread_count()]).division_of_threads()
+        candidates = candidates[:n_at_once]
+    plan = _probe(candidates)
+    clocks: list[_Clock] = []
+
+    def clock_of(fleet: PlannedFleet) -> _Clock:
+        rows = (plan.jobs[job].member.train for job in fleet.jobs)
+        clocks.append(_Clock(sum(len(own) for own in rows if own is not None)))
+        return clocks[-1]
+
+    began = time.monotonic()
+    try:
+        for _ in plan.run_fleets(progress=clock_of, deadline=began + seconds, here=True):
+            pass
+    except Interrupted as error:
+        if not error.at_deadline:
+            raise KeyboardInterrupt("fit was interrupted before training began") from error
+    speeds = [clock.rows_per_second() for clock in clocks if len(clock.times) > 1]
+    if not speeds:  # all networks diverged, or an epoch takes too long
+        n_rows = sum(clock.n_rows * len(clock.times) for clock in clocks)
+        return max(1, n_rows) / max(time.monotonic() - began, 1e-6)
+    return min(len(clocks), plan.division_of_threads()[0]) * sum(speeds) / len(speeds)
+
+
+def _probe(candidates: Sequence[PreparedCandidate]) -> FleetPlan:
+    """Return a plan that trains some candidates for a moment."""
+    jobs: list[Job] = []
+    tables: list[Table] = []
+    places: dict[int, int] = {}
+    for candidate in candidates:
+        table = candidate.data.table
+        if id(table) not in places:
+            places[id(table)] = len(tables)
+            tables.append(table)
+        settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
+        for member in candidate.members:
+            rows = torch.arange(len(table.x)) if member.train is None else member.train
+            own = replace(member, table=places[id(table)], train=rows[:_PROBE_ROWS], val=None)
+            jobs.append(Job(candidate.shape, settings, own))
+    return FleetPlan(jobs, tables)

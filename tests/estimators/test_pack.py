@@ -15,11 +15,11 @@ import pytest
 import torch
 from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, r2_score
 
-from tabgnm.estimators import pack
+from tabgnm.estimators import pack, time_limits
 from tabgnm.estimators.effort import _EFFORTS
 from tabgnm.estimators.out_of_fold import scaled_by
 from tabgnm.table import read_table
-from tabgnm.training import History, TrainedModel
+from tabgnm.training import Callback, EpochReport, History, TrainedModel
 from tabgnm.training.concurrent_fleets import Interrupted
 from tests.estimators.examples import LEARNS, frame, gnm, gnmr, mlp, mlpr, numbers
 
@@ -468,20 +468,38 @@ def test_out_of_fold_scores_have_no_class_weights() -> None:
 
 
 def test_a_time_limit_too_short_for_an_epoch_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(plan: Any, **_: Any) -> Any:
+    run_fleets = pack.FleetPlan.run_fleets
+
+    def ended(plan: Any, **arguments: Any) -> Any:
+        if arguments.get("deadline") is None:  # the measurement of the speed
+            yield from run_fleets(plan, **arguments)
+            return
         for fleet in plan.fleets:
             yield fleet, plan._fleet_of(fleet)[0].untrained().models
         raise Interrupted(at_deadline=True)
 
-    monkeypatch.setattr("tabgnm.estimators.pack.FleetPlan.run_fleets", ended)
+    monkeypatch.setattr(pack.FleetPlan, "run_fleets", ended)
     with pytest.warns(UserWarning, match=r"time_limit=5 stopped training before the end of the first epoch"):
         mlp(time_limit=5).fit(X, Y)
 
 
 def test_ctrl_c_while_the_speed_is_measured_ends_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tabgnm.estimators.time_limits.Fleet.fit", lambda fleet, *_, **__: fleet.untrained())
+    class Signal(Callback):
+        def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(time_limits, "_Clock", lambda _: Signal())
     with pytest.raises(KeyboardInterrupt, match="before training began"):
         mlp(time_limit=60).fit(X, Y)
+
+
+def test_a_short_time_limit_keeps_the_better_of_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 10.0 * N)  # for 60 epochs of one network
+    tried = mlp(n_candidates=2, n_folds=3, learning_rate="auto", max_epochs=100, time_limit=6).fit(X, Y).pack_
+    assert tried["networks"].tolist() in ([3, 1], [1, 3])
+    kept, left = tried[tried["networks"] == 3].iloc[0], tried[tried["networks"] == 1].iloc[0]
+    assert kept["weight"] == 1 and not kept["stopped_by_race"] and left["stopped_by_race"]
+    assert tried["epochs"].max() < 100
 
 
 def test_a_row_of_validation_counts_once_in_an_interval() -> None:
@@ -502,3 +520,13 @@ def test_rows_of_a_class_with_a_single_row_have_no_prediction_out_of_fold() -> N
     known = np.arange(len(X)) != 5
     right = model.classes_[model.oof_prediction_[known].argmax(axis=1)] == rare[known]
     assert model.oof_score_ == pytest.approx(right.mean())
+
+
+def test_a_metric_that_is_no_number_for_any_candidate_does_not_choose_the_first_one_silently() -> None:
+    unknown = make_scorer(lambda _y, _predicted: np.nan)
+    with pytest.warns(
+        UserWarning, match=r"is not a finite number for any candidate on \d+ left-out rows; .* by their loss"
+    ):
+        model = mlp(**SEVERAL, metric=unknown).fit(X, Y)
+    expected = mlp(**SEVERAL).fit(X, Y)
+    assert model.pack_["weight"].tolist() == expected.pack_["weight"].tolist()
