@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EFFORT_NAMES = ("fast", "default", "best")
 SMALL_TABLE = 500  # rows; folds of smaller tables are drawn and trained twice
-SMALL_TABLE_BATCH, LARGEST_BATCH = 32, 512
+SMALL_TABLE_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Effort:
         Networks to keep, which bounds the time of predictions and the size of a model file.
     n_steps : int
         Steps of an epoch, roughly, as long as the batches are not too small or large for this.
-    smallest_batch : int
+    smallest_batch, largest_batch : int
     most_weights : float
         Networks with more weights than this get fewer epochs even on small tables, see `for_networks`.
     """
@@ -54,6 +54,7 @@ class Effort:
     most_networks: int
     n_steps: int
     smallest_batch: int
+    largest_batch: int
     most_weights: float
 
     def for_networks(self, n_weights: int, n_rows: int) -> Effort:
@@ -84,11 +85,12 @@ class Effort:
         """Return the number of rows of a batch, a power of 2, for so many training rows."""
         smallest = self.smallest_batch if n_rows >= SMALL_TABLE else SMALL_TABLE_BATCH
         power = 1 << max(0, (n_rows // self.n_steps).bit_length() - 1)
-        return min(max(power, smallest), LARGEST_BATCH)
+        return min(max(power, smallest), self.largest_batch)
 
 
 # A GPU trains many networks in the time of one, so it is given more of them. On a CPU, time grows with each of them;
-# networks of 128 nodes are nearly as good as those of 256, and three times as fast.
+# networks of 128 nodes are nearly as good as those of 256, and three times as fast. Large batches do not make a CPU
+# much faster, and large tables have few epochs, so that more steps make networks better.
 _EFFORTS = {
     ("cpu", "fast"): Effort(
         n_candidates=2,
@@ -101,6 +103,7 @@ _EFFORTS = {
         most_networks=8,
         n_steps=32,
         smallest_batch=64,
+        largest_batch=128,
         most_weights=5e4,
     ),
     ("cpu", "default"): Effort(
@@ -114,6 +117,7 @@ _EFFORTS = {
         most_networks=25,
         n_steps=32,
         smallest_batch=64,
+        largest_batch=128,
         most_weights=5e4,
     ),
     ("cpu", "best"): Effort(
@@ -127,6 +131,7 @@ _EFFORTS = {
         most_networks=64,
         n_steps=64,
         smallest_batch=32,
+        largest_batch=128,
         most_weights=2e5,
     ),
     ("cuda", "fast"): Effort(
@@ -140,6 +145,7 @@ _EFFORTS = {
         most_networks=15,
         n_steps=64,
         smallest_batch=32,
+        largest_batch=512,
         most_weights=1e6,
     ),
     ("cuda", "default"): Effort(
@@ -153,6 +159,7 @@ _EFFORTS = {
         most_networks=32,
         n_steps=64,
         smallest_batch=32,
+        largest_batch=512,
         most_weights=1e6,
     ),
     ("cuda", "best"): Effort(
@@ -166,6 +173,7 @@ _EFFORTS = {
         most_networks=64,
         n_steps=64,
         smallest_batch=32,
+        largest_batch=512,
         most_weights=1e6,
     ),
 }

@@ -229,6 +229,11 @@ class PreparedCandidate:
     previous: NetworkGroup | None = None  # that training continues from
     left_out: list[Array] | None = None  # columns that each member does without
 
+    @property
+    def n_folds(self) -> int:
+        """Number of networks."""
+        return len(self.members)
+
     def table(self, position: int) -> Table:
         """Return the table that a member is trained on: columns that are left out are 0."""
         table = self.data.table
@@ -263,7 +268,7 @@ class PreparedFit:
     names: list[str]
     has_names: bool
     previous: FittedPack | None = None
-    race_folds: int | None = None  # None: `pack` decides
+    trial_epochs: int | None = None  # a short time limit: first, all candidates are tried on one fold
 
     def group(self, number: int, weight: float, trained: Mapping[int, TrainedModel]) -> NetworkGroup:
         """Collect the trained networks of a candidate, by their position among its members."""

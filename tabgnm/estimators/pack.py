@@ -57,11 +57,11 @@ class TrainedPack:
     shortened: bool = False  # fewer epochs than planned, because of a time limit
 
     def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
-        """Keep a network, unless it never learned anything."""
+        """Keep a network, unless it never learned anything, or replaces one without completing an epoch."""
         self.seconds[candidate] = self.seconds.get(candidate, 0.0) + seconds
         if never_finite(model):
             self.n_diverged += 1
-        else:
+        elif model.history.n_epochs or position not in self.networks.get(candidate, {}):
             self.networks.setdefault(candidate, {})[position] = self.prepared.candidates[candidate].finished(
                 position, model
             )
@@ -90,53 +90,79 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
         n_epochs = prepared.candidates[0].fleet.max_epochs
         if n_epochs > 1:
             prepared = time_limits.reduced(prepared, deadline)
-        shortened = prepared.candidates[0].fleet.max_epochs < n_epochs
+        shortened = prepared.trial_epochs is not None or prepared.candidates[0].fleet.max_epochs < n_epochs
         # Time for an epoch, even if preparations took all of it.
         deadline = max(deadline, time.monotonic() + time_limits.LEAST_SECONDS)
     trained = TrainedPack(prepared, shortened=shortened)
-    race_folds = _race_folds(prepared)
-    n_candidates = len(prepared.candidates)
-    n_positions = [len(candidate.members) for candidate in prepared.candidates]
-    first = [(number, k) for number in range(n_candidates) for k in range(race_folds or n_positions[number])]
     # One line for both rounds; how many candidates go on is known after the first.
     line = ProgressLine(score_name=prepared.rows.targets.metric_name, deadline=deadline) if estimator.verbose else None
     n_expected, n_epochs = sum(n_networks(prepared)), prepared.candidates[0].fleet.max_epochs
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
-        _run(trained, first, deadline, line)
-        if race_folds and not trained.interrupted:
-            staying = _winners(estimator, trained)
-            trained.left_the_race = set(range(n_candidates)) - set(staying)
-            rest = [(number, k) for number in staying for k in range(race_folds, n_positions[number])]
+        if prepared.trial_epochs is not None:
+            rest = _try_on_one_fold(estimator, trained, deadline, line)
+        else:
+            rest = _race(estimator, trained, deadline, line)
+        if rest and not trained.interrupted:
             if line is not None:
+                n_epochs = trained.prepared.candidates[rest[0][0]].fleet.max_epochs
                 line.expect(len(rest), len(rest) * n_epochs)
-            if rest:  # otherwise all diverged
-                _run(trained, rest, deadline, line)
+            _run(trained, rest, deadline, line)
     return trained
 
 
-def _race_folds(prepared: PreparedFit) -> int:
-    """Return the number of folds on which all candidates are trained before some leave, or 0 if all stay."""
-    if prepared.race_folds is not None:  # chosen by a time limit
-        return prepared.race_folds
-    races = (
+def _race(
+    estimator: TabularEstimator, trained: TrainedPack, deadline: float | None, line: ProgressLine | None
+) -> list[tuple[int, int]]:
+    """Train all candidates on the first folds, or on all of them; return the networks that remain to be trained."""
+    candidates = trained.prepared.candidates
+    races = _races(trained.prepared)
+    first = [(number, k) for number, own in enumerate(candidates) for k in range(_RACE_FOLDS if races else own.n_folds)]
+    _run(trained, first, deadline, line)
+    if not races or trained.interrupted:
+        return []
+    staying = _winners(estimator, trained)
+    trained.left_the_race = set(range(len(candidates))) - set(staying)
+    return [(number, k) for number in staying for k in range(_RACE_FOLDS, candidates[number].n_folds)]
+
+
+def _try_on_one_fold(
+    estimator: TabularEstimator, trained: TrainedPack, deadline: float | None, line: ProgressLine | None
+) -> list[tuple[int, int]]:
+    """Train all candidates on one fold for a few epochs; return the networks of the best one, all to be trained."""
+    prepared = trained.prepared
+    n_candidates = len(prepared.candidates)
+    trained.prepared = time_limits.trial(prepared)
+    _run(trained, [(number, 0) for number in range(n_candidates)], deadline, line)
+    if not trained.networks or trained.interrupted or deadline is None:
+        return []
+    oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
+    trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
+    best = oof.candidates[int(np.argmin(oof.losses(oof.predictions)))]
+    trained.left_the_race = set(range(n_candidates)) - {best}
+    seconds = trained.seconds[best] / trained.networks[best][0].history.n_epochs
+    trained.prepared = time_limits.after_trial(prepared, best, seconds, deadline)
+    return [(best, k) for k in range(trained.prepared.candidates[best].n_folds)]
+
+
+def _races(prepared: PreparedFit) -> bool:
+    return (
         len(prepared.candidates) >= _FEWEST_RACERS
-        and min(len(own.members) for own in prepared.candidates) > _RACE_FOLDS
+        and min(own.n_folds for own in prepared.candidates) > _RACE_FOLDS
         and prepared.rows.n_rows >= prepared.effort.race_rows
         and prepared.previous is None
     )
-    return _RACE_FOLDS if races else 0
 
 
 def _most_winners(prepared: PreparedFit) -> int:
     """Return how many candidates at most are trained on all folds."""
-    return -(-len(prepared.candidates) // 2) if _race_folds(prepared) else len(prepared.candidates)
+    return -(-len(prepared.candidates) // 2) if _races(prepared) else len(prepared.candidates)
 
 
 def n_networks(prepared: PreparedFit) -> list[int]:
     """Return how many networks of each candidate are trained, at most."""
-    most, race_folds = _most_winners(prepared), _race_folds(prepared)
+    most = _most_winners(prepared)
     return [
-        len(own.members) if number < most else min(len(own.members), race_folds)
+        own.n_folds if number < most else min(own.n_folds, _RACE_FOLDS)
         for number, own in enumerate(prepared.candidates)
     ]
 
@@ -192,7 +218,7 @@ def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
     _log.info(
         "tried %d settings on the first %d folds; training the best %d on the other folds",
         len(oof.candidates),
-        _race_folds(trained.prepared),
+        _RACE_FOLDS,
         len(staying),
     )
     return [oof.candidates[i] for i in staying]

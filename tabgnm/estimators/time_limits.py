@@ -22,11 +22,15 @@ _log = logging.getLogger("tabgnm")
 SHARE_OF_TRAINING = 0.9
 LEAST_SECONDS = 0.3
 _SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
+# After a trial, plan for more: the learning rate is nearly 0 in the last epochs, so little is lost if they are missing.
+_SHARE_AFTER_TRIAL = 1.1
 _PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
 _SHARE_OF_PROBE = 0.25  # at most, of the time that is left
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
 _WORTHWHILE_CANDIDATES = 2
-_FEW_EPOCHS, _FEWEST_FOLDS = 8, 3
+_FEWEST_FOLDS = 3
+# If there is no time for two candidates: how many are tried, for how many epochs at least, and the share of the time.
+_MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 6, 0.2
 
 
 class _Clock(Callback):
@@ -47,7 +51,10 @@ class _Clock(Callback):
 
 
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
-    """Return the fit with as many candidates, folds and epochs as there is time for."""
+    """Return the fit with as many candidates, folds and epochs as there is time for.
+
+    If there is no time for two candidates, it has some candidates to try, see `trial`, or only the first one.
+    """
     first = prepared.candidates[0]
     speed = _rows_per_second(prepared, _SHARE_OF_PROBE * max(0.0, deadline - time.monotonic()))  # of one device
     n_rows = len(first.members[0].train) if first.members[0].train is not None else len(first.data.table.x)
@@ -55,23 +62,62 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     work = multiply_adds(first.shape, seconds * speed)
     budget = seconds * speed * len(devices_for(first.fleet.torch_device(), work)) / max(1, n_rows)  # network epochs
     n_folds, epochs = len(first.members), first.fleet.max_epochs
-    n_candidates, race_folds = int(budget / (n_folds * epochs * _USED_EPOCHS)), None
+    n_candidates = int(budget / (n_folds * epochs * _USED_EPOCHS))
     if prepared.previous is not None:  # training continues: all networks stay
         n_candidates = len(prepared.candidates)
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     elif n_candidates < _WORTHWHILE_CANDIDATES:
-        # Fewer folds are better than few epochs. Two candidates are tried on one fold, and the better one is kept.
-        n_candidates = min(_WORTHWHILE_CANDIDATES, len(prepared.candidates))
-        n_folds = min(n_folds, _FEWEST_FOLDS)
-        if budget / (n_folds + 1) < _FEW_EPOCHS:
-            n_candidates = 1
-        elif n_candidates > 1 and n_folds > 1:
-            race_folds = 1
-        epochs = max(1, min(epochs, int(budget / (n_folds + n_candidates - 1))))
+        n_tried = min(len(prepared.candidates), _MOST_TRIED, int(_SHARE_OF_TRIAL * budget / _TRIAL_EPOCHS))
+        if n_tried > 1:
+            trial_epochs = min(epochs, int(_SHARE_OF_TRIAL * budget / n_tried))
+            _log.info("the time limit allows to try %d settings on one fold for %d epochs", n_tried, trial_epochs)
+            return replace(prepared, candidates=prepared.candidates[:n_tried], trial_epochs=trial_epochs)
+        n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
-    kept = [_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
-    return replace(prepared, candidates=kept, race_folds=race_folds)
+    return replace(
+        prepared, candidates=[_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
+    )
+
+
+def trial(prepared: PreparedFit) -> PreparedFit:
+    """Return the fit that tries all candidates on the first fold, for a few epochs."""
+    assert prepared.trial_epochs is not None
+    return replace(prepared, candidates=[_shortened(own, 1, prepared.trial_epochs) for own in prepared.candidates])
+
+
+def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, deadline: float) -> PreparedFit:
+    """Return the fit in which a candidate has as many folds and epochs as there is time for.
+
+    Parameters
+    ----------
+    prepared : PreparedFit
+    number : int
+        Position of the candidate.
+    seconds_per_epoch : float
+        Duration of an epoch of one network, as measured in the trial.
+    deadline : float
+        Of `time.monotonic`.
+    """
+    candidates = list(prepared.candidates)
+    chosen = candidates[number]
+    seconds = max(0.0, deadline - time.monotonic()) * _SHARE_AFTER_TRIAL
+    budget = seconds / max(seconds_per_epoch, 1e-6)
+    if chosen.fleet.torch_device().type == "cuda":
+        budget *= _FEWEST_FOLDS  # a GPU trains a few networks in the time of one
+    n_folds, epochs = _folds_and_epochs(chosen, budget)
+    _log.info("the time limit allows the best of them on %d folds with up to %d epochs", n_folds, epochs)
+    candidates[number] = _shortened(chosen, n_folds, epochs)
+    return replace(prepared, candidates=candidates)
+
+
+def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int, int]:
+    """Return for how many folds and epochs there is time; fewer folds are better than few epochs."""
+    epochs, n_threads = candidate.fleet.max_epochs, candidate.fleet.thread_count()
+    n_folds = max(_FEWEST_FOLDS, int(budget / epochs))
+    # On two threads, four networks take hardly more time than three.
+    n_folds = min(len(candidate.members), -(-n_folds // n_threads) * n_threads)
+    return n_folds, max(1, min(epochs, int(budget / n_folds)))
 
 
 def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> PreparedCandidate:

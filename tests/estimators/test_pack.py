@@ -493,13 +493,74 @@ def test_ctrl_c_while_the_speed_is_measured_ends_the_fit(monkeypatch: pytest.Mon
         mlp(time_limit=60).fit(X, Y)
 
 
-def test_a_short_time_limit_keeps_the_better_of_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 10.0 * N)  # for 60 epochs of one network
-    tried = mlp(n_candidates=2, n_folds=3, learning_rate="auto", max_epochs=100, time_limit=6).fit(X, Y).pack_
-    assert tried["networks"].tolist() in ([3, 1], [1, 3])
-    kept, left = tried[tried["networks"] == 3].iloc[0], tried[tried["networks"] == 1].iloc[0]
-    assert kept["weight"] == 1 and not kept["stopped_by_race"] and left["stopped_by_race"]
-    assert tried["epochs"].max() < 100
+SHORT = {"n_candidates": 2, "n_folds": 4, "learning_rate": "auto", "max_epochs": 100, "time_limit": 6}
+
+
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time limit of `SHORT` seem to be enough for some 60 epochs of one network."""
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 10.0 * N)
+
+
+def test_a_short_time_limit_trains_the_best_of_the_candidates_that_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_machine(monkeypatch)
+    losses_of = pack.OutOfFold.losses
+    found = []
+
+    def losses(self: Any, predictions: Any) -> Any:
+        found.append(losses_of(self, predictions))
+        return found[-1]
+
+    monkeypatch.setattr(pack.OutOfFold, "losses", losses)
+    tried = mlp(**SHORT).fit(X, Y).pack_
+    best = int(np.argmin(found[0]))
+    assert len(found[0]) == 2 and tried["networks"].tolist() == [4 if i == best else 1 for i in range(2)]
+    assert tried["weight"].tolist() == [float(i == best) for i in range(2)]
+    assert tried["stopped_by_race"].tolist() == [i != best for i in range(2)]
+    assert tried["epochs"][1 - best] <= 10  # a fifth of the time, for two candidates
+
+
+def test_the_time_left_after_a_trial_limits_epochs_by_what_the_trial_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_machine(monkeypatch)
+    after_trial = time_limits.after_trial
+    monkeypatch.setattr(
+        time_limits, "after_trial", lambda prepared, number, _, deadline: after_trial(prepared, number, 0.2, deadline)
+    )
+    tried = mlp(**SHORT).fit(X, Y).pack_
+    assert 1 <= tried["epochs"][tried["weight"] == 1].item() <= 6 * 1.1 / (0.2 * 3)
+
+
+def test_a_trial_that_is_interrupted_leaves_a_usable_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_machine(monkeypatch)
+    run_fleets = pack.FleetPlan.run_fleets
+
+    def interrupted(plan: Any, **arguments: Any) -> Any:
+        yield from run_fleets(plan, **arguments)
+        raise Interrupted(at_deadline=True)
+
+    monkeypatch.setattr(pack.FleetPlan, "run_fleets", interrupted)
+    model = mlp(**SHORT).fit(X, Y)
+    assert model.pack_["networks"].tolist() == [1, 1] and model.pack_["weight"].sum() == pytest.approx(1)
+
+
+def test_a_network_that_did_not_complete_an_epoch_does_not_replace_that_of_the_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow_machine(monkeypatch)
+    run_fleets, n_plans = pack.FleetPlan.run_fleets, [0]
+
+    def stopped(plan: Any, **arguments: Any) -> Any:
+        n_plans[0] += 1
+        if n_plans[0] == 1:
+            yield from run_fleets(plan, **arguments)
+            return
+        for fleet in plan.fleets:
+            yield fleet, plan._fleet_of(fleet)[0].untrained().models
+        raise Interrupted(at_deadline=True)
+
+    monkeypatch.setattr(pack.FleetPlan, "run_fleets", stopped)
+    model = mlp(**SHORT).fit(X, Y)
+    assert model.pack_["weight"].sum() == pytest.approx(1)
+    assert all(own["best_epoch"] >= 1 for own in model.history_)
 
 
 def test_a_row_of_validation_counts_once_in_an_interval() -> None:
