@@ -28,9 +28,9 @@ _PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
 _SHARE_OF_PROBE = 0.25  # at most, of the time that is left
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
 _WORTHWHILE_CANDIDATES = 2
-_FEWEST_FOLDS = 3
+_FEWEST_FOLDS = 2
 # If there is no time for two candidates: how many are tried, for how many epochs at least, and the share of the time.
-_MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 6, 0.2
+_MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
 
 
 class _Clock(Callback):
@@ -115,7 +115,7 @@ def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int,
     """Return for how many folds and epochs there is time; fewer folds are better than few epochs."""
     epochs, n_threads = candidate.fleet.max_epochs, candidate.fleet.thread_count()
     n_folds = max(_FEWEST_FOLDS, int(budget / epochs))
-    # On two threads, four networks take hardly more time than three.
+    # On four threads, four networks take hardly more time than two.
     n_folds = min(len(candidate.members), -(-n_folds // n_threads) * n_threads)
     return n_folds, max(1, min(epochs, int(budget / n_folds)))
 
