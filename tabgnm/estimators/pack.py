@@ -99,10 +99,15 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     n_expected, n_epochs = sum(n_networks(prepared)), prepared.candidates[0].fleet.max_epochs
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
         if prepared.trial_epochs is not None:
-            rest = _try_on_one_fold(estimator, trained, deadline, line)
+            trained.prepared = time_limits.trial(prepared)
+        _run(trained, _first_round(trained.prepared), deadline, line)
+        if trained.interrupted or not trained.networks:
+            rest = []
+        elif prepared.trial_epochs is not None:
+            rest = _rest_after_trial(estimator, trained, prepared, deadline)
         else:
-            rest = _race(estimator, trained, deadline, line)
-        if rest and not trained.interrupted:
+            rest = _rest_after_race(estimator, trained)
+        if rest:
             if line is not None:
                 n_epochs = trained.prepared.candidates[rest[0][0]].fleet.max_epochs
                 line.expect(len(rest), len(rest) * n_epochs)
@@ -110,35 +115,35 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     return trained
 
 
-def _race(
-    estimator: TabularEstimator, trained: TrainedPack, deadline: float | None, line: ProgressLine | None
-) -> list[tuple[int, int]]:
-    """Train all candidates on the first folds, or on all of them; return the networks that remain to be trained."""
+def _first_round(prepared: PreparedFit) -> list[tuple[int, int]]:
+    """Return the networks that are trained first: those of the first folds if there is a race, otherwise all."""
+    races = _races(prepared)
+    return [
+        (number, k)
+        for number, own in enumerate(prepared.candidates)
+        for k in range(_RACE_FOLDS if races else own.n_folds)
+    ]
+
+
+def _rest_after_race(estimator: TabularEstimator, trained: TrainedPack) -> list[tuple[int, int]]:
+    """Return the networks that remain to be trained after the first round: those of the winners, if it was a race."""
     candidates = trained.prepared.candidates
-    races = _races(trained.prepared)
-    first = [(number, k) for number, own in enumerate(candidates) for k in range(_RACE_FOLDS if races else own.n_folds)]
-    _run(trained, first, deadline, line)
-    if not races or trained.interrupted:
+    if not _races(trained.prepared):
         return []
     staying = _winners(estimator, trained)
     trained.left_the_race = set(range(len(candidates))) - set(staying)
     return [(number, k) for number in staying for k in range(_RACE_FOLDS, candidates[number].n_folds)]
 
 
-def _try_on_one_fold(
-    estimator: TabularEstimator, trained: TrainedPack, deadline: float | None, line: ProgressLine | None
+def _rest_after_trial(
+    estimator: TabularEstimator, trained: TrainedPack, prepared: PreparedFit, deadline: float | None
 ) -> list[tuple[int, int]]:
-    """Train all candidates on one fold for a few epochs; return the networks of the best one, all to be trained."""
-    prepared = trained.prepared
-    n_candidates = len(prepared.candidates)
-    trained.prepared = time_limits.trial(prepared)
-    _run(trained, [(number, 0) for number in range(n_candidates)], deadline, line)
-    if not trained.networks or trained.interrupted or deadline is None:
-        return []
+    """Return the networks of the candidate that was the best on one fold; all of them are to be trained."""
+    assert deadline is not None, "only a time limit makes a trial"
     oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
     best = oof.candidates[int(np.argmin(oof.losses(oof.predictions)))]
-    trained.left_the_race = set(range(n_candidates)) - {best}
+    trained.left_the_race = set(range(len(prepared.candidates))) - {best}
     seconds = trained.seconds[best] / trained.networks[best][0].history.n_epochs
     trained.prepared = time_limits.after_trial(prepared, best, seconds, deadline)
     return [(best, k) for k in range(trained.prepared.candidates[best].n_folds)]
@@ -208,8 +213,6 @@ def _keep_as_before(trained: TrainedPack, wanted: Sequence[tuple[int, int]]) -> 
 
 def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
     """Return the candidates that are trained on the other folds too."""
-    if not trained.networks:
-        return []  # all diverged
     oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
     most = _most_winners(trained.prepared)
