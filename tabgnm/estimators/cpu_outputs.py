@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.nn.message_passing import forward
-from tabgnm.nn.shapes import Shape, has_no_variant_but_clamping
+from tabgnm.nn.shapes import Shape
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.numpy_network import NetworkParameters, NetworkPass
 from tabgnm.training.thread_pool import ThreadPool
@@ -44,7 +44,7 @@ class CpuOutputs:
         places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
         self._groups: list[tuple[int, _NumpyGroup | _TorchGroup]] = []
         for group in fitted.groups:
-            make = _NumpyGroup if has_no_variant_but_clamping(group.shape) else _TorchGroup
+            make = _NumpyGroup if NetworkPass.supports(group.shape) else _TorchGroup
             parameters = group.exact_parameters if exact else group.parameters
             self._groups.append((places[id(group.encoder)], make(group.shape, parameters, n_threads)))
         self._dtype = torch.float64 if exact else next(iter(fitted.groups[0].parameters.values())).dtype

@@ -17,7 +17,7 @@ from tabgnm.estimators.effort import Effort
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn import EmbeddedShape, InputEmbedding
-from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape, body_of
 from tabgnm.table import RawTable, TableEncoder, TableSettings
 from tabgnm.training import FleetSettings, Member, Table, TrainedModel
 
@@ -253,7 +253,7 @@ class PreparedCandidate:
             x = self.data.table.x if train is None else self.data.table.x[train]
             _make_unseen_levels_neutral(model.shape, model.parameters, x)
         if self.left_out is not None:
-            body = model.shape.body if isinstance(model.shape, EmbeddedShape) else model.shape
+            body = body_of(model.shape)
             model.parameters[body.layer_names[0][0]][torch.from_numpy(self.left_out[position])] = 0.0
         return model
 

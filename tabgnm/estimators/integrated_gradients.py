@@ -19,7 +19,7 @@ from torch import Tensor
 from tabgnm.estimators.differentiable import Scale, predictions
 from tabgnm.nn.embeddings import embed
 from tabgnm.nn.message_passing import forward
-from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.nn.shapes import body_of
 
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import FittedPack, NetworkGroup
@@ -180,8 +180,8 @@ class _Body:
         parameters = group.exact_parameters if exact else group.parameters
         # Not inference tensors, which autograd would refuse.
         self._parameters = {name: value.clone() for name, value in parameters.items()}
-        self._embedding = shape.embedding if isinstance(shape, EmbeddedShape) else None
-        self._body = shape.body if isinstance(shape, EmbeddedShape) else shape
+        self._embedding = shape.embedding
+        self._body = body_of(shape)
         owners = np.asarray(group.encoder.owners)
         if self._embedding is not None:
             owners = owners[np.asarray(self._embedding.owners())]

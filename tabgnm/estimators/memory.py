@@ -11,7 +11,7 @@ import torch
 
 from tabgnm.estimators import importance, out_of_fold, pack, prediction
 from tabgnm.estimators.targets import ClassTargets
-from tabgnm.nn.shapes import EmbeddedShape, GNMShape, Shape, with_frequency_scale
+from tabgnm.nn.shapes import GNMShape, Shape, body_of, with_frequency_scale
 from tabgnm.training.chunks import bytes_per_model, models_per_chunk
 from tabgnm.training.machine import total_memory
 from tabgnm.training.plan import division_of_threads, step_work
@@ -225,7 +225,7 @@ def _chunk_bytes(candidates: list[PreparedCandidate], device: torch.device) -> i
 
 def _gradient_bytes(candidate: PreparedCandidate) -> int:
     shape, n_rows = candidate.shape, min(importance.GRADIENT_ROWS, sum(_n_fold_rows(candidate)))
-    n_inputs = shape.body.n_inputs if isinstance(shape, EmbeddedShape) else shape.n_inputs
+    n_inputs = body_of(shape).n_inputs
     of_row = _size(candidate) * shape.activations_per_row + 2 * 8 * n_inputs
     return len(candidate.members) * (n_rows * of_row + _size(candidate) * _n_weights(shape))
 
@@ -233,7 +233,7 @@ def _gradient_bytes(candidate: PreparedCandidate) -> int:
 def _refusal(prepared: PreparedFit, parts: Mapping[str, int], limit: int, of_what: str) -> str:
     largest = max(parts, key=lambda name: parts[name])
     n_rows, wide = _n_rows(prepared), max(prepared.candidates, key=lambda own: _n_weights(own.shape))
-    body = wide.shape.body if isinstance(wide.shape, EmbeddedShape) else wide.shape
+    body = body_of(wide.shape)
     if largest == OUT_OF_FOLD:
         cause = f"each candidate predicts {_n_predicted(prepared):,} numbers for each of {n_rows:,} rows, out of fold"
         fewer = "fewer candidates, " if len(prepared.candidates) > 1 else ""

@@ -14,8 +14,7 @@ from tabgnm.estimators.fixed_parameters import changed_since
 from tabgnm.estimators.targets import Targets
 from tabgnm.modelfile import plain_values
 from tabgnm.modelfile.errors import ModelFileError
-from tabgnm.nn import EmbeddedShape
-from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import body_of
 
 # Parameters that have changed since the fit, with their values at that time. Left out if there are none.
 FITTED_WITH = "fitted_with"
@@ -92,7 +91,7 @@ def _described_group(group: NetworkGroup, encoder: int, base: Targets) -> tuple[
         "weight": float(group.weight),
         "encoder": encoder,
         "targets": targets,
-        "shape": body(group.shape).settings(),
+        "shape": body_of(group.shape).settings(),
         "seeds": group.seeds,
         "folds": group.folds,
         "histories": [plain_values.plain_history(history) for history in group.histories],
@@ -113,8 +112,3 @@ def _described_path(estimator: TabularEstimator) -> tuple[list[dict[str, Any]], 
             arrays[f"{PATH}/{place}/weights"] = values[places]
             arrays[f"{PATH}/{place}/importances"] = fitted.importances
     return [plain_values.plain_record(record) for record in estimator._path], arrays
-
-
-def body(shape: Shape) -> GNMShape | MLPShape:
-    """Return the network without the embedding, which follows from the encoder."""
-    return shape.body if isinstance(shape, EmbeddedShape) else shape

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from tabgnm.estimators import prediction
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
-from tabgnm.estimators.model_description import body
 from tabgnm.modelfile.errors import ModelFileError
+from tabgnm.nn.shapes import body_of
 from tabgnm.table import TableEncoder
 
 MOST_GROUPS = 1000
@@ -82,7 +82,7 @@ def check_path(n_sizes: int, n_weights: int, n_stored: int) -> None:
 
 def check_work(fitted: FittedPack, n_weights: int) -> None:
     """Raise if predictions would take much longer than using each weight once per row."""
-    n_layers = sum(body(group.shape).n_layers for group in fitted.groups)
+    n_layers = sum(body_of(group.shape).n_layers for group in fitted.groups)
     n_pieces = math.ceil(_ROWS / prediction.piece_rows(prediction.elements_per_row(fitted)))
     work = _ROWS * sum(map(_work_per_row, fitted.groups)) + n_pieces * n_layers * _WORK_OF_LAYER
     most = max(_MOST_WORK, _MOST_USES * _ROWS * n_weights)
@@ -94,8 +94,8 @@ def check_work(fitted: FittedPack, n_weights: int) -> None:
 
 
 def _work_per_row(group: NetworkGroup) -> int:
-    sizes = body(group.shape).parameter_shapes()
+    sizes = body_of(group.shape).parameter_shapes()
     work = sum(map(math.prod, sizes.values()))
-    if body(group.shape).tied:  # each layer uses all weights again
-        work = body(group.shape).n_layers * (work + _WORK_OF_ACTIVATION * sizes["bias"][0])
+    if body_of(group.shape).tied:  # each layer uses all weights again
+        work = body_of(group.shape).n_layers * (work + _WORK_OF_ACTIVATION * sizes["bias"][0])
     return group.n_networks * work

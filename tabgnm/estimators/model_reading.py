@@ -19,7 +19,7 @@ from tabgnm.estimators.gnm_classifier import GNMClassifier
 from tabgnm.estimators.gnm_regressor import GNMRegressor
 from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
-from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, WEIGHTED, body
+from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, WEIGHTED
 from tabgnm.estimators.model_limits import (
     MOST_GROUPS,
     MOST_LAYERS,
@@ -37,7 +37,7 @@ from tabgnm.modelfile.checks import check_count, check_keys, check_list, check_p
 from tabgnm.modelfile.container import Container
 from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.nn.network import dropout_rate
-from tabgnm.nn.shapes import GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape, body_of
 from tabgnm.table import TableEncoder
 
 ESTIMATORS: dict[str, type[TabularEstimator]] = {
@@ -186,7 +186,7 @@ def _groups(
     n_layers = 0
     for place, own in enumerate(check_list("groups", schema, MOST_GROUPS)):
         groups.append(_group(estimator, own, f"groups/{place}", encoders, targets, reader))
-        n_layers += body(groups[-1].shape).n_layers
+        n_layers += body_of(groups[-1].shape).n_layers
         if n_layers > MOST_LAYERS:
             raise ModelFileError(f"its groups have {n_layers} layers or more; expected at most {MOST_LAYERS}")
     check_same("number types of its groups", len({group.dtype for group in groups}), 1)

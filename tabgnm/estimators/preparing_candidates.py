@@ -31,7 +31,7 @@ from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import MOST_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
-from tabgnm.nn.shapes import EmbeddedShape, Shape
+from tabgnm.nn.shapes import Shape, body_of
 from tabgnm.table import TableEncoder, TableSettings
 from tabgnm.table.advice import Advice, warn_about
 from tabgnm.table.settings import checked_kinds
@@ -141,7 +141,7 @@ def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] |
     if not candidate.settings["screen_columns"]:
         return None
     shape, group = candidate.shape, candidate.previous
-    body = shape.body if isinstance(shape, EmbeddedShape) else shape
+    body = body_of(shape)
     n_plain = shape.n_inputs if shape.embedding is None else shape.embedding.n_plain
     if group is not None:
         weights = group.parameters[body.layer_names[0][0]][:, :n_plain]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators.checks import check_number
 from tabgnm.estimators.fitting import NetworkGroup
-from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.nn.shapes import body_of
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -47,7 +47,7 @@ def pruned(estimator: Estimator, threshold: float, X: Any, y: Any) -> Estimator:
 
 def _edge_names(group: NetworkGroup) -> list[str]:
     shape = group.shape
-    return (shape.body if isinstance(shape, EmbeddedShape) else shape).edge_parameters()
+    return body_of(shape).edge_parameters()
 
 
 def _without_small(group: NetworkGroup, threshold: float) -> NetworkGroup:

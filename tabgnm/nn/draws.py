@@ -1,4 +1,4 @@
-"""How parameters are drawn at first."""
+"""Distributions of initial parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Draw(NamedTuple):
-    """How a parameter is drawn at first: `scale` is the standard deviation, the half width, or the value itself."""
+    """The distribution of an initial parameter; `scale` is the standard deviation, the half width, or the value."""
 
     kind: Literal["normal", "uniform", "constant"]
     scale: float

@@ -110,7 +110,7 @@ class InputEmbedding:
 
     @property
     def n_outputs(self) -> int:
-        """Width of what comes out."""
+        """The number of embedded features."""
         return self.n_plain + self.n_numeric * self.numeric_width + len(self.levels) * self.level_dim
 
     def owners(self) -> tuple[int, ...]:
@@ -205,9 +205,9 @@ def embed_backward(
     *,
     input_gradient: bool = False,
 ) -> Tensor | None:
-    """Write the gradient by every parameter into `gradients` (overwritten), and give the one by x if asked for.
+    """Write the gradient with respect to each parameter into `gradients`; return that of x if `input_gradient`.
 
-    `grad` is the gradient by what `embed` gave. By codes there is none: it is 0.
+    `grad` is the gradient with respect to the output of `embed`. That of category codes is 0.
     """
     end_numeric = embedding.n_plain + embedding.n_numeric * embedding.numeric_width
     parts = [grad[..., : embedding.n_plain]]

@@ -14,7 +14,7 @@ from tabgnm._printable import shown
 from tabgnm.nn.adjacency import edge_blocks
 from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.node_names import NodeNames
-from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
+from tabgnm.nn.shapes import GNMShape, MLPShape, Shape, body_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,7 +40,7 @@ def learned_graphs(
     if max_edges is not None:
         max_edges = positive_integer("max_edges", max_edges)
     names = NodeNames.numbered(shape) if names is None else names
-    body = shape.body if isinstance(shape, EmbeddedShape) else shape
+    body = body_of(shape)
     nodes = _node_attributes(body, names)
     graphs = []
     for layer in range(1, body.n_layers + 1):

@@ -1,11 +1,11 @@
-"""The one forward pass of the code base, and its hand-derived backward pass, as functions over parameters.
+"""The forward pass of a network, and its backward pass derived by hand, as functions of parameters.
 
 Both work on a single network (weights (s, t), rows (B, m)) and on M stacked ones (weights (M, s, t), rows (M, B, m)).
 The modules of `tabgnm.nn` call `forward` and let autograd differentiate it; the fleet calls both.
 
 For layer k = 1..K, with h the states of the nodes and f the activation:
 
-    z = A_k h                                   the messages, for the nodes somebody reads afterwards
+    z = A_k h                                   the messages, for the nodes that are read afterwards
     a = dropout(f(z)), or z in the last layer   the candidate
     h = a | h + a | h + g (a - h)               combine: none | residual | gated, g = sigmoid(s h + t z + r) per node
 
@@ -25,12 +25,12 @@ from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
-# Gets the layer (from 1 on) and the tensor dropout would act on; gives the factors, 0 or 1 / (1 - p), or None.
+# Takes the layer, counted from 1, and the tensor to drop out; returns the factors, 0 or 1 / (1 - p), or None.
 DropoutFactors = Callable[[int, Tensor], Tensor | None]
 
 
 class LayerTrace:
-    """What one layer leaves behind for the backward pass."""
+    """What the backward pass needs of one layer."""
 
     __slots__ = ("activated", "candidate", "factors", "gate", "message", "previous", "sources")
 
@@ -45,7 +45,7 @@ class LayerTrace:
 
 
 class Trace:
-    """What a forward pass leaves behind: the output, one read-out per layer if outputs persist, and the layers."""
+    """The result of a forward pass: the output, one read-out per layer if outputs persist, and the layers."""
 
     __slots__ = ("embedding", "layers", "output", "readouts")
 
@@ -162,7 +162,7 @@ def backward(
     grad_readouts: Sequence[Tensor] | None = None,
     input_gradient: bool = False,
 ) -> Tensor | None:
-    """Write the gradient by every parameter into `gradients` (overwritten), and give the one by x if asked for.
+    """Write the gradient with respect to each parameter into `gradients`; return that of x if `input_gradient`.
 
     `trace` comes from `forward(..., keep=True)`. With persistent outputs, `grad_readouts` adds the gradient of what
     was read out after each layer.

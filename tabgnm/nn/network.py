@@ -15,7 +15,7 @@ from tabgnm.nn.draws import Draw
 from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.message_passing import Trace, forward
 from tabgnm.nn.node_names import NodeNames
-from tabgnm.nn.shapes import EmbeddedShape, Shape
+from tabgnm.nn.shapes import Shape, body_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -151,7 +151,7 @@ class Network(nn.Module):
         -----
         - output: (K, n, n)
         """
-        body = self.shape.body if isinstance(self.shape, EmbeddedShape) else self.shape
+        body = body_of(self.shape)
         with torch.no_grad():
             return adjacency.full_adjacency(body, self.effective_parameters())
 

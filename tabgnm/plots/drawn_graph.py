@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.nn.shapes import body_of
 from tabgnm.sparsity import Machine
 from tabgnm.sparsity.structure import depths
 
@@ -98,7 +98,7 @@ def graph_of_estimator(estimator: TabularEstimator, max_edges: int) -> DrawnGrap
             break
         position -= group.n_networks
     shape = group.shape
-    body = shape.body if isinstance(shape, EmbeddedShape) else shape
+    body = body_of(shape)
     n_layers = len(graphs)
     nodes: dict[Hashable, DrawnNode] = {}
     edges: list[tuple[Hashable, Hashable, float]] = []

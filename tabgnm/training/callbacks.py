@@ -35,10 +35,10 @@ class Callback:
 
     If a fleet is trained in several chunks, all epochs of a chunk are reported before those of the next.
 
-    Hooks run in torch's inference mode and, on a CPU, with a single thread for torch and NumPy and with denormal
-    numbers flushed to 0. Tensors created in a hook cannot be used in autograd later. A hook that needs gradients or
-    several threads has to use `torch.inference_mode(False)`, `torch.enable_grad()` and `torch.set_num_threads`, and has
-    to restore the number of threads. Training waits until a hook returns.
+    `on_epoch_end` and `on_model_end` run in torch's inference mode and, on a CPU, with denormal numbers flushed to 0
+    and usually with a single thread for torch and NumPy. Tensors created in them cannot be used in autograd later. A
+    hook that needs gradients or several threads has to use `torch.inference_mode(False)`, `torch.enable_grad()` and
+    `torch.set_num_threads`, and has to restore the number of threads. Training waits until a hook returns.
 
     Attributes
     ----------

@@ -67,9 +67,10 @@ def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member]
     """Hash everything that determines the result, so that a checkpoint is only resumed by the same fleet."""
     digest = hashlib.sha256()
     # The repr of a user-defined loss may not identify it, so its class and attributes are used.
-    loss = (type(settings.loss).__qualname__, sorted(loss_settings(settings.loss).items()))
+    loss = type(settings.loss).__qualname__
     options = vars(settings) | {"device": settings.torch_device().type, "loss": loss, "n_threads": None}
     digest.update(repr((shape, sorted(options.items(), key=lambda item: item[0]))).encode())
+    _update(digest, loss_settings(settings.loss))
     for member in members:
         for field in fields(member):
             _update(digest, getattr(member, field.name))

@@ -62,12 +62,17 @@ def train_on_cluster(
     At the deadline, workers end their fits as if they were interrupted, and `Interrupted` is raised at the end.
     """
     import joblib
+    from joblib.parallel import get_active_backend
 
     # In wall-clock time, because the monotonic clocks of workers on other machines differ.
     ends_at = None if deadline is None else time.time() + deadline - time.monotonic()
-    results = joblib.Parallel()(joblib.delayed(_train)(*task, ends_at) for task in tasks)
-    yield from enumerate(results)
-    if deadline is not None and time.monotonic() >= deadline:
+    yields = getattr(get_active_backend()[0], "supports_return_generator", False)
+    parallel = joblib.Parallel(return_as="generator" if yields else "list")
+    cut_short = False
+    for number, models in enumerate(parallel(joblib.delayed(_train)(*task, ends_at) for task in tasks)):
+        cut_short |= any(model.history.status == "interrupted" for model in models)
+        yield number, models
+    if cut_short and deadline is not None:
         raise Interrupted(at_deadline=True)
 
 

@@ -105,12 +105,13 @@ def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[No
 def _one_by_one(
     tasks: Iterable[DeviceTask[T]], device: torch.device, deadline: float | None
 ) -> Iterator[tuple[int, T]]:
-    for number, task in enumerate(tasks):
-        with Interruption() as interruption, interruption.around(), _ended_at(deadline, interruption):
-            result = task.run(device)
-        yield number, result
-        if interruption.requested:
-            raise Interrupted(at_deadline=not interruption.by_user)
+    with Interruption() as interruption, _ended_at(deadline, interruption):
+        for number, task in enumerate(tasks):
+            with interruption.around():
+                result = task.run(device)
+            yield number, result
+            if interruption.requested:
+                raise Interrupted(at_deadline=not interruption.by_user)
 
 
 class _Running(NamedTuple):

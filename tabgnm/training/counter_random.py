@@ -1,9 +1,9 @@
 """Random numbers that only depend on a model's seed, a purpose and a counter.
 
 The random numbers of a model must not depend on the other models in its fleet, on its chunk, or on where training was
-resumed. So there is no shared generator: every number is a hash of (seed, purpose, epoch, position), computed with
-exact integer arithmetic and therefore the same on every device. Integers are stored in int64 and wrap around like
-unsigned integers.
+resumed. So there is no shared generator: every number is a hash of (seed, purpose, epoch, position), or, for
+dropout and gates, of a short sequence that such a hash starts. All are computed with exact integer arithmetic and are
+therefore the same on every device. Integers are stored in int64 and wrap around like unsigned integers.
 """
 
 from __future__ import annotations

@@ -160,12 +160,23 @@ class Fleet:
                     f"table {number} has {table.x.shape[1]} columns; expected {self.shape.n_inputs}, the n_inputs of "
                     "the shape"
                 )
+            for name in ("x", "y"):
+                self._check_range(number, name, getattr(table, name))
             if self.shape.embedding is not None:
                 self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
         FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
         known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search share the rows of a fold
         return [self._rows_of(member, tables, known) for member in self.members]
+
+    def _check_range(self, number: int, name: str, values: Tensor) -> None:
+        """Raise if numbers become infinite in the precision of the weights."""
+        largest = torch.finfo(self.settings.dtype).max
+        if values.dtype == torch.float64 and (values.abs() > largest).any():
+            raise ValueError(
+                f"{name} of table {number} has numbers of more than {largest:.3g}, which are infinite in "
+                f'precision="{self.settings.precision}"; scale them, or use precision="float64"'
+            )
 
     def _rows_of(
         self, member: Member, tables: Sequence[Table], known: dict[tuple[object, ...], _MemberRows]

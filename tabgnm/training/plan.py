@@ -194,7 +194,8 @@ class FleetPlan:
         yielded. Within joblib's `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU,
         fleets are divided among the workers, unless `here` is True.
         After Ctrl-C, or at the deadline (of `time.monotonic`), the fleets that were started are yielded, and
-        `Interrupted` (a KeyboardInterrupt) is raised at the end.
+        `Interrupted` (a KeyboardInterrupt) is raised at the end. On a cluster or in several processes, Ctrl-C discards
+        the fleets that were not yielded yet, and a plain KeyboardInterrupt is raised.
         """
         line = ProgressLine(deadline=deadline)
         shows = bool(verbose) and progress is None

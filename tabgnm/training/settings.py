@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
 from tabgnm.training.threads import thread_count
 
-Precision = Literal["float32", "float64", "tf32", "bf16"]
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
 OPTIMIZERS = ("adam", "adamw", "proximal_adam")
 SCHEDULES = ("constant", "cosine", "log_cosine")
@@ -262,7 +261,7 @@ class Member:
         object.__setattr__(self, "dropout", dropout_rate(self.dropout))
         if self.frequency_scale is not None:
             _at_least("frequency_scale", self.frequency_scale, 0, exclusive=True)
-        positive_integer("table", self.table, smallest=0)
+        object.__setattr__(self, "table", positive_integer("table", self.table, smallest=0))
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
             raise TypeError(f"seed={shown(self.seed)} has type {type(self.seed).__name__}; expected an integer")
         object.__setattr__(self, "seed", int(self.seed))

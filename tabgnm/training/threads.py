@@ -140,6 +140,18 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+def start_torch_threads() -> None:
+    """Start torch's threads, if they do not run yet, without flushing denormal numbers.
+
+    New threads have the mode of the thread that starts them, and keep it. So if a fit were the first to need them,
+    operations of the program would flush denormal numbers after it, too.
+    """
+    flushes = bool(torch.tensor(1e-40).mul(1.0) == 0)
+    torch.set_flush_denormal(False)
+    torch.zeros(2**16 * torch.get_num_threads()).add_(1.0)  # large enough to be divided among all threads
+    torch.set_flush_denormal(flushes)
+
+
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
     """Within this context, in this Python thread, torch uses `n_threads` threads."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tabgnm.nn.shapes import EmbeddedShape
+from tabgnm.nn.shapes import body_of
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.settings import FleetSettings, Member
 
@@ -26,7 +26,7 @@ def check_thresholds(layout: FlatLayout, member: Member, settings: FleetSettings
         if name not in edges or tuple(factors.shape) != layout.sizes[name]:
             expected = f"{name} of shape {layout.sizes[name]}" if name in edges else f"some of {', '.join(edges)}"
             raise ValueError(f"l1_factors has {name!r} of shape {tuple(factors.shape)}; expected {expected}")
-    body = layout.shape.body if isinstance(layout.shape, EmbeddedShape) else layout.shape
+    body = body_of(layout.shape)
     if member.group_l1 and (settings.input_groups is None or len(settings.input_groups) != body.n_inputs):
         given = "none" if settings.input_groups is None else len(settings.input_groups)
         raise ValueError(
@@ -56,7 +56,7 @@ class EdgeThresholds:
         strengths = [member.group_l1 for member in members]
         if settings.input_groups is not None and any(strengths):
             shape = layout.shape
-            body = shape.body if isinstance(shape, EmbeddedShape) else shape
+            body = body_of(shape)
             names = [body.layer_names[0][0]]
             if body.clamp_inputs and not body.tied:
                 names = [weight for weight, _ in body.layer_names]

@@ -120,6 +120,8 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     # fleets
     (lambda: Fleet(BASE, [], settings_for()), ValueError, "members is empty; expected at least one Member to train"),
     (lambda: fit(Member(), table=Table(TABLE.x, TABLE.y[:, None])), ValueError, r"targets for cross-entropy have dtype torch.int64 and shape \(.*, 1\)"),
+    (lambda: fit(Member(), table=Table(TABLE.x.double() * 1e40, TABLE.y), precision="float32"), ValueError, 'x of table 0 has numbers of more than 3.4e.38, which are infinite in precision="float32"'),
+    (lambda: fit(Member(), loss=SquaredError(), table=Table(TABLE.x, TABLE.x[:, :3].double() * 1e40), precision="float32"), ValueError, "y of table 0 has numbers of more than"),
     (lambda: fit(Member(), patience=3), ValueError, "patience=3 requires validation rows; set `val` of the members, or use patience=None"),
     (lambda: Fleet(BASE, [Member()], settings_for(), chunk_size=0), ValueError, "chunk_size=0 is too small; expected an integer >= 1"),
     (lambda: Fleet(BASE, [Member(), Member(val=torch.arange(3))], settings_for()), ValueError, "1 of 2 models have validation rows; expected all models of a fleet or none; use FleetPlan"),

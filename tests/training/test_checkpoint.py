@@ -261,3 +261,12 @@ def test_losses_with_slots_are_told_apart_by_their_settings() -> None:
         for factor in (1.0, 2.0, 1.0)
     ]
     assert found[0] == found[2] != found[1]
+
+
+def test_losses_are_told_apart_by_every_number_of_a_tensor() -> None:
+    factors = torch.ones(5000)
+    changed = factors.clone()
+    changed[2500] = 2.0
+    losses = [SlottedLoss(own) for own in (factors, changed, factors.clone())]  # type: ignore[arg-type]
+    found = [fingerprint(BASE, settings_for(loss), different_members(2), [TABLE]) for loss in losses]
+    assert found[0] == found[2] != found[1]

@@ -11,7 +11,9 @@ import torch
 
 from tabgnm.nn.losses import CrossEntropy
 from tabgnm.training import Callback, Fleet, FleetPlan, Job, Member, TrainedModel
+from tabgnm.training.concurrent_fleets import Interrupted
 from tabgnm.training.epoch_loop import EpochLoop
+from tabgnm.training.interruption import Interruption
 from tests.training.examples import BASE, settings_for, table_for
 
 
@@ -126,4 +128,38 @@ def test_a_second_ctrl_c_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(EpochLoop, "run_epoch", twice)
     with pytest.raises(KeyboardInterrupt):
         Fleet(BASE, [Member()], settings_for(max_epochs=50)).fit(table_for(CrossEntropy()))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_between_two_fleets_of_a_plan_loses_none_of_them() -> None:
+    jobs = [Job(BASE, settings_for(max_epochs=epochs, n_threads=1), Member(seed=1)) for epochs in (4, 3, 2)]
+    results = FleetPlan(jobs, table_for(CrossEntropy())).run_fleets()
+    _, models = next(results)
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(Interrupted):
+        next(results)
+    assert [model.history.status for model in models] == ["completed"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_reaches_a_fit_although_an_earlier_plan_was_left_early() -> None:
+    jobs = [Job(BASE, settings_for(max_epochs=epochs, n_threads=1), Member(seed=1)) for epochs in (4, 3)]
+    results = FleetPlan(jobs, table_for(CrossEntropy())).run_fleets()
+    next(results)
+    fleet = Fleet(BASE, [Member()], settings_for(max_epochs=1_000_000))
+    for _ in range(2):
+        models = fleet.fit(table_for(CrossEntropy()), callbacks=[Interrupt(0.05)]).models
+        assert models[0].history.status == "interrupted"
+    results.close()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interruptions_may_end_in_any_order() -> None:
+    first, second = Interruption(), Interruption()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    os.kill(os.getpid(), signal.SIGINT)
+    assert second.requested and not first.requested
+    second.__exit__(None, None, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

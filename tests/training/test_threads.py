@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -150,3 +152,19 @@ def test_torch_has_one_thread_in_a_forked_process_whatever_is_asked_for() -> Non
         with torch_threads(3):
             os._exit(torch.get_num_threads())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_operations_after_a_fit_do_not_flush_denormal_numbers() -> None:
+    """In a new process, because threads of torch that already run keep their mode."""
+    program = """
+import torch
+from tabgnm.nn import GNMShape
+from tabgnm.training import Fleet, FleetSettings, Member, Table
+torch.set_num_threads(2)
+x = torch.randn(128, 4)
+shape = GNMShape(4, 1, n_nodes=256, n_layers=3, combine="residual")
+settings = FleetSettings(loss="squared_error", max_epochs=1, batch_size=128, n_threads=2)
+Fleet(shape, [Member(seed=seed) for seed in range(2)], settings).fit(Table(x, x[:, :1]))
+print(int((torch.full((4_000_000,), 1e-40) * 1.0 == 0).sum()))
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "0\n"

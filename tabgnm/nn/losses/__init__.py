@@ -1,7 +1,7 @@
-"""Losses as objects with a value per row and its gradient by the outputs.
+"""Losses as objects with a value per row, and its gradient with respect to the outputs.
 
-The trainer weighs and averages rows itself, and never asks autograd: `gradient` is what it starts the backward pass
-from. `functions` has losses for ordinary PyTorch code.
+The trainer weights and averages rows itself and does not use autograd: the backward pass starts from `gradient`.
+`functions` has losses for ordinary PyTorch code.
 """
 
 from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy

@@ -1,4 +1,4 @@
-"""What a loss has to offer."""
+"""The protocol of a loss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Loss(Protocol):
-    """What a loss has to offer.
+    """The methods and attributes of a loss. It must be hashable to be used in a `FleetPlan`.
 
     Shape
     -----
@@ -16,19 +16,19 @@ class Loss(Protocol):
     - targets: (..., B, c), or (..., B) class numbers for cross-entropy, (..., B, G) for G class targets at once,
       (..., B, 1) for several quantiles of one target
     - per_row: (..., B)
-    - gradient: (..., B, c), the derivative of each row's loss by its outputs
+    - gradient: (..., B, c), the derivative of each row's loss with respect to its outputs
 
     The trainer may call these in several threads at the same time.
     """
 
     @property
     def name(self) -> str:
-        """What the loss is called."""
+        """The name of the loss."""
         ...
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         ...
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class Loss(Protocol):
         ...
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Derivative of each row's loss with respect to its outputs."""
         ...
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
@@ -46,7 +46,7 @@ class Loss(Protocol):
 
 @runtime_checkable
 class LossWithMetric(Loss, Protocol):
-    """A loss that also says how good a prediction is in a number that people read: accuracy, or squared error.
+    """A loss with a metric for people to read: the accuracy, or the squared error.
 
     Shape
     -----
@@ -54,5 +54,5 @@ class LossWithMetric(Loss, Protocol):
     """
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """How good the prediction of each row is."""
+        """The metric of each row."""
         ...

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.nn.shapes import Shape, body_of
+from tabgnm.nn.shapes import Shape, body_of, has_no_variant_but_clamping
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
@@ -87,7 +87,7 @@ class DropoutStreams:
 class NetworkPass:
     """Forward and backward pass of `n_models` models with `n_rows` rows each, and their buffers.
 
-    The shape may have any activation and an embedding; `clamp_inputs` is the only variant it may have.
+    The shape may have any activation and an embedding; `clamp_inputs` is the only variant it may have, see `supports`.
 
     A training step makes `input_calls`, `forward_calls`, a call that writes `output_grad`, `backward_calls` and
     `input_gradient_calls`. Only the first and the last of them depend on the rows.
@@ -97,6 +97,12 @@ class NetworkPass:
     output, output_grad : array
         The outputs, and the gradient of the loss with respect to them, (n, c, rows).
     """
+
+    @staticmethod
+    def supports(shape: Shape) -> bool:
+        """Whether networks of this shape can be computed by this class."""
+        supported = shape.embedding is None or EmbeddingPass.supports(shape.embedding)
+        return supported and has_no_variant_but_clamping(shape)
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         def empty(n_nodes: int) -> Array:

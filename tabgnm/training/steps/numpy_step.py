@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabgnm.nn.shapes import has_no_variant_but_clamping
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Block, BlockRows
 from tabgnm.training.steps.numpy_activations import Call
@@ -46,7 +45,7 @@ class NumpyStep:
     @staticmethod
     def supports(state: ModelState) -> bool:
         """Whether this step supports these models."""
-        return state.flat.device.type == "cpu" and has_no_variant_but_clamping(state.shape) and state.gates is None
+        return state.flat.device.type == "cpu" and NetworkPass.supports(state.shape) and state.gates is None
 
     def __init__(self, state: ModelState) -> None:
         state.dropout.allocate(rows_last=True)

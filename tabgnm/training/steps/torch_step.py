@@ -8,6 +8,7 @@ from torch import Tensor
 from tabgnm.nn.message_passing import backward, forward
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
+from tabgnm.training.threads import start_torch_threads, torch_threads
 from tabgnm.training.validation import Validation, add_losses
 
 # Up to this many multiply-adds in the forward pass of a step, a second thread hardly helps, and costs several times as
@@ -26,6 +27,9 @@ class TorchStep:
         self._state = state
         work = len(state.flat) * state.batch_size * state.shape.n_effective_parameters()
         self.n_math_threads = state.n_threads if work > _ONE_THREAD_WORK else 1
+        if self.n_math_threads > 1 and state.flat.is_cpu:
+            with torch_threads(self.n_math_threads):
+                start_torch_threads()
         state.dropout.allocate(rows_last=False)
         n, dtype, device = len(state.flat), state.flat.dtype, state.flat.device
         self._outputs = torch.empty(n, 0, state.shape.n_outputs, dtype=dtype, device=device)
