@@ -1,11 +1,13 @@
 """The candidates of a pack: different settings, of which the ones that suit a table are kept.
 
-The list was chosen on half of the data sets, one candidate after the other, each the one that improved the mean
-out-of-fold loss of the weighted pack most; `docs/recipe.md` has the figures. After its end candidates are drawn.
+There are two lists, for long training and for short training. Their candidates were chosen on half of the data sets by
+the out-of-fold loss of the weighted pack; `docs/recipe.md` has the figures. After the end of a list, candidates are
+drawn.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +58,26 @@ LIST: tuple[dict[str, Any], ...] = (
     {"tied": True, "n_layers": 4},
     {"persistent_outputs": True},
 )
+# For training with few steps, which needs higher learning rates.
+SHORT_LIST: tuple[dict[str, Any], ...] = (
+    {"learning_rate": 6e-3},
+    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},
+    {"clamp_inputs": True, "frequency_scale": 0.3, "dropout": 0.1, "learning_rate": 1.2e-2},
+    {**_PIECEWISE, "weight_decay": 0.1, "learning_rate": 1.2e-2},
+    {"target_transform": "log", "learning_rate": 6e-3},
+    {"activation": "tanh", "learning_rate": 1.2e-2},
+    {"activation": "relu", "learning_rate": 1.2e-2},
+    {"n_layers": 4, "learning_rate": 6e-3},
+    {"numeric_embedding": None, "scaling": "robust", "weight_decay": 0.1, "learning_rate": 1.2e-2},
+    {"frequency_scale": 1.0, "dropout": 0.1, "learning_rate": 1.2e-2},
+    {**_PIECEWISE, "activation": "relu", "learning_rate": 6e-3},
+    {"activation": "gelu", "frequency_scale": 0.3, "learning_rate": 6e-3},
+    {"dropout": 0.5, "weight_decay": 0.1, "learning_rate": 1.2e-2},
+    {"combine": "residual", "learning_rate": 6e-3},
+    {"scaling": "robust", "frequency_scale": 0.3, "dropout": 0.1, "learning_rate": 6e-3},
+    {"tied": True, "n_layers": 4, "learning_rate": 6e-3},
+    {"persistent_outputs": True, "learning_rate": 6e-3},
+)
 _DRAWN: dict[str, Sequence[Any]] = {
     "n_layers": (2, 3, 3, 4),
     "activation": ("silu", "relu", "gelu", "tanh"),
@@ -89,7 +111,9 @@ class TableFacts:
     screened: bool = False
 
 
-def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> list[dict[str, Any]]:
+def candidate_settings(
+    given: Mapping[str, Any], n: int, facts: TableFacts, listed: Sequence[dict[str, Any]] = LIST
+) -> list[dict[str, Any]]:
     """Return the settings of up to n different candidates.
 
     Parameters
@@ -99,11 +123,13 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
         them; candidates that become equal by this, or because the table has no numbers, count once.
     n : int
     facts : TableFacts
+    listed : sequence of dict, default=LIST
+        The settings that come first, `LIST` or `SHORT_LIST`.
     """
     fixed = {name: value for name, value in given.items() if not is_auto(value)}
     open_names = [name for name in BASE if name in given and name not in fixed]
     found: dict[str, dict[str, Any]] = {}
-    for own in _all(n):
+    for own in itertools.chain(listed, _drawn(n)):
         if len(found) == n:
             break
         if own.get("target_transform") == "log" and not facts.long_tail:
@@ -125,8 +151,7 @@ def candidate_settings(given: Mapping[str, Any], n: int, facts: TableFacts) -> l
     return list(found.values())
 
 
-def _all(n: int) -> Iterator[dict[str, Any]]:
-    yield from LIST
+def _drawn(n: int) -> Iterator[dict[str, Any]]:
     random = np.random.default_rng(0)  # the same for everybody, so that a candidate has a meaning
     for _ in range(20 * n):  # some may be equal to others
         drawn = {name: values[int(random.integers(len(values)))] for name, values in _DRAWN.items()}

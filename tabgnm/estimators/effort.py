@@ -42,6 +42,8 @@ class Effort:
     smallest_batch, largest_batch : int
     most_weights : float
         Networks with more weights than this get fewer epochs even on small tables, see `for_networks`.
+    is_short : bool
+        Whether networks are trained with few steps, for which other candidates are better.
     """
 
     n_candidates: int
@@ -56,6 +58,7 @@ class Effort:
     smallest_batch: int
     largest_batch: int
     most_weights: float
+    is_short: bool = False
 
     def for_networks(self, n_weights: int, n_rows: int) -> Effort:
         """Return what a fit spends on networks with so many weights: fewer epochs and candidates on wide tables."""
@@ -105,6 +108,7 @@ _EFFORTS = {
         smallest_batch=64,
         largest_batch=128,
         most_weights=5e4,
+        is_short=True,
     ),
     ("cpu", "default"): Effort(
         n_candidates=8,
@@ -119,6 +123,7 @@ _EFFORTS = {
         smallest_batch=64,
         largest_batch=128,
         most_weights=5e4,
+        is_short=True,
     ),
     ("cpu", "best"): Effort(
         n_candidates=16,

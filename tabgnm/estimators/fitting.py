@@ -269,6 +269,10 @@ class PreparedFit:
     has_names: bool
     previous: FittedPack | None = None
     trial_epochs: int | None = None  # a short time limit: first, all candidates are tried on one fold
+    first_folds: int | None = None  # a short time limit: only these folds at first
+    spare: tuple[
+        PreparedCandidate, ...
+    ] = ()  # candidates for which a time limit leaves no time, unless others are fast
 
     def group(self, number: int, weight: float, trained: Mapping[int, TrainedModel]) -> NetworkGroup:
         """Collect the trained networks of a candidate, by their position among its members."""

@@ -51,6 +51,7 @@ class TrainedPack:
     seconds: dict[int, float] = field(default_factory=dict)
     losses: dict[int, tuple[float, float]] = field(default_factory=dict)  # out-of-fold, mean and std over folds
     left_the_race: set[int] = field(default_factory=set)
+    tried: list[int] = field(default_factory=list)  # candidates that were only tried for a few epochs, the best first
     n_diverged: int = 0
     interrupted: bool = False
     out_of_time: bool = False
@@ -86,13 +87,12 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     """Train all candidates on all folds; those that are clearly behind after the first folds on these only."""
     deadline, shortened = None, False
     if estimator.time_limit is not None:
-        deadline = began + estimator.time_limit * time_limits.SHARE_OF_TRAINING
+        deadline = time_limits.training_deadline(began, estimator.time_limit)
         n_epochs = prepared.candidates[0].fleet.max_epochs
         if n_epochs > 1:
             prepared = time_limits.reduced(prepared, deadline)
         shortened = prepared.trial_epochs is not None or prepared.candidates[0].fleet.max_epochs < n_epochs
-        # Time for an epoch, even if preparations took all of it.
-        deadline = max(deadline, time.monotonic() + time_limits.LEAST_SECONDS)
+        deadline = time_limits.training_deadline(began, estimator.time_limit)
     trained = TrainedPack(prepared, shortened=shortened)
     # One line for both rounds; how many candidates go on is known after the first.
     line = ProgressLine(score_name=prepared.rows.targets.metric_name, deadline=deadline) if estimator.verbose else None
@@ -108,21 +108,25 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
         else:
             rest = _rest_after_race(estimator, trained)
         if rest:
-            if line is not None:
-                n_epochs = trained.prepared.candidates[rest[0][0]].fleet.max_epochs
-                line.expect(len(rest), len(rest) * n_epochs)
+            _expect(line, trained, rest)
             _run(trained, rest, deadline, line)
+        done: set[tuple[int, int]] = set()
+        while deadline is not None and not done.issuperset(rest := time_limits.rest_in_time_left(trained, deadline)):
+            done.update(rest)  # a network that diverged is not trained again
+            _expect(line, trained, rest)
+            _run(trained, rest, deadline, line, only_complete=True)
     return trained
+
+
+def _expect(line: ProgressLine | None, trained: TrainedPack, rest: Sequence[tuple[int, int]]) -> None:
+    if line is not None:
+        line.expect(len(rest), len(rest) * trained.prepared.candidates[rest[0][0]].fleet.max_epochs)
 
 
 def _first_round(prepared: PreparedFit) -> list[tuple[int, int]]:
     """Return the networks that are trained first: those of the first folds if there is a race, otherwise all."""
-    races = _races(prepared)
-    return [
-        (number, k)
-        for number, own in enumerate(prepared.candidates)
-        for k in range(_RACE_FOLDS if races else own.n_folds)
-    ]
+    n_folds = _RACE_FOLDS if _races(prepared) else prepared.first_folds
+    return [(number, k) for number, own in enumerate(prepared.candidates) for k in list(range(own.n_folds))[:n_folds]]
 
 
 def _rest_after_race(estimator: TabularEstimator, trained: TrainedPack) -> list[tuple[int, int]]:
@@ -146,13 +150,16 @@ def _rest_after_trial(
     trained.left_the_race = set(range(len(prepared.candidates))) - {best}
     seconds = trained.seconds[best] / trained.networks[best][0].history.n_epochs
     trained.prepared = time_limits.after_trial(prepared, best, seconds, deadline)
-    return [(best, k) for k in range(trained.prepared.candidates[best].n_folds)]
+    trained.tried = sorted(trained.networks, key=lambda number: trained.losses[number][0])
+    trained.tried.remove(best)
+    return [(best, k) for k in range(trained.prepared.candidates[best].n_folds)[: trained.prepared.first_folds]]
 
 
 def _races(prepared: PreparedFit) -> bool:
     return (
         len(prepared.candidates) >= _FEWEST_RACERS
         and min(own.n_folds for own in prepared.candidates) > _RACE_FOLDS
+        and (prepared.first_folds is None or prepared.first_folds > _RACE_FOLDS)
         and prepared.rows.n_rows >= prepared.effort.race_rows
         and prepared.previous is None
     )
@@ -173,8 +180,14 @@ def n_networks(prepared: PreparedFit) -> list[int]:
 
 
 def _run(
-    trained: TrainedPack, wanted: Sequence[tuple[int, int]], deadline: float | None, line: ProgressLine | None
+    trained: TrainedPack,
+    wanted: Sequence[tuple[int, int]],
+    deadline: float | None,
+    line: ProgressLine | None,
+    *,
+    only_complete: bool = False,
 ) -> None:
+    """Train some networks; with `only_complete`, those that the deadline cut short are not kept."""
     tables: list[Table] = []
     prepared = trained.prepared
     plan = FleetPlan(jobs_of(prepared, wanted, tables), tables)
@@ -192,6 +205,8 @@ def _run(
             now = time.monotonic()
             seconds = plan.seconds.get(fleet.jobs, now - began)
             for place, model in zip(fleet.jobs, models, strict=True):
+                if only_complete and model.history.status == "interrupted":
+                    continue
                 share = max(1, model.history.n_epochs) / n_epochs
                 trained.add(*wanted[place], model, share * seconds)
             began = now

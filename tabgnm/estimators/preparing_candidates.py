@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.estimators.candidates import BASE, VARIANTS, TableFacts, candidate_settings
+from tabgnm.estimators.candidates import BASE, LIST, SHORT_LIST, VARIANTS, TableFacts, candidate_settings
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import effort_of
 from tabgnm.estimators.fitting import (
@@ -71,7 +71,8 @@ def prepare_candidates(
         n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
         if one_epoch or not rows.validated:
             n = 1  # without validation there is nothing to choose by
-        wanted = candidate_settings(parameters, n, _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch))
+        facts = _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch)
+        wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
 
     def prepared() -> PreparedFit:

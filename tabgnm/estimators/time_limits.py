@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 
 from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
+from tabgnm.nn.shapes import Shape
 from tabgnm.training import Callback, EpochReport, FleetPlan, Job, Table
 from tabgnm.training.concurrent_fleets import Interrupted
 from tabgnm.training.devices import devices_for
 from tabgnm.training.plan import PlannedFleet, multiply_adds
 
+if TYPE_CHECKING:
+    from tabgnm.estimators.pack import TrainedPack
+
 _log = logging.getLogger("tabgnm")
 
-# Of the time limit; the rest is for out-of-fold predictions, selection and importances.
-SHARE_OF_TRAINING = 0.9
-LEAST_SECONDS = 0.3
+# What is left of the time limit for out-of-fold predictions, selection and importances: a share of it, or seconds.
+_SHARE_AFTER_TRAINING, _SECONDS_AFTER_TRAINING = 0.1, 0.3
+_LEAST_SECONDS = 0.3  # of training, even if preparations took all of the time
 _SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
 # After a trial, plan for more: the learning rate is nearly 0 in the last epochs, so little is lost if they are missing.
 _SHARE_AFTER_TRIAL = 1.1
@@ -34,20 +38,42 @@ _MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
 
 
 class _Clock(Callback):
-    """Times the ends of epochs of a fleet that is trained on `n_rows` rows."""
+    """Measures the speed of a fleet.
 
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows = n_rows
-        self.times: list[float] = []
+    Parameters
+    ----------
+    n_rows : sequence of int
+        The number of training rows of each model.
 
-    def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
-        """Note the time."""
-        self.times.append(time.monotonic())
+    Attributes
+    ----------
+    rows_per_second : float or None
+        The speed of the fastest epoch but the first; None if there was only one.
+    n_rows_done : int
+        The number of rows of all epochs.
+    """
 
-    def rows_per_second(self) -> float:
-        """Return the speed of the fastest epoch but the first."""
-        fastest = min(after - before for before, after in itertools.pairwise(self.times))
-        return self.n_rows / max(fastest, 1e-6)
+    def __init__(self, n_rows: Sequence[int]) -> None:
+        self._n_rows = n_rows
+        self._last: EpochReport | None = None
+        self._time = 0.0
+        self.rows_per_second: float | None = None
+        self.n_rows_done = 0
+
+    def on_epoch_end(self, report: EpochReport) -> None:
+        """Note the time. A fleet may be trained in chunks: only epochs of the same models follow each other."""
+        now, n_rows = time.monotonic(), sum(self._n_rows[model] for model in report.models)
+        self.n_rows_done += n_rows
+        if self._last is not None and self._last.models == report.models:
+            speed = n_rows / max(now - self._time, 1e-6)
+            self.rows_per_second = max(speed, self.rows_per_second or 0.0)
+        self._last, self._time = report, now
+
+
+def training_deadline(began: float, time_limit: float) -> float:
+    """Return when training has to end, of `time.monotonic`, in a fit that began at that time."""
+    after_training = max(_SHARE_AFTER_TRAINING * time_limit, _SECONDS_AFTER_TRAINING)
+    return max(began + time_limit - after_training, time.monotonic() + _LEAST_SECONDS)
 
 
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
@@ -75,19 +101,21 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
         n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
+    candidates = [_shortened(own, epochs) for own in prepared.candidates]
     return replace(
-        prepared, candidates=[_shortened(own, n_folds, epochs) for own in prepared.candidates[:n_candidates]]
+        prepared, candidates=candidates[:n_candidates], first_folds=n_folds, spare=tuple(candidates[n_candidates:])
     )
 
 
 def trial(prepared: PreparedFit) -> PreparedFit:
     """Return the fit that tries all candidates on the first fold, for a few epochs."""
     assert prepared.trial_epochs is not None
-    return replace(prepared, candidates=[_shortened(own, 1, prepared.trial_epochs) for own in prepared.candidates])
+    candidates = [_shortened(own, prepared.trial_epochs) for own in prepared.candidates]
+    return replace(prepared, candidates=candidates, first_folds=1)
 
 
 def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, deadline: float) -> PreparedFit:
-    """Return the fit in which a candidate has as many folds and epochs as there is time for.
+    """Return the fit in which a candidate has as many first folds and epochs as there is time for.
 
     Parameters
     ----------
@@ -99,16 +127,76 @@ def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, de
     deadline : float
         Of `time.monotonic`.
     """
-    candidates = list(prepared.candidates)
-    chosen = candidates[number]
+    chosen = prepared.candidates[number]
     seconds = max(0.0, deadline - time.monotonic()) * _SHARE_AFTER_TRIAL
     budget = seconds / max(seconds_per_epoch, 1e-6)
     if chosen.fleet.torch_device().type == "cuda":
         budget *= _FEWEST_FOLDS  # a GPU trains a few networks in the time of one
     n_folds, epochs = _folds_and_epochs(chosen, budget)
     _log.info("the time limit allows the best of them on %d folds with up to %d epochs", n_folds, epochs)
-    candidates[number] = _shortened(chosen, n_folds, epochs)
-    return replace(prepared, candidates=candidates)
+    return replace(prepared, candidates=[_shortened(own, epochs) for own in prepared.candidates], first_folds=n_folds)
+
+
+def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, int]]:
+    """Return networks that there is time for although the time limit seemed too short for them.
+
+    First those of further folds of the candidates that were trained, then all of one more candidate: of those that were
+    only tried, the best first, then of those that were not.
+    """
+    prepared = trained.prepared
+    own = {number: networks for number, networks in trained.networks.items() if number not in trained.tried}
+    n_epochs = prepared.candidates[0].fleet.max_epochs
+    if trained.interrupted or not own or prepared.previous is not None or n_epochs <= 1:
+        return []
+    left = deadline - time.monotonic()
+    n_folds = max(map(len, own.values()))
+    main = [number for number, networks in own.items() if len(networks) == n_folds]
+    for number in main:
+        candidate = prepared.candidates[number]
+        missing = [k for k in range(candidate.n_folds) if k not in own[number]]
+        seconds = trained.seconds[number] / n_folds
+        if missing:
+            n_more = _n_in_time(candidate, len(missing), seconds * len(main), left)
+            return [(number, k) for number in main for k in missing[:n_more]]
+    if trained.tried:
+        number = trained.tried[0]
+        candidate = prepared.candidates[number]
+    elif prepared.spare:
+        number, candidate = len(prepared.candidates), prepared.spare[0]
+    else:
+        return []
+    of_others = [(trained.seconds[i] / n_folds, prepared.candidates[i].shape) for i in main]
+    seconds = max(seconds * _relative_work(candidate.shape, shape) for seconds, shape in of_others)
+    if _n_in_time(candidate, n_folds, seconds, left) < n_folds:
+        return []
+    if trained.tried:
+        trained.tried.remove(number)
+        trained.left_the_race.discard(number)
+        trained.seconds.pop(number)
+    else:
+        trained.prepared = replace(prepared, candidates=[*prepared.candidates, candidate], spare=prepared.spare[1:])
+    return [(number, k) for k in range(n_folds)]
+
+
+def _relative_work(shape: Shape, other: Shape) -> float:
+    return multiply_adds(shape, 1.0) / multiply_adds(other, 1.0)
+
+
+def _n_in_time(candidate: PreparedCandidate, n_wanted: int, seconds: float, left: float) -> int:
+    """Return how many networks of a candidate can be trained in the time that is left, at most `n_wanted`.
+
+    Parameters
+    ----------
+    candidate : PreparedCandidate
+    n_wanted : int
+    seconds : float
+        What a network took so far, with as many others at the same time as there are threads.
+    left : float
+        Seconds until training has to end.
+    """
+    at_once = candidate.fleet.thread_count() if candidate.fleet.torch_device().type == "cpu" else 1
+    n_fitting = at_once * int(_SHARE_OF_PLAN * left / (at_once * max(seconds, 1e-6)))
+    return min(n_wanted, n_fitting)
 
 
 def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int, int]:
@@ -120,19 +208,12 @@ def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int,
     return n_folds, max(1, min(epochs, int(budget / n_folds)))
 
 
-def _shortened(candidate: PreparedCandidate, n_folds: int, epochs: int) -> PreparedCandidate:
+def _shortened(candidate: PreparedCandidate, epochs: int) -> PreparedCandidate:
     fleet = candidate.fleet
-    if epochs < fleet.max_epochs:
-        patience = None if fleet.patience is None else max(3, round(fleet.patience * epochs / fleet.max_epochs))
-        fleet = replace(fleet, max_epochs=epochs, patience=patience)
-    return replace(
-        candidate,
-        fleet=fleet,
-        members=candidate.members[:n_folds],
-        seeds=candidate.seeds[:n_folds],
-        folds=candidate.folds[:n_folds],
-        left_out=None if candidate.left_out is None else candidate.left_out[:n_folds],
-    )
+    if epochs >= fleet.max_epochs:
+        return candidate
+    patience = None if fleet.patience is None else max(3, round(fleet.patience * epochs / fleet.max_epochs))
+    return replace(candidate, fleet=replace(fleet, max_epochs=epochs, patience=patience))
 
 
 def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
@@ -150,7 +231,7 @@ def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
 
     def clock_of(fleet: PlannedFleet) -> _Clock:
         rows = (plan.jobs[job].member.train for job in fleet.jobs)
-        clocks.append(_Clock(sum(len(own) for own in rows if own is not None)))
+        clocks.append(_Clock([0 if own is None else len(own) for own in rows]))
         return clocks[-1]
 
     began = time.monotonic()
@@ -160,9 +241,9 @@ def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
     except Interrupted as error:
         if not error.at_deadline:
             raise KeyboardInterrupt("fit was interrupted before training began") from error
-    speeds = [clock.rows_per_second() for clock in clocks if len(clock.times) > 1]
+    speeds = [clock.rows_per_second for clock in clocks if clock.rows_per_second is not None]
     if not speeds:  # all networks diverged, or an epoch takes too long
-        n_rows = sum(clock.n_rows * len(clock.times) for clock in clocks)
+        n_rows = sum(clock.n_rows_done for clock in clocks)
         return max(1, n_rows) / max(time.monotonic() - began, 1e-6)
     return min(len(clocks), plan.division_of_threads()[0]) * sum(speeds) / len(speeds)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier
-from tabgnm.estimators.candidates import BASE, LIST, TableFacts, candidate_settings
+from tabgnm.estimators.candidates import BASE, LIST, SHORT_LIST, TableFacts, candidate_settings
 from tabgnm.estimators.effort import EFFORT_NAMES, FEWEST_EPOCHS, MOST_NUMERIC_INPUTS, effort_for
 from tests.estimators.examples import frame, gnmr, mlp, numbers
 
@@ -47,13 +47,23 @@ def test_a_fixed_parameter_is_fixed_in_all_candidates_and_no_two_are_equal(
     assert len({repr(sorted(settings.items(), key=str)) for settings in found}) == len(found)
 
 
-def test_the_candidates_of_the_list_come_first_and_further_ones_are_always_the_same() -> None:
-    found = candidate_settings(AUTO, 30, FACTS)
+@pytest.mark.parametrize("given", [LIST, SHORT_LIST], ids=["long", "short"])
+def test_the_candidates_of_the_list_come_first_and_further_ones_are_always_the_same(given: Any) -> None:
+    found = candidate_settings(AUTO, 30, FACTS, given)
     assert len(found) == 30
-    listed = [own for own in LIST if own.get("target_transform") != "log" and not own.get("screen_columns")]
+    listed = [own for own in given if own.get("target_transform") != "log" and not own.get("screen_columns")]
     assert found[: len(listed)] == [BASE | own for own in listed]
-    assert candidate_settings(AUTO, 30, FACTS) == found
-    assert candidate_settings(AUTO, 4, FACTS) == found[:4]
+    assert candidate_settings(AUTO, 30, FACTS, given) == found
+    assert candidate_settings(AUTO, 4, FACTS, given) == found[:4]
+
+
+@pytest.mark.parametrize(
+    ("device", "effort"), [("cpu", "fast"), ("cpu", "default"), ("cpu", "best"), ("cuda", "default")]
+)
+def test_short_training_has_higher_learning_rates(device: str, effort: str) -> None:
+    assert effort_for(effort, device, 1000).is_short == (device == "cpu" and effort != "best")
+    rates = [[own.get("learning_rate", BASE["learning_rate"]) for own in listed] for listed in (LIST, SHORT_LIST)]
+    assert np.mean(rates[1][:8]) > 2 * np.mean(rates[0][:8])
 
 
 def test_candidates_that_become_equal_count_once() -> None:

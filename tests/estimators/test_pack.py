@@ -17,6 +17,7 @@ from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, r2_score
 
 from tabgnm.estimators import pack, time_limits
 from tabgnm.estimators.effort import _EFFORTS
+from tabgnm.estimators.fitting import PreparedFit
 from tabgnm.estimators.out_of_fold import scaled_by
 from tabgnm.table import read_table
 from tabgnm.training import Callback, EpochReport, History, TrainedModel
@@ -511,12 +512,43 @@ def test_a_short_time_limit_trains_the_best_of_the_candidates_that_it_tries(monk
         return found[-1]
 
     monkeypatch.setattr(pack.OutOfFold, "losses", losses)
+    monkeypatch.setattr(time_limits, "rest_in_time_left", lambda *_: [])
     tried = mlp(**SHORT).fit(X, Y).pack_
     best = int(np.argmin(found[0]))
     assert len(found[0]) == 2 and tried["networks"].tolist() == [4 if i == best else 1 for i in range(2)]
     assert tried["weight"].tolist() == [float(i == best) for i in range(2)]
     assert tried["stopped_by_race"].tolist() == [i != best for i in range(2)]
     assert tried["epochs"][1 - best] <= 12  # a third of the time, for two candidates
+
+
+def test_the_rest_of_a_time_limit_is_used_for_more_folds_and_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 0.5 * N)  # 30 epochs of one network in a minute
+    monkeypatch.setattr(time_limits, "after_trial", lambda prepared, *_: replace(prepared, first_folds=2))
+    rounds, rest = [], time_limits.rest_in_time_left
+    monkeypatch.setattr(time_limits, "rest_in_time_left", lambda *given: rounds.append(rest(*given)) or rounds[-1])
+    tried = mlp(**(SHORT | {"time_limit": 60, "max_epochs": 10})).fit(X, Y).pack_
+    assert tried["networks"].tolist() == [4, 4] and not tried["stopped_by_race"].any()
+    assert [len(own) for own in rounds] == [2, 4, 0]
+
+
+def test_a_candidate_that_was_left_out_for_its_time_is_trained_if_there_is_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def half(prepared: PreparedFit, _deadline: float) -> PreparedFit:
+        return replace(prepared, candidates=prepared.candidates[:2], spare=tuple(prepared.candidates[2:]))
+
+    monkeypatch.setattr(time_limits, "reduced", half)
+    assert mlp(**(SEVERAL | {"n_candidates": 4}), time_limit=60).fit(X, Y).pack_["networks"].tolist() == [2] * 4
+    monkeypatch.setattr(time_limits, "_SHARE_OF_PLAN", 0.0)
+    assert mlp(**(SEVERAL | {"n_candidates": 4}), time_limit=60).fit(X, Y).pack_["networks"].tolist() == [2] * 2
+
+
+def test_the_speed_is_measured_by_epochs_of_the_same_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, times = time_limits._Clock([100, 100, 100]), iter([0.0, 1.0, 1.5, 2.0, 4.0])
+    monkeypatch.setattr(time_limits.time, "monotonic", lambda: next(times))
+    for epoch, models in [(1, [0, 1]), (2, [0, 1]), (1, [2]), (2, [2]), (3, [2])]:
+        clock.on_epoch_end(EpochReport(epoch, models, [], []))
+    assert clock.rows_per_second == pytest.approx(200.0) and clock.n_rows_done == 700
 
 
 def test_the_time_left_after_a_trial_limits_epochs_by_what_the_trial_took(monkeypatch: pytest.MonkeyPatch) -> None:
