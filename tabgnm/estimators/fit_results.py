@@ -48,8 +48,8 @@ class FitResults:
 
         For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
         regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
-        D² and quantile loss. The scores are slightly optimistic, because the epochs and weights of the networks were
-        chosen on the same rows.
+        D² and quantile loss. If `metric` is set, "metric" is its value; larger is better. The scores are
+        slightly optimistic, because the epochs and weights of the networks were chosen on the same rows.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:

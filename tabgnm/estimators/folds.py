@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from torch import Tensor
 
 Array = NDArray[Any]
@@ -67,13 +68,24 @@ def group_numbers(groups: Any, n_rows: int) -> Array:
         ) from None
 
 
-def group_folds(n_rows: int, labels: Array, n_folds: int) -> list[Fold]:
-    """Divide the rows into folds so that rows of one group are in the same fold."""
+def group_folds(n_rows: int, labels: Array, n_folds: int, strata: Array | None = None, seed: int = 0) -> list[Fold]:
+    """Divide the rows into folds so that rows of one group are in the same fold.
+
+    Each fold has about its share of every stratum, as far as groups allow it.
+    """
     n_groups = len(np.unique(labels))
     if n_groups < 2:
         raise ValueError("groups has only one distinct label; expected at least two groups, or groups=None")
-    splitter = GroupKFold(min(n_folds, n_groups))
-    return [_fold(n_rows, test) for _, test in splitter.split(np.zeros(n_rows), groups=labels)]
+    n_folds = min(n_folds, n_groups)
+    parts = [test for _, test in GroupKFold(n_folds).split(np.zeros(n_rows), groups=labels)]
+    if strata is not None and np.bincount(strata).max() >= n_folds:
+        splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about strata with fewer rows than folds
+            stratified = [test for _, test in splitter.split(np.zeros(n_rows), strata, labels)]
+        if all(len(test) for test in stratified):
+            parts = stratified
+    return [_fold(n_rows, test) for test in parts]
 
 
 def splitter_folds(

@@ -28,7 +28,24 @@ _SHORT_NAMES = {
 }
 _TWEEDIE = "tweedie_deviance"  # which scikit-learn has no score of, as it depends on the power
 _CALIBRATION_BINS = 15
-_OF_POSITIVE = {_TWEEDIE, "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"}
+_OF_POSITIVE = {
+    _TWEEDIE,
+    "neg_mean_poisson_deviance",
+    "neg_mean_gamma_deviance",
+    "neg_mean_squared_log_error",
+    "neg_root_mean_squared_log_error",
+}
+_OF_NUMBERS = _OF_POSITIVE | {
+    "r2",
+    "explained_variance",
+    "d2_absolute_error_score",
+    "neg_max_error",
+    "neg_mean_absolute_error",
+    "neg_mean_absolute_percentage_error",
+    "neg_mean_squared_error",
+    "neg_median_absolute_error",
+    "neg_root_mean_squared_error",
+}
 
 
 def check_metric(value: object, name: str = "metric", default: str | None = "auto") -> None:
@@ -55,6 +72,11 @@ def check_metric(value: object, name: str = "metric", default: str | None = "aut
 def needs_positive(metric: Any) -> bool:
     """Whether a metric is known to be defined for positive predictions only."""
     return isinstance(metric, str) and _SHORT_NAMES.get(metric, metric) in _OF_POSITIVE
+
+
+def needs_numbers(metric: Any) -> bool:
+    """Whether a metric is known to compare numbers, which labels of classes are not."""
+    return isinstance(metric, str) and _SHORT_NAMES.get(metric, metric) in _OF_NUMBERS
 
 
 def scorer_of(metric: Any, n_classes: int = 2, tweedie_power: float = Tweedie.power) -> Callable[..., float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,17 +16,15 @@ from torch import Tensor
 
 from tabgnm._printable import shown
 from tabgnm.estimators.checks import is_auto
+from tabgnm.estimators.metric_scores import score
 from tabgnm.estimators.metrics import (
-    Predicted,
     calibration_error,
     d2_of_quantiles,
-    needs_positive,
     quantile_losses,
-    scorer_of,
-    takes_weights,
 )
+from tabgnm.estimators.selection import standard_error
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
-from tabgnm.nn.losses import LogLinkLoss, Pinball, Tweedie
+from tabgnm.nn.losses import LogLinkLoss, Pinball
 from tabgnm.table.errors import warn_caller
 from tabgnm.training import FleetResult, TrainedModel
 from tabgnm.training.settings import torch_device
@@ -38,12 +36,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+_log = logging.getLogger("tabgnm")
+
 _FEWEST_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
 _SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
 _LARGE = 10**7  # numbers of a candidate; more are kept in float32
 _COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions, at the same time
-_MOST_CHECKED_ROWS = 1000  # to see whether a metric fits
 _MOST_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
 
 
@@ -100,7 +99,8 @@ class OutOfFold:
         """Return what candidates are judged by, one number for each of the predictions; lower is better."""
         if is_auto(self.metric) or not self._metric_is_known:
             return np.asarray(np.average(self.row_losses(predictions), axis=-1, weights=self.weights))
-        return np.array([-self._score(own) for own in predictions])
+        scores = np.array([-self._score(own) for own in predictions])
+        return np.where(np.isfinite(scores), scores, np.inf)
 
     @cached_property
     def _metric_is_known(self) -> bool:
@@ -115,7 +115,12 @@ class OutOfFold:
         return False
 
     def _score(self, predictions: Array) -> float:
-        return score(self.metric, self.prepared.rows.targets, predictions, self.labels, self._score_weights)
+        """Return the score of predictions by the metric; NaN if it cannot score these rows."""
+        try:
+            return score(self.metric, self.prepared.rows.targets, predictions, self.labels, self._score_weights)
+        except Exception as error:  # of a scorer, which may be the user's own
+            _log.info("metric %.80r cannot score the left-out rows: %s", self.metric, error)
+            return np.nan
 
     @property
     def _score_weights(self) -> Array | None:
@@ -198,7 +203,7 @@ class OutOfFold:
         best = float(_TEMPERATURES[low])
         gain = losses(1.0) - losses(best)
         mean = np.average(gain, weights=self.weights)
-        return best if mean > np.std(gain) / np.sqrt(len(gain)) else 1.0
+        return best if mean > standard_error(gain, self.weights) else 1.0
 
     def _class_scores(self, targets: ClassTargets) -> dict[str, float]:
         assert self.combined is not None
@@ -315,74 +320,3 @@ def scaled_by(probabilities: Array, temperature: float) -> Array:
     logs -= logs.max(axis=-1, keepdims=True)
     scaled = np.exp(logs)
     return np.asarray(scaled / scaled.sum(axis=-1, keepdims=True))
-
-
-def score(
-    metric: Any, targets: ClassTargets | NumberTargets, predictions: Array, y: Array, weights: Array | None
-) -> float:
-    """Return the score of predictions by a metric other than "auto"."""
-    n_classes = len(targets.classes[0]) if isinstance(targets, ClassTargets) else 2
-    power = targets.loss.power if isinstance(targets.loss, LogLinkLoss) else Tweedie.power
-    scorer = scorer_of(metric, n_classes, power)
-    arguments = {"sample_weight": weights} if weights is not None and takes_weights(scorer) else {}
-    return float(scorer(_as_model(targets, predictions), None, y, **arguments))
-
-
-def check_metric_fits(
-    metric: Any, targets: ClassTargets | NumberTargets, y: Array, *, all_logarithms: bool = False
-) -> None:
-    """Raise if a metric cannot score such targets, before anything is trained.
-
-    `all_logarithms` says that all candidates learn the logarithm of the target.
-    """
-    if isinstance(targets, ClassTargets):
-        if targets.kind == "one":
-            return  # a single class is predicted whatever the metric says
-        codes = targets.codes(y).reshape(len(y), -1)
-        _, rows = np.unique(codes, axis=0, return_index=True)
-        rows = np.sort(rows)[:_MOST_CHECKED_ROWS]
-        parts = []
-        for column, classes in zip(codes[rows].T, targets.classes, strict=True):
-            part = np.full((len(rows), len(classes)), 0.5 / len(classes))
-            part[np.arange(len(rows)), column] += 0.5
-            parts.append(part)
-        predictions = np.concatenate(parts, axis=1)
-    else:
-        is_positive = isinstance(targets.loss, LogLinkLoss) or all_logarithms
-        if needs_positive(metric) and not is_positive:
-            raise ValueError(
-                f"metric={metric!r} requires positive predictions, which loss={targets.loss.name!r} does not "
-                "guarantee; use loss='poisson', 'gamma' or 'tweedie', or another metric"
-            )
-        rows = np.arange(min(len(y), _MOST_CHECKED_ROWS))
-        predictions = y[rows].reshape(len(rows), -1) + 1.0
-        if targets.quantiles is not None:
-            predictions = np.repeat(predictions, len(targets.quantiles), axis=1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about so few rows
-            score(metric, targets, predictions, y[rows], None)
-    except Exception as error:  # of a scorer, which may be the user's own
-        raise ValueError(
-            f"metric={metric!r:.80} cannot score these targets ({type(error).__name__}: {error!s:.200}); use "
-            "metric='auto', or a metric for this type of target"
-        ) from error
-
-
-def _as_model(targets: ClassTargets | NumberTargets, predictions: Array) -> Predicted:
-    """Return something that scorers take for a fitted model."""
-    if isinstance(targets, NumberTargets):
-        numbers = predictions[:, 0] if targets.one_dimensional and targets.quantiles is None else predictions
-        return Predicted("regressor", {"predict": numbers})
-    parts = targets.parts(predictions)
-    labels = [classes[np.argmax(part, axis=1)] for classes, part in zip(targets.classes, parts, strict=True)]
-    if targets.kind == "multilabel":
-        ones = np.column_stack([part[:, 1] for part in parts])
-        methods = {"predict": np.column_stack(labels), "predict_proba": ones, "decision_function": ones}
-        return Predicted("classifier", methods, list(targets.classes))
-    if targets.kind == "joint":
-        return Predicted("classifier", {"predict": np.column_stack(labels), "predict_proba": parts}, targets.classes)
-    methods = {"predict": labels[0], "predict_proba": parts[0]}
-    if targets.kind == "binary":
-        methods["decision_function"] = parts[0][:, 1]
-    return Predicted("classifier", methods, targets.classes[0])

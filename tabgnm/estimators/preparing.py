@@ -18,7 +18,7 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
-from tabgnm.estimators.out_of_fold import check_metric_fits
+from tabgnm.estimators.metric_scores import check_metric_fits
 from tabgnm.estimators.targets import Targets
 from tabgnm.table import match_columns, read_table
 
@@ -197,7 +197,7 @@ def _folds_and_seeds(
         own = folding.splitter_folds(estimator.cv, n_rows, y, groups, kept, n_given)
         return seeds_of(own)
     if groups is not None:
-        return seeds_of(folding.group_folds(n_rows, groups, n_folds))
+        return seeds_of(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed))
     if n_folds == 0:
         return seeds_of(folding.without_validation(n_rows, 1))
     strata = targets.strata(y)

@@ -61,6 +61,17 @@ def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
     return np.asarray(best_counts / best_counts.sum())
 
 
+def standard_error(values: Array, weights: Array | None) -> Array:
+    """Return the standard error of the weighted mean over the last axis."""
+    if values.shape[-1] == 0:
+        return np.zeros(values.shape[:-1])
+    weights = np.ones(values.shape[-1]) if weights is None else weights
+    shares = weights / weights.sum()
+    mean = np.average(values, axis=-1, weights=shares)
+    variance = np.average((values - mean[..., None]) ** 2, axis=-1, weights=shares)
+    return np.asarray(np.sqrt(variance * np.sum(shares**2)))
+
+
 def survivors(row_losses: Array, weights: Array, row_weights: Array | None, most: int) -> list[int]:
     """Return the candidates that stay in the race after the first folds, the best first.
 
@@ -82,8 +93,7 @@ def survivors(row_losses: Array, weights: Array, row_weights: Array | None, most
     finite = np.isfinite(means)
     with np.errstate(invalid="ignore"):
         differences = row_losses - row_losses[best]
-    error = np.where(finite, np.std(np.where(finite[:, None], differences, 0.0), axis=1), 0.0)
-    error /= np.sqrt(max(1, row_losses.shape[1]))
+    error = np.where(finite, standard_error(np.where(finite[:, None], differences, 0.0), row_weights), 0.0)
     stays = (weights > 0) | (finite & (means - means[best] <= error))
     ranked = sorted(np.flatnonzero(stays).tolist(), key=lambda i: (-weights[i], means[i]))
     return ranked[:most]

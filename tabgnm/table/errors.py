@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
-    package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    inner = __name__.partition(".")[0], "functools"  # which computes cached properties
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -97,6 +97,29 @@ def test_a_group_is_never_split_between_training_and_validation(groups: list[str
         assert not {groups[row] for row in fold.train.tolist()} & {groups[row] for row in fold.val.tolist()}
 
 
+@given(
+    groups=st.lists(st.sampled_from("abcdef"), min_size=2, max_size=50).filter(lambda own: len(set(own)) > 1),
+    n_folds=st.integers(2, 7),
+    seed=st.integers(0, 5),
+)
+def test_so_it_is_with_strata(groups: list[str], n_folds: int, seed: int) -> None:
+    strata = np.random.default_rng(seed).integers(0, 3, len(groups))
+    folds = group_folds(len(groups), group_numbers(groups, len(groups)), n_folds, strata, seed)
+    assert len(folds) == min(n_folds, len(set(groups)))
+    assert (times_validated(folds, len(groups)) == 1).all()
+    for fold in folds:
+        assert fold.val is not None
+        assert not {groups[row] for row in fold.train.tolist()} & {groups[row] for row in fold.val.tolist()}
+
+
+def test_rare_classes_are_spread_over_the_folds_of_groups() -> None:
+    labels = np.repeat(np.arange(40), 10)
+    y = (labels < 5).astype(int)
+    for seed in range(3):
+        folds = group_folds(400, labels, 5, y, seed)
+        assert [int(y[fold.val.numpy()].sum()) for fold in folds if fold.val is not None] == [10] * 5
+
+
 def test_fit_puts_groups_into_folds_also_where_rows_have_no_weight() -> None:
     groups = np.repeat(np.arange(12), N // 12)
     weights = (np.arange(N) % 3 > 0).astype(float)

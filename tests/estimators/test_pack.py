@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, r2_score
 
 from tabgnm.estimators import pack, time_limits
@@ -449,7 +450,7 @@ def test_a_metric_that_does_not_fit_is_refused_before_training(
     make: Any, y: Any, metric: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pack, "train", lambda *_: pytest.fail("training began"))
-    with pytest.raises(ValueError, match="cannot score these targets"):
+    with pytest.raises(ValueError, match="cannot score these targets|compares numbers"):
         make(metric=metric).fit(X, y)
 
 
@@ -623,3 +624,31 @@ def test_a_metric_that_is_no_number_for_any_candidate_does_not_choose_the_first_
         model = mlp(**SEVERAL, metric=unknown).fit(X, Y)
     expected = mlp(**SEVERAL).fit(X, Y)
     assert model.pack_["weight"].tolist() == expected.pack_["weight"].tolist()
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "roc_auc", "neg_brier_score", "average_precision"])
+def test_a_metric_scores_rows_that_lack_a_class(metric: str) -> None:
+    rare = np.where(np.arange(len(X)) == 5, 7, Y)  # in no validation fold
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        model = mlp(**SEVERAL, metric=metric).fit(X, rare)
+    assert np.isfinite(model.oof_scores_["metric"])
+
+
+def test_a_metric_that_fails_for_the_left_out_rows_is_replaced_by_the_loss() -> None:
+    def fails(y: Any, _predicted: Any) -> float:
+        if len(y) > N // 2:
+            raise RuntimeError("too many rows")
+        return 0.0
+
+    with pytest.warns(UserWarning, match="is not a finite number for any candidate") as caught:
+        model = mlp(**SEVERAL, metric=make_scorer(fails)).fit(X, Y)
+    assert caught[0].filename == __file__ and np.isnan(model.oof_scores_["metric"])
+    assert model.pack_["weight"].tolist() == mlp(**SEVERAL).fit(X, Y).pack_["weight"].tolist()
+
+
+@pytest.mark.parametrize("metric", ["mae", "r2", "neg_median_absolute_error"])
+def test_metrics_of_numbers_are_refused_for_classes(metric: str) -> None:
+    with pytest.raises(ValueError, match=f"metric='{metric}' compares numbers, but y has classes; use 'accuracy'"):
+        mlp(metric=metric).fit(X, Y)

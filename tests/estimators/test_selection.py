@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tabgnm.estimators.selection import greedy_weights, survivors
+from tabgnm.estimators.selection import greedy_weights, standard_error, survivors
 
 
 def squared_errors(target: np.ndarray) -> Any:
@@ -34,6 +34,15 @@ def test_greedy_weights_are_shares_of_few_candidates_and_never_worse_than_the_be
     assert np.count_nonzero(weights) <= most
     combined = losses(np.tensordot(weights, predictions, 1)[None])[0]
     assert combined <= losses(predictions).min() * (1 + 1e-6) + 1e-9
+
+
+def test_a_standard_error_counts_rows_by_their_weight() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 200))
+    plain = values.std(axis=1) / np.sqrt(200)
+    np.testing.assert_allclose(standard_error(values, None), plain)
+    np.testing.assert_allclose(standard_error(values, np.full(200, 3.0)), plain)
+    half = (np.arange(200) < 100).astype(float)  # rows without weight do not count
+    np.testing.assert_allclose(standard_error(values, half), values[:, :100].std(axis=1) / np.sqrt(100))
 
 
 @given(pack=packs)
