@@ -61,9 +61,9 @@ LIST: tuple[dict[str, Any], ...] = (
 # For training with few steps, which needs higher learning rates.
 SHORT_LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
+    {**_PIECEWISE, "weight_decay": 0.1, "learning_rate": 6e-3},
     {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},
     {"clamp_inputs": True, "frequency_scale": 0.3, "dropout": 0.1, "learning_rate": 1.2e-2},
-    {**_PIECEWISE, "weight_decay": 0.1, "learning_rate": 1.2e-2},
     {"target_transform": "log", "learning_rate": 6e-3},
     {"activation": "tanh", "learning_rate": 1.2e-2},
     {"activation": "relu", "learning_rate": 1.2e-2},

@@ -53,6 +53,10 @@ class Levels:
         get, other = self._code.get, self._other
         return np.array([get(level, other) for level in canonical_cells(cells, self._text)], dtype=np.int64)
 
+    def has_named(self, codes: NDArray[np.int64]) -> bool:
+        """Whether any of the codes stands for a level with a name."""
+        return bool(((codes > 0) & (codes <= len(self.names))).any())
+
     def unknown(self, cells: Iterable[Any]) -> NDArray[np.bool_]:
         """Return which cells have a level without a name; missing cells have no level."""
         return np.array([level not in self._code for level in canonical_cells(cells, self._text)], dtype=np.bool_)

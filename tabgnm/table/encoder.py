@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from tabgnm.table.advice import warn_about
 from tabgnm.table.cells import canonical_cells
 from tabgnm.table.columns import ColumnTable
-from tabgnm.table.errors import TableError
-from tabgnm.table.layout import EmbeddingNumbers, EncodedLayout
+from tabgnm.table.errors import TableError, warn_caller
+from tabgnm.table.layout import CategorySlot, EmbeddingNumbers, EncodedLayout
 from tabgnm.table.numbers import NumberMaps
 from tabgnm.table.plans import ColumnPlan, inferred_kind, numbers_of, plan_column, refuse_infinity
 from tabgnm.table.raw import RawTable, shortened
@@ -28,6 +28,8 @@ ReadableKind = Literal["number", "category", "date"]
 
 # How many numbers are converted at a time: beyond its result, `encode` takes about 40 MB of memory at most.
 _BLOCK_SIZE = 2_000_000
+# Warn of rows without any known level of a category if there are so many, and not so many levels as of identifiers.
+_FEWEST_UNKNOWN, _MOST_USUAL_LEVELS = 10, 50
 _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 
 
@@ -218,6 +220,8 @@ class TableEncoder:
                 self._encode_numbers(part, out)
             for slot in layout.categories:
                 codes = slot.levels.codes(part.cells(slot.column))
+                if len(codes) >= _FEWEST_UNKNOWN and not slot.levels.has_named(codes):
+                    self._warn_of_unknown(slot, part)
                 if slot.encoding == "embedding":
                     out[:, slot.targets.start] = codes
                 elif slot.encoding == "two-level":
@@ -228,6 +232,16 @@ class TableEncoder:
                 if slot.indicator is not None:
                     out[:, slot.indicator] = codes == 0
         return encoded
+
+    def _warn_of_unknown(self, slot: CategorySlot, part: Source) -> None:
+        """Warn that no cell has a level of `fit`, as when its type has changed."""
+        plan, names = self.plans[slot.column], slot.levels.names
+        given = [cell for cell in canonical_cells(part.cells(slot.column)) if cell is not None]
+        if len(given) >= _FEWEST_UNKNOWN and 0 < len(names) <= _MOST_USUAL_LEVELS and plan.order is None:
+            warn_caller(
+                f"column {plan.name!r} has no level that occurred in fit: it has {given[0]!r:.50}, for example, and "
+                f"fit had {names[0]!r:.50}. All cells count as unknown; give the column the type that it had in fit"
+            )
 
     def _encode_numbers(self, part: Source, out: NDArray[Any]) -> None:
         numbers = self._read_numbers(part)

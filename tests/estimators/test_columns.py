@@ -88,6 +88,7 @@ def test_a_saved_model_reads_text_as_it_did(tmp_path: Path) -> None:
         again.predict(new.assign(size="big"))
 
 
+@pytest.mark.filterwarnings("ignore:column 'grade' has no level that occurred in fit")
 def test_the_order_of_levels_helps_where_few_rows_have_each() -> None:
     """The target rises with the level: a rank tells of levels with few rows, or none, what others teach."""
     levels = [f"grade {letter}" for letter in "tqhzkxbwfdmc"]

@@ -154,3 +154,15 @@ def test_the_types_of_polars_that_hold_containers_are_refused_as_before() -> Non
         for act in (lambda bad=bad: fitted(bad), lambda bad=bad: words.encode(read_table(bad))):
             with pytest.raises(CellTypeError, match="column 'a' has the type"):
                 act()
+
+
+def test_a_category_of_which_no_level_is_known_is_warned_about() -> None:
+    levels = ["red", "blue", "green"] * 5
+    encoder = fitted(pd.DataFrame({"color": levels}))
+    codes = pd.DataFrame({"color": pd.Series([0, 1, 2] * 5)})
+    with pytest.warns(UserWarning, match=r"column 'color' has no level that occurred in fit: it has '0', for example"):
+        encoder.encode(read_table(codes))
+    for harmless in (["red", *["pink"] * 14], ["pink"] * 9, [None] * 15, [None] * 10 + ["pink"] * 5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            encoder.encode(read_table(pd.DataFrame({"color": harmless})))
