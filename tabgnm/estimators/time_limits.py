@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tabgnm.estimators.effort import effort_for
 from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Callback, EpochReport, FleetPlan, Job, Table
@@ -32,6 +33,9 @@ _PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
 _SHARE_OF_PROBE = 0.25  # at most, of the time that is left
 _USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
 _WORTHWHILE_CANDIDATES = 2
+# With time for this share of the epochs of effort="fast", two candidates are trained on as many folds as with "fast".
+# Of so few epochs, nearly all are needed before networks stop early.
+_SHARE_OF_FAST, _USED_OF_FEW_EPOCHS = 0.75, 0.9
 _FEWEST_FOLDS = 2
 # If there is no time for two candidates: how many are tried, for how many epochs at least, and the share of the time.
 _MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
@@ -79,7 +83,8 @@ def training_deadline(began: float, time_limit: float) -> float:
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
     """Return the fit with as many candidates, folds and epochs as there is time for.
 
-    If there is no time for two candidates, it has some candidates to try, see `trial`, or only the first one.
+    If there is no time for two candidates, not even on fewer folds, it has some candidates to try, see `trial`, or only
+    the first one.
     """
     first = prepared.candidates[0]
     speed = _rows_per_second(prepared, _SHARE_OF_PROBE * max(0.0, deadline - time.monotonic()))  # of one device
@@ -93,12 +98,19 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
         n_candidates = len(prepared.candidates)
         epochs = max(1, min(epochs, int(budget / (n_folds * n_candidates))))
     elif n_candidates < _WORTHWHILE_CANDIDATES:
+        fast = effort_for("fast", first.fleet.torch_device().type, prepared.rows.n_rows)
+        n_few = min(n_folds, fast.n_folds)
+        few_epochs = int(budget / (_WORTHWHILE_CANDIDATES * n_few * _USED_OF_FEW_EPOCHS))
+        is_enough = few_epochs >= _SHARE_OF_FAST * min(epochs, fast.max_epochs)
         n_tried = min(len(prepared.candidates), _MOST_TRIED, int(_SHARE_OF_TRIAL * budget / _TRIAL_EPOCHS))
-        if n_tried > 1:
+        if is_enough and len(prepared.candidates) >= _WORTHWHILE_CANDIDATES:
+            n_candidates, n_folds, epochs = _WORTHWHILE_CANDIDATES, n_few, min(epochs, few_epochs)
+        elif n_tried > 1:
             trial_epochs = min(epochs, int(_SHARE_OF_TRIAL * budget / n_tried))
             _log.info("the time limit allows to try %d settings on one fold for %d epochs", n_tried, trial_epochs)
             return replace(prepared, candidates=prepared.candidates[:n_tried], trial_epochs=trial_epochs)
-        n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
+        else:
+            n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
     candidates = [_shortened(own, epochs) for own in prepared.candidates]

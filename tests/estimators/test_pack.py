@@ -522,6 +522,15 @@ def test_a_short_time_limit_trains_the_best_of_the_candidates_that_it_tries(monk
     assert tried["epochs"][1 - best] <= 12  # a third of the time, for two candidates
 
 
+def test_with_time_for_about_as_much_as_fast_two_candidates_are_trained_on_its_folds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 1.05 * N)  # 690 epochs of one network in 10 minutes
+    monkeypatch.setattr(time_limits, "rest_in_time_left", lambda *_: [])
+    few = mlp(**(SHORT | {"n_candidates": 3, "n_folds": 5, "time_limit": 600})).fit(X, Y).pack_
+    assert few["networks"].tolist() == [4, 4] and few["epochs"].max() < 100
+
+
 def test_the_rest_of_a_time_limit_is_used_for_more_folds_and_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limits, "_rows_per_second", lambda *_: 0.5 * N)  # 30 epochs of one network in a minute
     monkeypatch.setattr(time_limits, "after_trial", lambda prepared, *_: replace(prepared, first_folds=2))
