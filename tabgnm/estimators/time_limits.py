@@ -168,7 +168,7 @@ def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, 
         missing = [k for k in range(candidate.n_folds) if k not in own[number]]
         seconds = trained.seconds[number] / n_folds
         if missing:
-            n_more = _n_in_time(candidate, len(missing), seconds * len(main), left)
+            n_more = _n_in_time(candidate, len(missing), n_folds, seconds * len(main), left)
             return [(number, k) for number in main for k in missing[:n_more]]
     if trained.tried:
         number = trained.tried[0]
@@ -179,12 +179,13 @@ def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, 
         return []
     of_others = [(trained.seconds[i] / n_folds, prepared.candidates[i].shape) for i in main]
     seconds = max(seconds * _relative_work(candidate.shape, shape) for seconds, shape in of_others)
-    if _n_in_time(candidate, n_folds, seconds, left) < n_folds:
+    if _n_in_time(candidate, n_folds, n_folds, seconds, left) < n_folds:
         return []
     if trained.tried:
         trained.tried.remove(number)
         trained.left_the_race.discard(number)
         trained.seconds.pop(number)
+        trained.networks.pop(number)  # a network of few epochs would count like the others
     else:
         trained.prepared = replace(prepared, candidates=[*prepared.candidates, candidate], spare=prepared.spare[1:])
     return [(number, k) for k in range(n_folds)]
@@ -194,19 +195,22 @@ def _relative_work(shape: Shape, other: Shape) -> float:
     return multiply_adds(shape, 1.0) / multiply_adds(other, 1.0)
 
 
-def _n_in_time(candidate: PreparedCandidate, n_wanted: int, seconds: float, left: float) -> int:
+def _n_in_time(candidate: PreparedCandidate, n_wanted: int, n_before: int, seconds: float, left: float) -> int:
     """Return how many networks of a candidate can be trained in the time that is left, at most `n_wanted`.
 
     Parameters
     ----------
     candidate : PreparedCandidate
     n_wanted : int
+    n_before : int
+        The number of networks of a candidate so far.
     seconds : float
-        What a network took so far, with as many others at the same time as there are threads.
+        The time that all of these took, divided by their number.
     left : float
         Seconds until training has to end.
     """
-    at_once = candidate.fleet.thread_count() if candidate.fleet.torch_device().type == "cpu" else 1
+    # One network takes as long as several, on as many threads, or in one fleet on a GPU.
+    at_once = candidate.fleet.thread_count() if candidate.fleet.torch_device().type == "cpu" else n_before
     n_fitting = at_once * int(_SHARE_OF_PLAN * left / (at_once * max(seconds, 1e-6)))
     return min(n_wanted, n_fitting)
 
