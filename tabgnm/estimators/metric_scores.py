@@ -40,8 +40,8 @@ def check_metric_fits(
             return  # a single class is predicted whatever the metric says
         if needs_numbers(metric):
             raise ValueError(
-                f"metric={metric!r} compares numbers, but y has classes; use 'accuracy', 'log_loss' or another metric "
-                "for classes, or a regressor"
+                f"metric={metric!r:.80} cannot score these targets (it compares numbers, but y has classes); use "
+                "metric='auto', or a metric for this type of target"
             )
         codes = targets.codes(y).reshape(len(y), -1)
         _, rows = np.unique(codes, axis=0, return_index=True)

@@ -450,7 +450,7 @@ def test_a_metric_that_does_not_fit_is_refused_before_training(
     make: Any, y: Any, metric: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pack, "train", lambda *_: pytest.fail("training began"))
-    with pytest.raises(ValueError, match=r"cannot score these targets|compares numbers"):
+    with pytest.raises(ValueError, match="cannot score these targets"):
         make(metric=metric).fit(X, y)
 
 
@@ -659,5 +659,5 @@ def test_a_metric_that_fails_for_the_left_out_rows_is_replaced_by_the_loss() -> 
 
 @pytest.mark.parametrize("metric", ["mae", "r2", "neg_median_absolute_error"])
 def test_metrics_of_numbers_are_refused_for_classes(metric: str) -> None:
-    with pytest.raises(ValueError, match=f"metric='{metric}' compares numbers, but y has classes; use 'accuracy'"):
+    with pytest.raises(ValueError, match=rf"metric='{metric}' cannot score these targets \(it compares numbers"):
         mlp(metric=metric).fit(X, Y)

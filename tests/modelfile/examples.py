@@ -190,7 +190,7 @@ PACKS: dict[str, Callable[[], Any]] = {
     "pack of classifiers": lambda: gnm_classifier(numbers(), codes(3), **PACK, n_nodes=12),
     "pack of a table": lambda: mlp_classifier(frame(), np.array(["no", "yes"])[codes(2)], **PACK),
     "pack of regressors": lambda: mlp_regressor(numbers(), target(2), **PACK),
-    "pack with logarithms": lambda: mlp_regressor(numbers(), long_tail(), **PACK | {"n_candidates": 4}),
+    "pack with logarithms": lambda: mlp_regressor(numbers(), long_tail(), **PACK | {"n_candidates": 4, "dropout": 0.0}),
     "all logarithms": lambda: mlp_regressor(numbers(), np.exp(target(2)), target_transform="log", loss="huber"),
     "eleven folds": lambda: mlp_regressor(numbers(), target(), n_folds=11, max_epochs=1),
     "own metric": lambda: mlp_classifier(numbers(), codes(2), **PACK, metric="accuracy"),

@@ -190,6 +190,7 @@ LARGE: dict[str, Callable[[], File]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:column .* has no level that occurred in fit")
 @pytest.mark.parametrize("case", LARGE)
 def test_what_is_not_refused_takes_little_memory_beyond_its_weights(case: str) -> None:
     data, X = LARGE[case]()
