@@ -148,7 +148,7 @@ def _rest_after_trial(
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
     best = oof.candidates[int(np.argmin(oof.losses(oof.predictions)))]
     trained.left_the_race = set(range(len(prepared.candidates))) - {best}
-    seconds = trained.seconds[best] / trained.networks[best][0].history.n_epochs
+    seconds = trained.seconds.pop(best) / trained.networks[best][0].history.n_epochs
     trained.prepared = time_limits.after_trial(prepared, best, seconds, deadline)
     trained.tried = sorted(trained.networks, key=lambda number: trained.losses[number][0])
     trained.tried.remove(best)
