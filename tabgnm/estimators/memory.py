@@ -116,7 +116,8 @@ def _training(prepared: PreparedFit) -> MemoryUse:
     encoded = sum(own_tables.values()) + screened
     n_at_once = _fleets_at_once(prepared)
     copied = n_at_once * max(own_tables.values()) + screened  # what fleets read, on their device
-    steps = sum(sorted(_chunk_bytes(own, device) for own in _fleets(candidates))[-n_at_once:])
+    n_folds = pack.n_folds_at_once(prepared)
+    steps = sum(sorted(_chunk_bytes(own, n_folds, device) for own in _fleets(candidates))[-n_at_once:])
     n_outputs, n_weights = _n_predicted(prepared), [_n_weights(own.shape) for own in candidates]
     n_networks = pack.n_networks(prepared)
     size = _size(candidates[0])
@@ -217,8 +218,8 @@ def _bytes_of_one(candidate: PreparedCandidate) -> int:
     return bytes_per_model(candidate.shape, candidate.fleet, *_n_fold_rows(candidate))[1]
 
 
-def _chunk_bytes(candidates: list[PreparedCandidate], device: torch.device) -> int:
-    first, n_networks = candidates[0], sum(len(own.members) for own in candidates)
+def _chunk_bytes(candidates: list[PreparedCandidate], n_folds: int, device: torch.device) -> int:
+    first, n_networks = candidates[0], n_folds * len(candidates)
     at_once = models_per_chunk(first.shape, first.fleet, device, n_networks, *_n_fold_rows(first))
     return at_once * _bytes_of_one(first)
 

@@ -165,6 +165,12 @@ def _races(prepared: PreparedFit) -> bool:
     )
 
 
+def n_folds_at_once(prepared: PreparedFit) -> int:
+    """Return how many networks of a candidate are trained in one round, at most."""
+    n_folds = max(own.n_folds for own in prepared.candidates)
+    return max(_RACE_FOLDS, n_folds - _RACE_FOLDS) if _races(prepared) else n_folds
+
+
 def _most_winners(prepared: PreparedFit) -> int:
     """Return how many candidates at most are trained on all folds."""
     return -(-len(prepared.candidates) // 2) if _races(prepared) else len(prepared.candidates)
