@@ -42,7 +42,7 @@ _PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
 LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
     {**_PIECEWISE, "weight_decay": 0.1},
-    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many numbers
+    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many columns
     {"activation": "relu", "dropout": 0.1},
     {"target_transform": "log"},  # only for positive targets with a long tail
     {"n_layers": 4},
@@ -103,7 +103,7 @@ class TableFacts:
     long_tail : bool
         Whether all targets are positive and their logarithms are less skewed.
     screened : bool
-        Whether there are so many numbers that some are left out by a candidate.
+        Whether there are so many numbers and levels that some are left out by a candidate.
     """
 
     n_numbers: int

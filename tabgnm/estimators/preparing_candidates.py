@@ -173,16 +173,19 @@ def _facts(
     one_epoch: bool,
 ) -> TableFacts:
     embedding = parameters["numeric_embedding"]
-    if embedding is None or (n == 1 and not is_auto(parameters["numeric_dim"])):
-        n_numbers = 1  # nothing depends on it
-    else:
+    n_numbers, n_inputs = 1, 0
+    if n > 1 or (embedding is not None and is_auto(parameters["numeric_dim"])):  # otherwise nothing depends on them
         settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
         first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
-        n_numbers = first.encoder.embedding.n_numeric if first.encoder.embedding is not None else 0
+        own = first.encoder.embedding
+        n_inputs = first.encoder.n_encoded if own is None else own.n_plain + own.n_numeric
+        if embedding is not None:
+            n_numbers = 0 if own is None else own.n_numeric
     takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
     long_tail = takes_log and _has_long_tail(rows.y)
     without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
-    screened = n_numbers > SCREENED_FROM and without_variants and not parameters.get("learn_initial", False)
+    wide = SCREENED_FROM < n_inputs <= MOST_NUMBERS / rows.n_rows
+    screened = wide and without_variants and not parameters.get("learn_initial", False)
     return TableFacts(n_numbers, long_tail, screened)
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 Array = NDArray[Any]
 
-SCREENED_FROM = 50  # numeric columns; in tables with fewer of them networks cope
+SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); with fewer of them networks cope
 MOST_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
 _LEVEL = 0.02  # of the test: in the mean, this share of the unrelated columns stays
 _FEWEST_KEPT = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -59,11 +60,25 @@ def test_a_network_ignores_the_columns_that_its_training_rows_do_not_support(mak
     assert set(unused) == set.intersection(*map(set, map(np.ndarray.tolist, candidate.left_out)))
 
 
-def test_only_tables_with_many_numbers_have_such_a_candidate() -> None:
-    for n_columns, screened in ((50, 0), (51, 1)):
+@pytest.mark.parametrize("embedding", ["auto", None])
+def test_only_tables_with_many_columns_have_such_a_candidate(embedding: str | None) -> None:
+    for n_columns, n_screened in ((50, 0), (51, 1)):
         X, y = noisy(100, n_columns)
-        candidates = mlpr(n_candidates=4)._prepare(X, y).candidates
-        assert sum(own.settings["screen_columns"] for own in candidates) == screened
+        candidates = mlpr(n_candidates=4, numeric_embedding=embedding)._prepare(X, y).candidates
+        assert sum(own.settings["screen_columns"] for own in candidates) == n_screened
+
+
+def test_levels_of_categories_count_as_columns() -> None:
+    random = np.random.default_rng(0)
+    letters = pd.DataFrame(random.choice(list("ABCD"), size=(600, 13)))  # 52 one-hot columns
+    y = (letters[0] == "A").astype(int).to_numpy()
+    for n_columns, n_screened in ((12, 0), (13, 1)):
+        candidates = mlp(n_candidates=4)._prepare(letters.iloc[:, :n_columns], y).candidates
+        assert sum(own.settings["screen_columns"] for own in candidates) == n_screened
+    (candidate,) = (own for own in candidates if own.settings["screen_columns"])
+    assert candidate.left_out is not None
+    for own in candidate.left_out:
+        assert not set(own) & {0, 1, 2, 3} and len(own) > 35
 
 
 def test_continued_training_leaves_out_the_same_columns() -> None:
