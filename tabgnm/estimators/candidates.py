@@ -61,8 +61,8 @@ LIST: tuple[dict[str, Any], ...] = (
 # For training with few steps, which needs higher learning rates.
 SHORT_LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
+    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many columns
     {**_PIECEWISE, "weight_decay": 0.1, "learning_rate": 6e-3},
-    {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},
     {"clamp_inputs": True, "frequency_scale": 0.3, "dropout": 0.1, "learning_rate": 1.2e-2},
     {"target_transform": "log", "learning_rate": 6e-3},
     {"activation": "tanh", "learning_rate": 1.2e-2},
@@ -104,11 +104,14 @@ class TableFacts:
         Whether all targets are positive and their logarithms are less skewed.
     screened : bool
         Whether there are so many numbers and levels that some are left out by a candidate.
+    narrowed : bool
+        Whether there are so many that all candidates leave some out.
     """
 
     n_numbers: int
     long_tail: bool = False
     screened: bool = False
+    narrowed: bool = False
 
 
 def candidate_settings(
@@ -139,6 +142,8 @@ def candidate_settings(
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE
         }
+        if facts.narrowed:
+            settings |= {"screen_columns": True, "numeric_embedding": None}
         if settings["screen_columns"] and any(settings.get(name, BASE[name]) != BASE[name] for name in VARIANTS):
             continue
         embeds = not is_auto(given.get("numeric_embedding")) or not is_auto(given.get("numeric_dim"))

@@ -23,6 +23,8 @@ from tabgnm.training import FleetSettings, Member, Table, TrainedModel
 
 Array = NDArray[Any]
 
+UNRELATED = "no measurable relation to the target: not used"  # what `columns_` says of columns that are left out
+
 
 @dataclass
 class NetworkGroup:
@@ -377,15 +379,24 @@ class EncodedTables:
         self._tables: dict[Any, Table] = {}
 
     def encoder(
-        self, raw: RawTable, kept: Array | None, settings: TableSettings, rows: Array | None, dtype: Any
+        self,
+        raw: RawTable,
+        kept: Array | None,
+        settings: TableSettings,
+        rows: Array | None,
+        dtype: Any,
+        unused: tuple[int, ...] = (),
     ) -> tuple[TableEncoder, Callable[[], Array]]:
-        """Fit an encoder on `rows` of a table; `kept` are its rows within the fold.
+        """Fit an encoder on `rows` of a table; `kept` are its rows within the fold, `unused` the columns to leave out.
 
         Also returns a function that encodes the whole table, once.
         """
-        key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str)
+        key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str, unused)
         if key not in self._encoders:
-            encoder = TableEncoder(settings).fit(raw, rows=rows)
+            if unused:
+                encoder = self.encoder(raw, kept, settings, rows, dtype)[0].without(unused, UNRELATED)
+            else:
+                encoder = TableEncoder(settings).fit(raw, rows=rows)
             encoder.check_precision(dtype)
             self._encoders[key] = encoder, cache(partial(encoder.encode, raw, dtype=dtype))
         return self._encoders[key]

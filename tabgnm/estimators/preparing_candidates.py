@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.estimators import narrowing
 from tabgnm.estimators.candidates import BASE, LIST, SHORT_LIST, VARIANTS, TableFacts, candidate_settings
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import effort_of
@@ -63,6 +64,7 @@ def prepare_candidates(
     parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
     if is_auto(parameters.get("hidden")):
         parameters["n_layers"] = "auto"
+    unused: tuple[int, ...] = ()
     if previous is not None:
         # Parameters that were set since then count; the networks and their inputs are as they were.
         changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
@@ -71,7 +73,7 @@ def prepare_candidates(
         n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
         if one_epoch or not rows.validated:
             n = 1  # without validation there is nothing to choose by
-        facts = _facts(estimator, parameters, rows, shared, n, one_epoch=one_epoch)
+        facts, unused = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
         wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
 
@@ -92,7 +94,7 @@ def prepare_candidates(
             data = _encoded_as_before(rows, group.encoder, estimator._with_own_loss(group.targets), group.dtype, shared)
             folds, shape, seeds = group.folds, group.shape, group.seeds
         else:
-            data = _encoded(estimator, rows, settings, shared, one_epoch=one_epoch)
+            data = _encoded(estimator, rows, settings, shared, unused, one_epoch=one_epoch)
             folds = list(range(len(rows.folds)))
             body = functools.partial(estimator._network_shape, settings=settings, n_auto=effort.n_nodes)
             try:
@@ -168,25 +170,26 @@ def _facts(
     parameters: Mapping[str, Any],
     rows: PreparedRows,
     shared: EncodedTables,
-    n: int,
     *,
     one_epoch: bool,
-) -> TableFacts:
+) -> tuple[TableFacts, tuple[int, ...]]:
+    """Return the facts that candidates depend on, and the raw columns that none of them uses."""
     embedding = parameters["numeric_embedding"]
-    n_numbers, n_inputs = 1, 0
-    if n > 1 or (embedding is not None and is_auto(parameters["numeric_dim"])):  # otherwise nothing depends on them
-        settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
-        first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
-        own = first.encoder.embedding
-        n_inputs = first.encoder.n_encoded if own is None else own.n_plain + own.n_numeric
-        if embedding is not None:
-            n_numbers = 0 if own is None else own.n_numeric
+    settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
+    first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
+    own, n_inputs = first.encoder.embedding, narrowing.n_inputs(first.encoder)
+    n_numbers = 1  # if there are no embeddings, nothing depends on it
+    if embedding is not None:
+        n_numbers = 0 if own is None else own.n_numeric
     takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
     long_tail = takes_log and _has_long_tail(rows.y)
     without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
-    wide = SCREENED_FROM < n_inputs <= MOST_NUMBERS / rows.n_rows
-    screened = wide and without_variants and not parameters.get("learn_initial", False)
-    return TableFacts(n_numbers, long_tail, screened)
+    can_screen = without_variants and not parameters.get("learn_initial", False)
+    screened = can_screen and SCREENED_FROM < n_inputs <= MOST_NUMBERS / rows.n_rows
+    wants = (is_auto(embedding) or embedding is None) and bool(parameters["screen_columns"])
+    narrowed = can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM
+    unused = narrowing.unused_columns(rows, first.encoder) if narrowed else ()
+    return TableFacts(n_numbers, long_tail, screened, narrowed), unused
 
 
 def _has_long_tail(y: Array) -> bool:
@@ -212,6 +215,7 @@ def _encoded(
     rows: PreparedRows,
     settings: Mapping[str, Any],
     shared: EncodedTables,
+    unused: tuple[int, ...] = (),
     *,
     one_epoch: bool = False,
 ) -> PreparedTable:
@@ -230,10 +234,10 @@ def _encoded(
         kinds=checked_kinds("column_kinds", estimator.column_kinds),
     )
     transform = settings.get("target_transform", "none")
-    key = f"{table_settings!r} {transform}"
+    key = f"{table_settings!r} {transform} {unused}"
     if key not in rows.encoded:
         dtype = np.float64 if estimator.precision == "float64" else np.float32
-        encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype)
+        encoder, encode = shared.encoder(rows.raw, rows.kept, table_settings, rows.trained_on, dtype, unused)
         if one_epoch and encoder.is_empty:
             raise ValueError(
                 f"all columns are constant in the {rows.n_rows} rows of the first call of partial_fit, which "

@@ -16,14 +16,16 @@ Array = NDArray[Any]
 
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); with fewer of them networks cope
 MOST_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
+MOST_RELATED = 500  # columns of a network; networks with more are slow, and no better
 _LEVEL = 0.02  # of the test: in the mean, this share of the unrelated columns stays
 _FEWEST_KEPT = 10
 _N_BINS = 10
 _MOST_ROWS = 10_000
 _MOST_TARGETS = 20
+_BLOCK = 500  # columns that are compared at a time
 
 
-def unrelated_columns(x: Array, y: Array) -> Array:
+def unrelated_columns(x: Array, y: Array, most: int = MOST_RELATED) -> Array:
     """Return the positions of columns whose relation to the targets could be chance.
 
     The target, its square (for columns that change its spread only) or the indicators of its classes are compared
@@ -33,6 +35,8 @@ def unrelated_columns(x: Array, y: Array) -> Array:
     ----------
     x : array of shape (rows, columns)
     y : array of shape (rows,) of class numbers, or (rows, outputs) of numbers
+    most : int
+        Columns that stay, at most: those with the smallest p-values.
 
     Returns
     -------
@@ -40,9 +44,12 @@ def unrelated_columns(x: Array, y: Array) -> Array:
     """
     step = -(-len(x) // _MOST_ROWS)
     x, targets = x[::step], _standardised(y[::step])
-    p_values = np.array([_p_value(column, targets) for column in x.T])
-    stays = p_values < _LEVEL
-    stays[np.argsort(p_values, kind="stable")[:_FEWEST_KEPT]] = True
+    blocks = range(0, x.shape[1], _BLOCK)
+    log_p = np.concatenate([_log_p_values(x[:, first : first + _BLOCK], targets) for first in blocks])
+    ranked = np.argsort(log_p, kind="stable")
+    stays = log_p < np.log(_LEVEL)
+    stays[ranked[:_FEWEST_KEPT]] = True
+    stays[ranked[most:]] = False
     return np.flatnonzero(~stays)
 
 
@@ -60,16 +67,23 @@ def _standardised(y: Array) -> Array:
     return np.asarray(columns[:, spread > 0] / spread[spread > 0])
 
 
-def _p_value(column: Array, targets: Array) -> float:
-    """Return the smallest p-value over the targets, times their number (Bonferroni)."""
-    inner = np.unique(np.quantile(column, np.linspace(0, 1, _N_BINS + 1)[1:-1]))
-    _, bins = np.unique(np.searchsorted(inner, column, side="left"), return_inverse=True)
-    counts = np.bincount(bins)
-    n_rows, n_bins = len(column), len(counts)
-    if n_bins < 2 or n_rows <= n_bins or not targets.shape[1]:
-        return 1.0
-    sums = np.stack([np.bincount(bins, weights=target) for target in targets.T])
-    between = (sums**2 / counts).sum(axis=1)  # of n_rows in all, as the targets have variance 1
+def _log_p_values(x: Array, targets: Array) -> Array:
+    """Return the logarithm of the smallest p-value of each column over the targets, times their number (Bonferroni)."""
+    n_rows, n_columns = x.shape
+    if not targets.shape[1]:
+        return np.zeros(n_columns)
+    inner = np.quantile(x, np.linspace(0, 1, _N_BINS + 1)[1:-1], axis=0)
+    bins = np.zeros(x.shape, dtype=np.int8)
+    for ends in inner:
+        bins += x > ends
+    n_bins, between = np.zeros(n_columns, dtype=np.int64), np.zeros((n_columns, targets.shape[1]))
+    for number in range(_N_BINS):
+        inside = bins == number
+        counts = inside.sum(axis=0)
+        n_bins += counts > 0
+        between += (inside.T.astype(np.float64) @ targets) ** 2 / np.maximum(counts, 1)[:, None]
+    # Of n_rows in all, as the targets have variance 1.
     within = np.maximum(n_rows - between, 1e-12)
-    ratio = (between / (n_bins - 1)) / (within / (n_rows - n_bins))
-    return float(min(1.0, stats.f.sf(ratio, n_bins - 1, n_rows - n_bins).min() * targets.shape[1]))
+    free, rest = np.maximum(n_bins - 1, 1)[:, None], np.maximum(n_rows - n_bins, 1)[:, None]
+    log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1) + np.log(targets.shape[1])
+    return np.where((n_bins < 2) | (n_rows <= n_bins), 0.0, np.minimum(log_p, 0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -74,6 +74,16 @@ class TableEncoder:
         )
         warn_about((plan.advice for plan in self.plans if plan.advice is not None), self.settings.min_level_count)
         return self
+
+    def without(self, columns: Iterable[int], note: str) -> TableEncoder:
+        """Return an encoder that does not use these raw columns, for the reason in `note`; others are as here."""
+        unused = set(columns)
+        nothing: dict[str, Any] = {"features": (), "indicator": False, "encoding": "", "levels": None, "span": None}
+        encoder = TableEncoder(self.settings)
+        encoder._set_plans(
+            [replace(plan, note=note, **nothing) if i in unused else plan for i, plan in enumerate(self.plans)]
+        )
+        return encoder
 
     def _overrides(self, raw: RawTable) -> dict[int, str]:
         overrides: dict[int, str] = {}

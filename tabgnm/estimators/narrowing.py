@@ -1,0 +1,51 @@
+"""Which columns of a very wide table networks are given at all.
+
+A dense GNM has a node for every input, so the time of a step grows with the square of the number of columns: with
+thousands of them, as in genomics, a fit would take minutes or hours. So in tables with more than `NARROWED_FROM`
+inputs, only columns that the training rows of some fold relate to the target get inputs. Every network then tests these
+on its own training rows, as in `screening`, so that left-out rows have no influence on its columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tabgnm.estimators.fitting import PreparedRows
+from tabgnm.estimators.screening import unrelated_columns
+from tabgnm.table import TableEncoder
+
+Array = NDArray[Any]
+
+NARROWED_FROM = 500  # encoded columns (numbers, and levels as one-hot columns)
+_MOST_NUMBERS = 5 * 10**7  # that are compared
+_FEWEST_ROWS = 1_000
+
+
+def n_inputs(encoder: TableEncoder) -> int:
+    """Return the number of encoded columns without those of embedded categories."""
+    return encoder.n_encoded if encoder.embedding is None else encoder.embedding.n_plain + encoder.embedding.n_numeric
+
+
+def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]:
+    """Return the positions of the raw columns that the training rows of no fold relate to the target.
+
+    Categories with an embedding always stay.
+    """
+    n_tested = n_inputs(encoder)
+    step = -(-rows.n_rows // max(_FEWEST_ROWS, _MOST_NUMBERS // n_tested))
+    sample = np.arange(0, rows.n_rows, step)
+    x = encoder.encode(rows.raw.take(sample))
+    y = rows.target_tensor(rows.targets, torch.float64)[sample].numpy()
+    owners = np.array(encoder.owners)
+    used = set(owners[n_tested:].tolist())
+    trained_on = {fold.train.numpy().tobytes(): fold.train.numpy() for fold in rows.folds}
+    for train in trained_on.values():
+        own = np.isin(sample, train)
+        related = np.ones(n_tested, dtype=bool)
+        related[unrelated_columns(x[own, :n_tested], y[own])] = False
+        used.update(owners[:n_tested][related].tolist())
+    return tuple(column for column in range(encoder.n_columns) if column not in used)

@@ -1,0 +1,120 @@
+"""Very wide tables: only columns that are related to the target become inputs of networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tabgnm
+from tabgnm.estimators.narrowing import NARROWED_FROM
+from tabgnm.estimators.screening import MOST_RELATED, unrelated_columns
+from tests.estimators.examples import gnm, gnmr, mlp, mlpr
+
+LEVELS = "abcdefghijkl"
+
+
+def wide(n_rows: int = 160, n_columns: int = NARROWED_FROM + 50, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """Return a table in which two numbers matter, and the last column is a category with an embedding."""
+    random = np.random.default_rng(seed)
+    X = pd.DataFrame(random.normal(size=(n_rows, n_columns)), columns=[f"g{i}" for i in range(n_columns)])
+    X["site"] = random.choice(list(LEVELS), n_rows)
+    return X, (X["g3"] - X["g5"] + 0.1 * random.normal(size=n_rows)).to_numpy()
+
+
+@pytest.mark.parametrize(("make", "classifies"), [(gnm, True), (mlp, True), (gnmr, False), (mlpr, False)])
+def test_only_related_columns_become_inputs(make: Any, classifies: bool) -> None:
+    X, y = wide()
+    y = (y > 0).astype(int) if classifies else y
+    size = {"n_nodes": "auto"} if make in (gnm, gnmr) else {}
+    model = make(n_folds=2, **size).fit(X, y)
+    used = {name for name, column in zip(X, model.columns_, strict=True) if column.encoding}
+    assert {"g3", "g5", "site"} <= used and len(used) < 100
+    unused = [place for place, name in enumerate(X) if name not in used]
+    assert {model.columns_[place].note for place in unused} == {"no measurable relation to the target: not used"}
+    assert not model.feature_importances_[unused].any()
+    changed = X.copy()
+    for place in unused:
+        changed.isetitem(place, np.nan)
+    np.testing.assert_array_equal(model.predict(changed), model.predict(X))
+
+
+def test_a_network_has_only_columns_that_its_own_training_rows_relate_to_the_target() -> None:
+    X, y = wide()
+    prepared = mlpr(n_folds=4, n_candidates=3)._prepare(X, y)
+    carried: list[set[int]] = []
+    for candidate in prepared.candidates:
+        assert candidate.settings["screen_columns"] and candidate.settings["numeric_embedding"] is None
+        encoded = candidate.data.table.x.numpy()[:, :-1]
+        targets = candidate.data.table.y.numpy()
+        assert candidate.left_out is not None
+        for fold, left_out in zip(prepared.rows.folds, candidate.left_out, strict=True):
+            train = fold.train.numpy()
+            assert left_out.tolist() == unrelated_columns(encoded[train], targets[train]).tolist()
+            carried.append(set(range(encoded.shape[1])) - set(left_out.tolist()))
+    assert len({tuple(sorted(own)) for own in carried}) > 1  # folds differ
+
+
+def test_left_out_rows_have_no_influence_on_the_columns_of_a_network() -> None:
+    """If they had, targets that are pure chance could be predicted out of fold: 1,500 columns offer many chances."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(120, 1500)), random.normal(size=120)
+    settings: dict[str, Any] = {"n_folds": 4, "n_candidates": 1, "max_epochs": 60, "learning_rate": 0.01}
+    assert mlpr(**settings).fit(X, y).oof_score_ < 0.03
+    leaking = np.setdiff1d(np.arange(1500), unrelated_columns(X, y[:, None]))  # chosen with the left-out rows
+    assert mlpr(**settings).fit(X[:, leaking], y).oof_score_ > 0.06
+
+
+def test_no_network_has_more_than_the_most_related_columns() -> None:
+    random = np.random.default_rng(0)
+    y = random.normal(size=400)
+    X = y[:, None] + random.normal(size=(400, MOST_RELATED + 300))  # all are related
+    (candidate,) = mlpr(n_folds=2, n_candidates=1)._prepare(X, y).candidates
+    assert candidate.left_out is not None
+    n_inputs = candidate.data.encoder.n_encoded
+    assert [n_inputs - len(own) for own in candidate.left_out] == [MOST_RELATED] * 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{"screen_columns": False}, {"clamp_inputs": True}, {"numeric_embedding": "periodic"}]
+)
+def test_settings_that_need_all_columns_get_all(settings: dict[str, Any]) -> None:
+    X, y = wide(60)
+    for candidate in gnmr(n_folds=2, n_candidates=1, n_nodes="auto", **settings)._prepare(X, y).candidates:
+        assert not any("no measurable relation" in plan.note for plan in candidate.data.encoder.plans)
+
+
+def test_tables_that_are_not_wider_keep_all_columns() -> None:
+    X, y = wide(60, NARROWED_FROM)
+    for candidate in mlpr(n_folds=2, n_candidates=2)._prepare(X, y).candidates:
+        assert candidate.data.encoder.n_encoded == NARROWED_FROM + 1
+
+
+def test_levels_of_one_hot_columns_stay_together() -> None:
+    random = np.random.default_rng(0)
+    letters = pd.DataFrame(random.choice(list("ABCD"), size=(200, 130)))  # 520 one-hot columns
+    y = (letters[7] == "B").astype(int).to_numpy()
+    model = mlp(n_folds=2, n_candidates=1).fit(letters, y)
+    assert len(model.fitted_.groups[0].encoder.encoded_names) % 4 == 0
+    assert model.columns_[7].encoding == "one-hot"
+
+
+def test_files_and_continued_training_keep_the_columns(tmp_path: Path) -> None:
+    X, y = wide()
+    model = mlpr(n_folds=2, warm_start=True).fit(X, y)
+    before = [column.encoding for column in model.columns_]
+    model.save(tmp_path / "model.tabgnm")
+    loaded: Any = tabgnm.load(tmp_path / "model.tabgnm")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert [column.encoding for column in loaded.columns_] == before
+    assert [column.encoding for column in model.fit(X, y).columns_] == before
+    assert [column.encoding for column in model.partial_fit(X, y).columns_] == before
+
+
+def test_rows_without_folds_and_rows_of_x_val_are_possible() -> None:
+    X, y = wide()
+    assert mlpr(n_folds=0, max_epochs=1).fit(X, y).columns_[3].encoding
+    assert mlpr(max_epochs=1).fit(X[:120], y[:120], X_val=X[120:], y_val=y[120:]).columns_[3].encoding
