@@ -44,8 +44,9 @@ def unrelated_columns(x: Array, y: Array, most: int = MOST_RELATED) -> Array:
     """
     step = -(-len(x) // _MOST_ROWS)
     x, targets = x[::step], _standardised(y[::step])
-    blocks = range(0, x.shape[1], _BLOCK)
-    log_p = np.concatenate([_log_p_values(x[:, first : first + _BLOCK], targets) for first in blocks])
+    log_p = np.zeros(x.shape[1])
+    for first in range(0, len(log_p), _BLOCK):
+        log_p[first : first + _BLOCK] = _log_p_values(x[:, first : first + _BLOCK], targets)
     ranked = np.argsort(log_p, kind="stable")
     stays = log_p < np.log(_LEVEL)
     stays[ranked[:_FEWEST_KEPT]] = True

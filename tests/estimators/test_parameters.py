@@ -246,11 +246,10 @@ def test_each_column_of_a_wide_table_gets_fewer_learned_features() -> None:
 
 def test_a_table_too_wide_for_a_dense_machine_is_an_error_with_a_way_out() -> None:
     wide, y = np.random.default_rng(0).normal(size=(6, 8200)), [0, 1, 0, 1, 0, 1]
+    settings: dict[str, Any] = {"n_candidates": 1, "n_folds": 1, "max_epochs": 1, "scaling": "none"}
     with pytest.raises(
         ValueError, match=r"n_nodes='auto' would create 8234 nodes for 8200 encoded inputs.*clamp_inputs=True"
     ):
-        GNMClassifier(n_candidates=1, n_folds=1, max_epochs=1, scaling="none", numeric_embedding=None).fit(wide, y)
-    model = GNMClassifier(
-        n_candidates=1, n_folds=1, max_epochs=1, scaling="none", numeric_embedding=None, clamp_inputs=True
-    ).fit(wide, y)
-    assert model.predict(wide).shape == (6,)
+        GNMClassifier(**settings, numeric_embedding=None, screen_columns=False).fit(wide, y)
+    for more in ({"clamp_inputs": True, "numeric_embedding": None}, {}):  # by default, columns are left out
+        assert GNMClassifier(**settings, **more).fit(wide, y).predict(wide).shape == (6,)
