@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -156,6 +157,7 @@ def machine(device: str) -> dict[str, Any]:
         "commit": commit_of(ROOT),
         "device": device,
         "cpu": _cpu_model(),
+        "blas": _blas_kernels(),
         "cores": n_cores(),
         "torch_threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
@@ -170,6 +172,17 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _blas_kernels() -> str:
+    """Return the libraries of matrix products, with the processor that each has chosen its kernels for.
+
+    Environment variables such as OPENBLAS_CORETYPE override this choice, and with it the speed.
+    """
+    libraries = ThreadpoolController().select(user_api="blas").info()
+    return ", ".join(
+        dict.fromkeys(f"{own['internal_api']} {own['version']} ({own.get('architecture')})" for own in libraries)
+    )
 
 
 def _cpu_model() -> str:
