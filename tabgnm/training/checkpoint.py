@@ -15,23 +15,21 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm._files import paths
 from tabgnm._files.errors import FileError, cause
 from tabgnm._files.tensors import Arrays
-from tabgnm._printable import shown
 from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file
-from tabgnm.training.checkpoint_file import check_array, check_range
 from tabgnm.training.data import Table
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.history import HISTORY_LISTS, History, Status
 from tabgnm.training.settings import FleetSettings, Member
 
 _STATUSES: tuple[Status, ...] = get_args(Status)
+_STATE = "state."  # the prefix of the names of these arrays
 
 
 class CheckpointError(RuntimeError):
@@ -124,8 +122,8 @@ class Saver:
             self._identity = fingerprint(shape, settings, members, tables)
             self._layout, self._settings = FlatLayout(shape), settings
 
-    def load(self, n_rows: Sequence[int]) -> Snapshot | None:
-        """Read the snapshot; None if there is no file. `n_rows` has the number of training rows of each model."""
+    def load(self) -> Snapshot | None:
+        """Read the snapshot; None if there is no file."""
         path = self._path
         if path is None:
             return None
@@ -133,9 +131,7 @@ class Saver:
             if not path.exists():
                 return None
             values, arrays = checkpoint_file.read(path)
-            if set(values) != {"identity", "n_epochs"}:
-                raise FileError(f"its entries are {shown(sorted(values))}; expected identity and n_epochs")
-        except Exception as error:  # the content is not trusted, so any failure means that the file is invalid
+        except Exception as error:  # the content may be anything, so any failure means that the file is invalid
             raise _unusable(path, error) from error
         if values["identity"] != self._identity:
             raise CheckpointError(
@@ -143,39 +139,9 @@ class Saver:
                 "another file, or delete this one to start over"
             )
         try:
-            return self._snapshot(values["n_epochs"], arrays, np.asarray(n_rows))
+            return _snapshot(values["n_epochs"], arrays)
         except Exception as error:
             raise _unusable(path, error) from error
-
-    def _snapshot(self, n_epochs: Any, arrays: Arrays, n_rows: NDArray[Any]) -> Snapshot:
-        """Return a snapshot after checking everything that does not depend on the device."""
-        max_epochs = self._settings.max_epochs
-        if type(n_epochs) is not int or not 0 <= n_epochs <= max_epochs:
-            raise FileError(f"it was saved after {shown(n_epochs)} epochs; expected at most {max_epochs}")
-        alive, done = (check_array(arrays, name, np.int64, (None,)) for name in ("alive", "done"))
-        positions = check_range("positions of models", np.concatenate([alive, done]), 0, len(n_rows) - 1)
-        if len(set(positions.tolist())) < len(positions) or (np.diff(n_rows[alive]) > 0).any():
-            raise FileError("its models are repeated or in a different order")
-        dtype = torch.empty(0, dtype=self._settings.dtype).numpy().dtype
-        weights = torch.from_numpy(check_array(arrays, "done_weights", dtype, (len(done), self._layout.n_weights)))
-        state = {name.removeprefix("state."): arrays.pop(name) for name in list(arrays) if name.startswith("state.")}
-        histories = _read_histories(arrays, len(positions), max_epochs)
-        if arrays:
-            raise FileError(f"it has unknown arrays: {shown(sorted(arrays))}")
-        trained = np.array([history.n_epochs for history in histories[: len(alive)]], dtype=np.int64)
-        if len(alive):
-            check_range("best_epoch", check_array(dict(state), "best_epoch", np.int64, (len(alive),)), 0, trained)
-            active = check_range("active", check_array(dict(state), "active", np.uint8, (len(alive),)), 0, 1)
-            diverged = check_range("diverged", check_array(dict(state), "diverged", np.uint8, (len(alive),)), 0, 1)
-            if (trained > n_epochs).any() or (trained[active > 0] < n_epochs).any() or (active & diverged).any():
-                raise FileError("the histories of its models do not match their number of epochs")
-        return Snapshot(
-            done=dict(zip(done.tolist(), zip(weights, histories[len(alive) :], strict=True), strict=True)),
-            alive=alive.tolist(),
-            n_epochs=n_epochs,
-            histories=histories[: len(alive)],
-            state={name: torch.from_numpy(array) for name, array in state.items()},
-        )
 
     def wants(self, n_epochs: int) -> bool:
         """Whether to save after this epoch."""
@@ -193,7 +159,7 @@ class Saver:
         arrays |= _history_arrays([*snapshot.histories, *(history for _, history in done.values())])
         for name, value in snapshot.state.items():
             array = value.detach().cpu().numpy()
-            arrays[f"state.{name}"] = array.astype(np.uint8) if array.dtype == np.bool_ else array
+            arrays[f"{_STATE}{name}"] = array.astype(np.uint8) if array.dtype == np.bool_ else array
         try:
             values = {"identity": self._identity, "n_epochs": snapshot.n_epochs}
             checkpoint_file.write(self._path, values, arrays)
@@ -214,44 +180,41 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(f"{path} is not a usable checkpoint ({said}); delete it to start over")
 
 
+def _snapshot(n_epochs: int, arrays: Arrays) -> Snapshot:
+    alive, done = arrays["alive"].tolist(), arrays["done"].tolist()
+    weights, histories = torch.from_numpy(arrays["done_weights"]), _read_histories(arrays)
+    state = {name.removeprefix(_STATE): own for name, own in arrays.items() if name.startswith(_STATE)}
+    return Snapshot(
+        done=dict(zip(done, zip(weights, histories[len(alive) :], strict=True), strict=True)),
+        alive=alive,
+        n_epochs=n_epochs,
+        histories=histories[: len(alive)],
+        state={name: torch.from_numpy(array) for name, array in state.items()},
+    )
+
+
 def _history_arrays(histories: Sequence[History]) -> Arrays:
     """Return histories as arrays, whose number does not depend on the number of histories."""
     lists = [getattr(history, name) for history in histories for name in HISTORY_LISTS]
-    lengths = np.array([len(own) for own in lists], dtype=np.int64)
     return {
-        "history_lengths": lengths.reshape(len(histories), len(HISTORY_LISTS)),
+        "history_lengths": np.array([len(own) for own in lists], dtype=np.int64),
         "history_numbers": np.array(list(itertools.chain(*lists)), dtype=np.float64),
         "history_best_epoch": np.array([history.best_epoch for history in histories], dtype=np.int64),
         "history_status": np.array([_STATUSES.index(history.status) for history in histories], dtype=np.uint8),
     }
 
 
-def _read_histories(arrays: Arrays, n_models: int, max_epochs: int) -> list[History]:
-    lengths = check_array(arrays, "history_lengths", np.int64, (n_models, len(HISTORY_LISTS)))
-    check_range("history_lengths", lengths, 0, max_epochs)
-    if ((lengths != 0) & (lengths != lengths[:, :1])).any():
-        raise FileError("the lists of a history have different lengths")
-    best = check_array(arrays, "history_best_epoch", np.int64, (n_models,))
-    check_range("history_best_epoch", best, 0, lengths[:, 0])
-    status = check_array(arrays, "history_status", np.uint8, (n_models,))
-    check_range("history_status", status, 0, len(_STATUSES) - 1)
-    numbers = check_array(arrays, "history_numbers", np.float64, (int(lengths.sum()),))
-    lists = iter([own.tolist() for own in np.split(numbers, np.cumsum(lengths.reshape(-1))[:-1])])
+def _read_histories(arrays: Arrays) -> list[History]:
+    ends = np.cumsum(arrays["history_lengths"])[:-1]
+    lists = iter([own.tolist() for own in np.split(arrays["history_numbers"], ends)])
+    numbers = zip(arrays["history_best_epoch"].tolist(), arrays["history_status"].tolist(), strict=True)
     return [
         History(**{name: next(lists) for name in HISTORY_LISTS}, best_epoch=epoch, status=_STATUSES[code])
-        for epoch, code in zip(best.tolist(), status.tolist(), strict=True)
+        for epoch, code in numbers
     ]
 
 
 def restore(target: Any, names: Sequence[str], state: Mapping[str, Tensor]) -> None:
     """Copy saved tensors into the attributes of `target`."""
     for name in names:
-        own, saved = getattr(target, name), state.get(name)
-        dtype = torch.uint8 if own.dtype == torch.bool else own.dtype
-        if saved is None or saved.shape != own.shape or saved.dtype != dtype:
-            found = "nothing" if saved is None else f"{saved.dtype} of shape {tuple(saved.shape)}"
-            raise CheckpointError(
-                f"the checkpoint has {found} for {name}; expected {dtype} of shape {tuple(own.shape)}: delete it to "
-                "start over"
-            )
-        own.copy_(saved)
+        getattr(target, name).copy_(state[name])

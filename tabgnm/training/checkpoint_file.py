@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm._files import paths, strict_json, tensors
@@ -68,7 +67,7 @@ def _read_values(stream: InputStream) -> dict[str, Any]:
     if stream.read(len(_BEGIN)) != _BEGIN:
         raise FileError("it is not a checkpoint, or was written by an earlier version")
     n_text, n_arrays = _SIZES.unpack(stream.read_exactly(_SIZES.size, "its sizes"))
-    if n_text > _LARGEST_VALUES:
+    if n_text > _LARGEST_VALUES:  # damaged: do not allocate so much
         raise FileError(f"its description has {n_text} bytes; expected at most {_LARGEST_VALUES}")
     values = strict_json.loads(stream.read_exactly(n_text, "its description"))
     if not isinstance(values, dict):
@@ -77,20 +76,3 @@ def _read_values(stream: InputStream) -> dict[str, Any]:
     if type(version) is not int or version != VERSION:
         raise FileError(f"it has version {shown(version)} of the format, but this tabgnm reads {VERSION}")
     return values | {"n_bytes": n_arrays}
-
-
-def check_array(arrays: Arrays, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Remove an array from `arrays` and return it; None in the shape stands for any size."""
-    found = arrays.pop(name, np.empty(0, dtype=object))
-    sizes = zip(found.shape, shape, strict=False)
-    fits = found.dtype == dtype and found.ndim == len(shape) and all(e is None or e == n for n, e in sizes)
-    if not fits:
-        raise FileError(f"{name} has type {found.dtype} and shape {found.shape}; expected {np.dtype(dtype)}, {shape}")
-    return found
-
-
-def check_range(name: str, numbers: NDArray[Any], smallest: int, largest: NDArray[Any] | int) -> NDArray[Any]:
-    """Return the integers; raise if one is out of range."""
-    if ((numbers < smallest) | (numbers > largest)).any():
-        raise FileError(f"{name} has numbers out of range; expected {smallest} to {shown(largest)}")
-    return numbers

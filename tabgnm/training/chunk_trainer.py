@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.training.callbacks import Callback, EpochReport
-from tabgnm.training.checkpoint import CheckpointError, Saver, Snapshot, restore
+from tabgnm.training.checkpoint import Saver, Snapshot, restore
 from tabgnm.training.early_stopping import STATE
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.epoch_records import Fetched
@@ -200,8 +200,6 @@ class ChunkTrainer:
         return Snapshot(self.done, self.alive, n_epochs, [self.histories[i] for i in self.alive], state)
 
     def _resume(self, loop: EpochLoop, snapshot: Snapshot) -> int:
-        if set(snapshot.state) != {"flat", *STATE, *_MOMENTS}:
-            raise CheckpointError("the checkpoint has unexpected arrays; delete it to start over")
         loop.epoch.fill_(snapshot.n_epochs)
         restore(loop, ["flat"], snapshot.state)
         restore(loop.stopping, STATE, snapshot.state)

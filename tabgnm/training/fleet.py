@@ -208,7 +208,7 @@ class Fleet:
         # Rounded codes would refer to other levels, so inputs of embeddings stay exact, and are rounded afterwards.
         low = self.settings.precision == "bf16" and self.shape.embedding is None
         on_device = DeviceTables(tables, device, dtype, torch.bfloat16 if low else dtype)
-        snapshot = saver.load([len(own.train) for own in rows])
+        snapshot = saver.load()
         done = dict(snapshot.done) if snapshot else {}
         resumed = snapshot.alive if snapshot else []
         waiting = [i for i in range(len(self.members)) if i not in done and i not in resumed]

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged or forged, and files that cannot be written: a `CheckpointError`, and nothing else."""
+"""Damaged checkpoints, and files that cannot be written: a `CheckpointError`, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import stat
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +26,6 @@ from tests.training.test_checkpoint import TABLE, fit, interrupt
 
 MEMBERS, SETTINGS = different_members(6), settings_for(max_epochs=30, patience=4)
 AFTER = 14  # some models have stopped, others are in training
-N_ROWS = [100] * len(MEMBERS)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +47,7 @@ def saver(path: Path) -> Saver:
 
 
 def test_the_example_has_models_in_training_and_models_that_are_done(path: Path) -> None:
-    snapshot = saver(path).load(N_ROWS)
+    snapshot = saver(path).load()
     assert snapshot is not None and snapshot.alive and snapshot.done
 
 
@@ -63,10 +60,10 @@ def test_a_damaged_checkpoint_is_refused(path: Path, content: bytes, n_mutations
         damage(data, rng, DAMAGES)
         path.write_bytes(data)
         if data == content:  # parts of it that are alike were exchanged
-            found["unchanged"] += reader.load(N_ROWS) is not None
+            found["unchanged"] += reader.load() is not None
             continue
         with pytest.raises(CheckpointError, match=r"is not a usable checkpoint \(.*\); delete it to start over"):
-            reader.load(N_ROWS)
+            reader.load()
         found["refused"] += 1
     print(dict(found))  # noqa: T201
     assert found.total() == n_mutations and found["refused"] > 0.95 * n_mutations
@@ -77,66 +74,7 @@ def test_no_byte_of_a_checkpoint_can_be_changed_unseen(path: Path, content: byte
     for place in [*range(200), *range(200, len(content), 997), len(content) - 1]:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(CheckpointError):
-            reader.load(N_ROWS)
-
-
-# Forged, with the checksum right
-
-
-def forge(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> None:
-    values, arrays = checkpoint_file.read(path)
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change(values, arrays)
-    checkpoint_file.write(path, values, arrays)
-
-
-def put(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], Any]:
-    return lambda _, arrays: arrays.__setitem__(name, value(arrays[name]) if callable(value) else value)
-
-
-FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
-    "a negative position": put("alive", lambda own: own - 100),
-    "a position beyond the last": put("done", lambda own: own + 100),
-    "a model twice": put("alive", lambda own: np.repeat(own[:1], len(own))),
-    "positions of another type": put("alive", lambda own: own.astype(np.float64)),
-    "positions in two dimensions": put("alive", lambda own: own[None]),
-    "a model less": put("alive", lambda own: own[1:]),
-    "weights of another type": put("done_weights", lambda own: own.astype(np.float32)),
-    "weights of another shape": put("done_weights", lambda own: own[:, 1:]),
-    "an array less": lambda _, arrays: arrays.pop("state.flat"),
-    "an array more": put("extra", np.zeros(3)),
-    "a state more": put("state.extra", np.zeros(3)),
-    "states of another shape": put("state.flat", lambda own: own[:, 1:]),
-    "states of another type": put("state.exp_avg", lambda own: own.astype(np.float32)),
-    "states exchanged": put("state.best_loss", np.zeros(3, dtype=np.int64)),
-    "a flag of 2": put("state.active", lambda own: own + 2),
-    "active and diverged": put("state.diverged", lambda own: own | 1),
-    "a best epoch beyond the last": put("state.best_epoch", lambda own: own + 1000),
-    "a best epoch before the first": put("history_best_epoch", lambda own: own - 1000),
-    "a status beyond the last": put("history_status", lambda own: own + 4),
-    "histories of negative length": put("history_lengths", lambda own: -own - 1),
-    "histories of huge length": put("history_lengths", lambda own: own + 2**62),
-    "lists of different lengths": put("history_lengths", lambda own: own + np.array([1, -1, 0])),
-    "a number of a history less": put("history_numbers", lambda own: own[1:]),
-    "epochs beyond the last": lambda values, _: values.update(n_epochs=10**30),
-    "epochs that are a string": lambda values, _: values.update(n_epochs="7"),
-    "other epochs than its histories": lambda values, _: values.update(n_epochs=3),
-    "a value more": lambda values, _: values.update(extra=1),
-    "an identity that is a list": lambda values, _: values.update(identity=[1]),
-}
-
-
-@pytest.mark.parametrize("case", FORGERIES)
-def test_a_forged_checkpoint_is_refused(path: Path, case: str) -> None:
-    forge(path, FORGERIES[case])
-    with pytest.raises(CheckpointError, match=r"delete (it|this one) to start over"):
-        fit(path, MEMBERS, SETTINGS)
-
-
-def test_the_forger_makes_checkpoints_that_can_be_continued(path: Path) -> None:
-    """Otherwise the refusals above would prove nothing."""
-    forge(path, lambda *_: None)
-    assert_all_same(fit(path, MEMBERS, SETTINGS).models, fit(None, MEMBERS, SETTINGS).models)
+            reader.load()
 
 
 def test_the_file_is_what_its_description_says(content: bytes) -> None:
@@ -159,7 +97,7 @@ def test_a_pipe_is_neither_waited_for_nor_replaced(path: Path, tmp_path: Path) -
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CheckpointError, match=r"pipe' is not a regular file, but a pipe, socket or device"):
         fit(tmp_path / "pipe", MEMBERS, SETTINGS)
-    snapshot = saver(path).load(N_ROWS)
+    snapshot = saver(path).load()
     assert snapshot is not None
     with pytest.raises(CheckpointError, match=r"was not saved: .*pipe' is not a regular file"):
         saver(tmp_path / "pipe").save(snapshot)
@@ -223,12 +161,12 @@ def test_what_a_killed_process_left_is_removed_when_all_models_are_done(path: Pa
 
 def test_losses_that_are_not_finite_are_kept_as_they_are(path: Path) -> None:
     own = saver(path)
-    snapshot = own.load(N_ROWS)
+    snapshot = own.load()
     assert snapshot is not None
     special = [np.nan, np.inf, -np.inf, 5e-324]
     snapshot.histories[0].train_loss[:4] = special
     own.save(snapshot)
-    again = own.load(N_ROWS)
+    again = own.load()
     assert again is not None
     np.testing.assert_array_equal(again.histories[0].train_loss[:4], special)
 
