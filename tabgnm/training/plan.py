@@ -287,12 +287,3 @@ class FleetPlan:
         if job.member.frequency_scale is not None or job.shape.embedding is None:
             return job.member.frequency_scale
         return job.shape.embedding.frequency_scale
-
-    def describe(self) -> str:
-        """Return a table of the fleets, largest first."""
-        total = sum(fleet.cost for fleet in self.fleets)
-        lines = [f"{len(self.jobs)} models in {len(self.fleets)} fleets", "models  epochs  share  shape"]
-        for fleet in self.fleets:
-            share = fleet.cost / total if total else 0.0
-            lines.append(f"{len(fleet.jobs):6d}  {fleet.settings.max_epochs:6d}  {share:5.1%}  {fleet.shape}")
-        return "\n".join(lines)

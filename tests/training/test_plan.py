@@ -70,19 +70,6 @@ def test_the_cost_grows_with_rows_epochs_and_weights() -> None:
     assert cost(replace(BASE, n_nodes=32)) > 2 * cost()
 
 
-def test_describe_is_a_table_of_the_fleets() -> None:
-    small, settings = GNMShape(6, 3, 12, 2), settings_for(max_epochs=7)
-    jobs = [Job(BASE, settings, Member(seed=seed)) for seed in range(12)] + [Job(small, settings, Member())]
-    lines = FleetPlan(jobs, TABLE).describe().splitlines()
-    assert lines[0] == "13 models in 2 fleets"
-    assert lines[1].split() == ["models", "epochs", "share", "shape"]
-    first, second = (line.split(maxsplit=3) for line in lines[2:])
-    assert first[:2] == ["12", "7"] and second[:2] == ["1", "7"]
-    shares = [float(row[2].rstrip("%")) for row in (first, second)]
-    assert sum(shares) == pytest.approx(100, abs=0.2) and shares[0] > 90
-    assert (first[3], second[3]) == (repr(BASE), repr(small))
-
-
 def test_one_fleet_of_a_plan_can_be_run_by_itself() -> None:
     jobs = mixed_jobs()
     plan = FleetPlan(jobs, TABLE)
