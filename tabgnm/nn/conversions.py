@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from tabgnm.nn.activations import get_activation
 from tabgnm.nn.mlp import MLP
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def live_edges(gnm: GNM, matrices: Tensor) -> Tensor:
     inputs, outputs = list(layout.inputs), list(layout.outputs)
     # Nodes that may hold something else than 0 before each layer. f(0) is not 0 for every activation (sigmoid):
     # then a node without incoming edges speaks too, and has to count.
-    silent_at_zero = gnm.shape.activation not in ("sigmoid", "softplus")
+    silent_at_zero = bool(get_activation(gnm.shape.activation).forward(torch.zeros(())) == 0)
     holds = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
     holds[0, inputs] = True
     holds[:, layout.bias] = True

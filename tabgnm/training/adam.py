@@ -52,7 +52,7 @@ class Adam:
         self.members = list(members)
         self.exp_avg = torch.zeros_like(flat)
         self.exp_avg_sq = torch.zeros_like(flat)
-        self.factors = layout.rate_factors(dict(settings.rate_factors), flat.device, flat.dtype)
+        self.factors = layout.rate_factors(settings.rate_factors, flat.device, flat.dtype)
         self._kernels = elementwise_kernels(flat.device) if flat.dtype == torch.float32 else None
         self.rates: Tensor  # (steps, 3, M, 1), those of the current epoch
         self._bind(flat, grad)

@@ -20,6 +20,7 @@ from torch import Tensor
 from tabgnm._files import paths
 from tabgnm._files.errors import FileError, cause
 from tabgnm._files.tensors import Arrays
+from tabgnm.nn.layout import positive_integer
 from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file
@@ -79,6 +80,8 @@ def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member]
 
 
 def _update(digest: Any, value: object) -> None:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        value = torch.from_numpy(value)
     if isinstance(value, Tensor):
         digest.update(repr((tuple(value.shape), value.dtype)).encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
@@ -112,10 +115,8 @@ class Saver:
         members: Sequence[Member],
         tables: Sequence[Table],
     ) -> None:
-        if every < 1:
-            raise ValueError(f"checkpoint_every={every} is too small; expected at least 1 epoch")
         self._path = None if path is None else Path(path)
-        self._every = every
+        self._every = positive_integer("checkpoint_every", every)
         if self._path is not None:
             if not self._path.parent.is_dir():
                 raise ValueError(f"checkpoint={str(path)!r}: the folder does not exist; create it first")
@@ -131,6 +132,7 @@ class Saver:
             if not path.exists():
                 return None
             values, arrays = checkpoint_file.read(path)
+            snapshot = _snapshot(values["n_epochs"], arrays)
         except Exception as error:  # the content may be anything, so any failure means that the file is invalid
             raise _unusable(path, error) from error
         if values["identity"] != self._identity:
@@ -138,10 +140,7 @@ class Saver:
                 f"{path} belongs to a different fleet: the shape, the settings, the members or the data differ; use "
                 "another file, or delete this one to start over"
             )
-        try:
-            return _snapshot(values["n_epochs"], arrays)
-        except Exception as error:
-            raise _unusable(path, error) from error
+        return snapshot
 
     def wants(self, n_epochs: int) -> bool:
         """Whether to save after this epoch."""

@@ -69,10 +69,8 @@ def _read_values(stream: InputStream) -> dict[str, Any]:
     n_text, n_arrays = _SIZES.unpack(stream.read_exactly(_SIZES.size, "its sizes"))
     if n_text > _LARGEST_VALUES:  # damaged: do not allocate so much
         raise FileError(f"its description has {n_text} bytes; expected at most {_LARGEST_VALUES}")
-    values = strict_json.loads(stream.read_exactly(n_text, "its description"))
-    if not isinstance(values, dict):
-        raise FileError("its description is not an object")
+    values: dict[str, Any] = strict_json.loads(stream.read_exactly(n_text, "its description"))
     version = values.pop("version", None)
-    if type(version) is not int or version != VERSION:
+    if version != VERSION:
         raise FileError(f"it has version {shown(version)} of the format, but this tabgnm reads {VERSION}")
     return values | {"n_bytes": n_arrays}

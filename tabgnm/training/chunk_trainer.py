@@ -110,6 +110,8 @@ class ChunkTrainer:
         if n_epochs > self._n_requested:
             self._request(loop, n_epochs)
         self._receive(loop)
+        if self._interruption.requested and n_epochs < self.settings.max_epochs and self._trained.any():
+            self.saver.save(self._snapshot(loop, n_epochs))
 
     def _request(self, loop: EpochLoop, n_epochs: int) -> None:
         """Request the losses of the epochs since the last request."""

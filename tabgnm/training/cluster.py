@@ -6,14 +6,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from tabgnm.nn.shapes import Shape
-from tabgnm.training.concurrent_fleets import Interrupted, train_concurrently
+from tabgnm.training.concurrent_fleets import Interrupted, ended_at
 from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
+from tabgnm.training.interruption import Interruption
 from tabgnm.training.result import TrainedModel
 from tabgnm.training.settings import FleetSettings, Member
 
@@ -79,14 +79,6 @@ def train_on_cluster(
 def _train(
     shape: Shape, members: Sequence[Member], settings: FleetSettings, tables: Sequence[Table], ends_at: float | None
 ) -> list[TrainedModel]:
-    fleet = Fleet(shape, members, settings)
     deadline = None if ends_at is None else time.monotonic() + ends_at - time.time()
-    found: list[Any] = []
-    try:
-        for _, models in train_concurrently(
-            [lambda: fleet.fit(list(tables)).models], settings.torch_device(), 1, deadline
-        ):
-            found = models
-    except Interrupted:
-        pass  # the models have the weights at the deadline
-    return found
+    with Interruption() as interruption, ended_at(deadline, interruption), interruption.around():
+        return Fleet(shape, members, settings).fit(tables).models

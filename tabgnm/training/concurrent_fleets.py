@@ -88,12 +88,13 @@ def train_on_devices(
 
 
 @contextmanager
-def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[None]:
+def ended_at(deadline: float | None, interruption: Interruption) -> Iterator[None]:
     """End training within the interruption at the deadline, if there is one."""
     if deadline is None:
         yield
         return
-    timer = threading.Timer(max(0.0, deadline - time.monotonic()), interruption.end_within)
+    left = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+    timer = threading.Timer(left, interruption.end_within)
     timer.daemon = True
     timer.start()
     try:
@@ -105,7 +106,7 @@ def _ended_at(deadline: float | None, interruption: Interruption) -> Iterator[No
 def _one_by_one(
     tasks: Iterable[DeviceTask[T]], device: torch.device, deadline: float | None
 ) -> Iterator[tuple[int, T]]:
-    with Interruption() as interruption, _ended_at(deadline, interruption):
+    with Interruption() as interruption, ended_at(deadline, interruption):
         for number, task in enumerate(tasks):
             with interruption.around():
                 result = task.run(device)
@@ -145,11 +146,10 @@ def _in_threads(
     remaining = enumerate(tasks)
     running: dict[Future[T], _Running] = {}
     with Interruption() as interruption, ExitStack() as endings:
-        endings.enter_context(_ended_at(deadline, interruption))
+        endings.enter_context(ended_at(deadline, interruption))
         pool = endings.enter_context(ThreadPoolExecutor(n_at_once * len(devices), thread_name_prefix="fleet"))
-        endings.callback(
-            interruption.end_within
-        )  # left early, by an error or by the caller: before waiting for the rest
+        # If this generator is left early, by an error or by the caller: before waiting for the other tasks.
+        endings.callback(interruption.end_within)
 
         def fill_up() -> None:
             while (free := [place for place, own in enumerate(streams) if own]) and not interruption.requested:

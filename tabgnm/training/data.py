@@ -55,10 +55,11 @@ def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tenso
         weights = weights * given[classes[rows]]
     if not torch.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample or class weights are negative or not finite; expected numbers >= 0")
-    total = weights.sum()
-    if total == 0:
+    largest = weights.max()
+    if largest == 0:
         raise ValueError("all rows of a model have weight 0; expected at least one positive weight")
-    return weights * (len(rows) / total)
+    weights = weights / largest  # their sum is finite
+    return weights * (len(rows) / weights.sum())
 
 
 def _class_numbers(loss: Loss, y: Tensor) -> Tensor:

@@ -89,7 +89,6 @@ class EpochLoop:
         state = ModelState(
             shape=self.shape,
             settings=self.settings,
-            members=self.members,
             layout=self.layout,
             flat=self.flat,
             grad=self.grad,
@@ -169,7 +168,7 @@ class EpochLoop:
         """Return the best weights of these models with their gates applied, on the CPU: (rows, P)."""
         best = self.stopping.best_flat
         if self.gates is not None:
-            best = self.gates.fixed(best, slice(0, len(best)))
+            best = self.gates.fixed(best)
         if len(rows) < len(best):
             best = best[torch.tensor(rows, dtype=torch.int64, device=best.device)]
         return self.layout.compact(best)

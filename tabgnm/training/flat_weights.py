@@ -129,7 +129,7 @@ class FlatLayout:
                     "same shape"
                 )
 
-    def rate_factors(self, factors: dict[str, float], device: torch.device, dtype: torch.dtype) -> Tensor | None:
+    def rate_factors(self, factors: Mapping[str, float], device: torch.device, dtype: torch.dtype) -> Tensor | None:
         """Return the learning-rate factor of every position in a row, or None if all are 1."""
         if not factors:
             return None

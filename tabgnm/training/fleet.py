@@ -27,7 +27,7 @@ from tabgnm.training.progress import ProgressBar
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.row_batches import DeviceTables, RowSet
 from tabgnm.training.settings import FleetSettings, Member
-from tabgnm.training.threads import torch_threads
+from tabgnm.training.threads import flushes_denormals, torch_threads
 from tabgnm.training.thresholds import check_thresholds
 
 _log = logging.getLogger("tabgnm.training")
@@ -78,6 +78,7 @@ class Fleet:
     def __init__(
         self, shape: Shape, members: Sequence[Member], settings: FleetSettings, *, chunk_size: int | None = None
     ) -> None:
+        members = list(members)
         if not members:
             raise ValueError("members is empty; expected at least one Member to train")
         if chunk_size is not None:
@@ -95,7 +96,7 @@ class Fleet:
             raise ValueError(
                 f"patience={settings.patience} requires validation rows; set `val` of the members, or use patience=None"
             )
-        self.shape, self.members, self.settings, self.chunk_size = shape, list(members), settings, chunk_size
+        self.shape, self.members, self.settings, self.chunk_size = shape, members, settings, chunk_size
         self._layout = FlatLayout(shape)
         for member in members:
             if member.start is not None:
@@ -137,7 +138,7 @@ class Fleet:
         """
         given = [tables] if isinstance(tables, Table) else list(tables)
         with gpu_sharing.setting_up():  # one thread at a time, because concurrent short calls are slow
-            rows = self._checked_rows(given)
+            rows = self.checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
         saver = Saver(checkpoint, checkpoint_every, self.shape, self.settings, self.members, given)
         with Interruption() as interruption, interruption.around(), ExitStack() as endings:
@@ -149,7 +150,7 @@ class Fleet:
                 done = self._train(given, rows, hooks, saver, interruption, set_up)
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
-    def _checked_rows(self, tables: Sequence[Table]) -> list[_MemberRows]:
+    def checked_rows(self, tables: Sequence[Table]) -> list[_MemberRows]:
         """Return the rows of each model; raise if models, tables and settings do not match.
 
         This is done before training, so that an error in the last model does not waste the training of the others.
@@ -165,7 +166,7 @@ class Fleet:
             if self.shape.embedding is not None:
                 self.shape.embedding.check_codes(table.x)
             self.settings.loss.check(self.shape.n_outputs, table.y)
-        FlatLayout(self.shape).rate_factors(dict(self.settings.rate_factors), torch.device("cpu"), torch.float64)
+        self._layout.rate_factors(self.settings.rate_factors, torch.device("cpu"), torch.float64)
         known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search share the rows of a fold
         return [self._rows_of(member, tables, known) for member in self.members]
 
@@ -211,6 +212,9 @@ class Fleet:
         snapshot = saver.load()
         done = dict(snapshot.done) if snapshot else {}
         resumed = snapshot.alive if snapshot else []
+        for position, (_, history) in done.items():
+            for hook in hooks:
+                hook.on_model_end(position, history.n_epochs, history.status)
         waiting = [i for i in range(len(self.members)) if i not in done and i not in resumed]
         # Most rows first, so that the models that still have a batch are always the first ones.
         waiting.sort(key=lambda i: -len(rows[i].train))
@@ -295,7 +299,7 @@ def _arithmetic(device: torch.device) -> Iterator[None]:
             with torch.cuda.device(device):
                 yield
             return
-        flushed_before = bool(torch.tensor(1e-40).mul(1.0) == 0)
+        flushed_before = flushes_denormals()
         torch.set_flush_denormal(True)
         try:
             with torch_threads(1):  # steps may use more

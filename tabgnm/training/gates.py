@@ -34,9 +34,9 @@ class Gates:
         self._apply(flat, hard_concrete.random_gate(flat[:, self.layout.gate_places], uniform), models)
         return uniform
 
-    def fixed(self, flat: Tensor, models: slice) -> Tensor:
+    def fixed(self, flat: Tensor) -> Tensor:
         """Return the weights for evaluation, including exact zeros."""
-        return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.gate_places]), models)
+        return self._apply(flat, hard_concrete.fixed_gate(flat[:, self.layout.gate_places]), slice(None))
 
     def _apply(self, flat: Tensor, gate: Tensor, models: slice) -> Tensor:
         effective = self.effective[models]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -12,7 +11,7 @@ from tabgnm.training.adam import Adam
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.gates import Gates
-from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.settings import FleetSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +20,8 @@ class ModelState:
 
     Attributes
     ----------
-    shape, settings, members
-        Those of the fleet; members are ordered by their number of rows, most first.
+    shape, settings
+        Those of the fleet.
     layout : FlatLayout
         The position of each parameter in a row of `flat`.
     flat, grad : Tensor
@@ -40,7 +39,6 @@ class ModelState:
 
     shape: Shape
     settings: FleetSettings
-    members: Sequence[Member]
     layout: FlatLayout
     flat: Tensor
     grad: Tensor

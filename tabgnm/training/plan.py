@@ -137,6 +137,9 @@ class FleetPlan:
             raise ValueError("jobs is empty; expected at least one Job to train")
         self.jobs = list(jobs)
         self.tables = [tables] if isinstance(tables, Table) else list(tables)
+        most = max(job.member.table for job in self.jobs)
+        if most >= len(self.tables):
+            raise ValueError(f"a model has table={most}, but {len(self.tables)} tables were given")
         groups: dict[object, list[int]] = {}
         for position, job in enumerate(self.jobs):
             member = job.member
@@ -152,8 +155,7 @@ class FleetPlan:
         n_rows = 0
         for position in positions:
             member = self.jobs[position].member
-            own = self.tables[member.table].x if member.table < len(self.tables) else ()
-            n_rows += len(own) if member.train is None else len(member.train)
+            n_rows += len(self.tables[member.table].x if member.train is None else member.train)
         cost = multiply_adds(first.shape, n_rows * first.settings.max_epochs)
         return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
 
@@ -163,6 +165,9 @@ class FleetPlan:
         After Ctrl-C, models that were not reached have their initial weights, and the status of their histories is
         "interrupted". Positions in the reports to callbacks are those within each fleet, see `PlannedFleet.jobs`.
         """
+        for fleet in self.fleets:  # an error in the last fleet must not discard the others
+            of_members, tables = self._fleet_of(fleet)
+            of_members.checked_rows(tables)
         trained: dict[int, TrainedModel] = {}
         try:
             for fleet, models in self.run_fleets(callbacks=callbacks, verbose=verbose):
@@ -263,19 +268,15 @@ class FleetPlan:
                     bar.on_model_end(position, 0, model.history.status)
             yield parts[number], models
 
-    def run_fleet(
-        self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = (), verbose: int = 0
-    ) -> list[TrainedModel]:
+    def run_fleet(self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = ()) -> list[TrainedModel]:
         """Train one fleet of the plan. This is a unit of work that another machine can do."""
         of_members, tables = self._fleet_of(fleet)
-        return of_members.fit(tables, callbacks=callbacks, verbose=verbose).models
+        return of_members.fit(tables, callbacks=callbacks).models
 
     def _fleet_of(self, fleet: PlannedFleet) -> tuple[Fleet, list[Table]]:
         # Only the tables of these models, because others may have different columns or targets.
         members = [self.jobs[position].member for position in fleet.jobs]
         used = sorted({member.table for member in members})
-        if used[-1] >= len(self.tables):
-            raise ValueError(f"a model has table={used[-1]}, but {len(self.tables)} tables were given")
         own = [
             replace(member, table=used.index(member.table), frequency_scale=self._frequency_scale(position))
             for member, position in zip(members, fleet.jobs, strict=True)

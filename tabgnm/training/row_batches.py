@@ -74,11 +74,6 @@ class RowSet:
         if self.weights is not None:
             self.weights = self.weights[keep, :largest].contiguous()
 
-    @property
-    def ragged(self) -> bool:
-        """Whether models have different numbers of rows."""
-        return min(self.sizes) < max(self.sizes)
-
     def shares(self, dtype: torch.dtype) -> Tensor:
         """Return 1 / size for the rows of a model and 0 beyond its end, (M, most rows)."""
         sizes = torch.tensor(self.sizes, device=self.ids.device).unsqueeze(1)
@@ -131,8 +126,6 @@ class RowBatches:
         self.rows = rows
         self.batch_size = min(batch_size, max(rows.sizes))
         self.n_steps = [-(-size // self.batch_size) for size in rows.sizes]
-        if sorted(rows.sizes, reverse=True) != rows.sizes:
-            raise ValueError(f"models have {rows.sizes[:20]} rows; expected them sorted by this number, most first")
         device, n_models = rows.ids.device, len(rows.sizes)
         self.blocks = self._cut(block_steps)
         n_positions = max(block.n_positions for block in self.blocks)
@@ -141,7 +134,7 @@ class RowBatches:
         self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
         self._counted = torch.arange(n_positions, device=device)
         self.ids = torch.zeros_like(rows.ids)
-        self._sizes = torch.tensor(rows.sizes, device=device) if rows.ragged else None
+        self._sizes = torch.tensor(rows.sizes, device=device) if min(rows.sizes) < max(rows.sizes) else None
         # The weight of each position in its step, and in the mean loss of the epoch.
         self._base_step_weights = self._step_shares(dtype)
         self._base_epoch_weights = rows.shares(dtype)

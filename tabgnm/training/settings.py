@@ -268,8 +268,11 @@ class Member:
         for name in ("train", "val", "sample_weight", "class_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+        if self.l1_factors is not None:
+            own = {name: torch.as_tensor(factors) for name, factors in self.l1_factors.items()}
+            object.__setattr__(self, "l1_factors", own)
         for name, factors in (self.l1_factors or {}).items():
-            if bool((torch.as_tensor(factors).isnan() | (torch.as_tensor(factors) < 0)).any()):
+            if bool((factors.isnan() | (factors < 0)).any()):
                 raise ValueError(
                     f"l1_factors[{shown(name)}] has a factor that is negative or NaN; expected numbers >= 0"
                 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from tabgnm.training.threads import torch_threads
+from tabgnm.training.threads import flushes_denormals, torch_threads
 
 Work = Callable[[int, int], None]
 
@@ -75,7 +75,7 @@ class ThreadPool:
             self._saved = 0.0
 
     def _start_threads(self, n_helpers: int) -> None:
-        flush = bool(torch.tensor(1e-40).mul(1.0) == 0)
+        flush = flushes_denormals()
         while len(self._threads) < n_helpers:
             wake, number = threading.Lock(), len(self._threads) + 1
             wake.acquire()
@@ -85,9 +85,8 @@ class ThreadPool:
             thread.start()
 
     def _serve(self, wake: threading.Lock, number: int, flush_denormal: bool) -> None:
-        torch.set_flush_denormal(
-            flush_denormal
-        )  # as in the calling thread, so that results do not depend on the thread
+        # As in the calling thread, so that results do not depend on the thread.
+        torch.set_flush_denormal(flush_denormal)
         with torch_threads(1), torch.inference_mode(), np.errstate(all="ignore"):
             while True:
                 wake.acquire()

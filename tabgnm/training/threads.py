@@ -79,12 +79,14 @@ class _BlasThreads:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may fork while its thread holds the lock
+        # Held while the count changes, which may start or end threads of OpenBLAS, and during a fork. A signal handler
+        # may fork while its thread holds the lock.
+        self.lock = threading.RLock()
         self._n_users = 0
 
     @contextmanager
     def use_one(self) -> Iterator[None]:
-        with self._lock:
+        with self.lock:
             self._n_users += 1
             if self._n_users == 1:
                 self._libraries = ThreadpoolController().select(user_api="blas")
@@ -93,7 +95,7 @@ class _BlasThreads:
         try:
             yield
         finally:
-            with self._lock:
+            with self.lock:
                 self._n_users -= 1
                 if self._n_users == 0:
                     self._restore()
@@ -108,13 +110,6 @@ class _BlasThreads:
         self._let_every_thread_set()
         self._limits.restore_original_limits()
         self._let_every_thread_set()
-
-    def before_fork(self) -> None:
-        """Wait until no other thread is changing the count, which may start or end threads of OpenBLAS."""
-        self._lock.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self._lock.release()
 
     def after_fork_in_child(self) -> None:
         if self._n_users:  # the threads of the users do not exist in this process
@@ -134,10 +129,15 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _blas_threads.before_fork(),
-        after_in_parent=lambda: _blas_threads.after_fork_in_parent(),
+        before=lambda: _blas_threads.lock.acquire(),
+        after_in_parent=lambda: _blas_threads.lock.release(),
         after_in_child=_after_fork_in_child,
     )
+
+
+def flushes_denormals() -> bool:
+    """Whether torch's operations in this thread flush denormal numbers to 0."""
+    return bool(torch.tensor(1e-40, dtype=torch.float32).mul(1.0) == 0)
 
 
 def start_torch_threads() -> None:
@@ -146,7 +146,7 @@ def start_torch_threads() -> None:
     New threads have the mode of the thread that starts them, and keep it. So if a fit were the first to need them,
     operations of the program would flush denormal numbers after it, too.
     """
-    flushes = bool(torch.tensor(1e-40).mul(1.0) == 0)
+    flushes = flushes_denormals()
     torch.set_flush_denormal(False)
     torch.zeros(2**16 * torch.get_num_threads()).add_(1.0)  # large enough to be divided among all threads
     torch.set_flush_denormal(flushes)

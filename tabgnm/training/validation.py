@@ -18,12 +18,11 @@ VALIDATION_ROWS = 4096  # per model at a time
 
 
 class Piece(NamedTuple):
-    """Rows of some models, equally many for each: x (n, L, at least m), targets, and weights (n, L).
+    """Some rows of every model: x (M, L, at least m), targets, and weights (M, L).
 
     Weights are 0 beyond a model's own rows.
     """
 
-    models: slice
     x: Tensor
     y: Tensor
     weights: Tensor
@@ -57,7 +56,7 @@ class Validation:
         self._n_rows = self.rows.ids.shape[1]
         self._gathered: tuple[Tensor, Tensor] | None = None
         if self._n_rows <= VALIDATION_ROWS:
-            self._gathered = self._gather(slice(None), slice(None))
+            self._gathered = self._gather(slice(None))
 
     def select(self, keep: Tensor) -> None:
         """Keep only these models."""
@@ -73,26 +72,25 @@ class Validation:
         if self.metric is not None:
             self.metric.zero_()
 
-    def pieces(self, models: slice) -> Iterator[Piece]:
-        """Yield the rows of some models."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all rows."""
         for first in range(0, self._n_rows, VALIDATION_ROWS):
             rows = slice(first, min(first + VALIDATION_ROWS, self._n_rows))
-            gathered = self._gathered
-            x, y = self._gather(models, rows) if gathered is None else (part[models, rows] for part in gathered)
-            yield Piece(models, x, y, self._weights[models, rows])
+            x, y = self._gathered or self._gather(rows)
+            yield Piece(x, y, self._weights[:, rows])
 
-    def _gather(self, models: slice, rows: slice) -> tuple[Tensor, Tensor]:
-        tables, ids = self.rows.tables, self.rows.ids[models, rows]
+    def _gather(self, rows: slice) -> tuple[Tensor, Tensor]:
+        tables, ids = self.rows.tables, self.rows.ids[:, rows]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
         return x.view(*ids.shape, -1), y.view(*ids.shape, *y.shape[1:])
 
     def add(self, piece: Piece, outputs: Tensor) -> None:
         """Add the losses and metrics of the outputs (n, L, c) for a piece."""
-        add_losses(self._loss_of_rows, outputs, piece.y, piece.weights, self.loss[piece.models])
+        add_losses(self._loss_of_rows, outputs, piece.y, piece.weights, self.loss)
         if self.metric is not None:
             assert isinstance(self._loss_of_rows, LossWithMetric)
             per_row = self._loss_of_rows.metric_per_row(outputs, piece.y)
-            _add_weighted(per_row, piece.weights, self.metric[piece.models])
+            _add_weighted(per_row, piece.weights, self.metric)
 
 
 def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:

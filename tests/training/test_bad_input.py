@@ -126,7 +126,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Fleet(BASE, [Member()], settings_for(), chunk_size=0), ValueError, "chunk_size=0 is too small; expected an integer >= 1"),
     (lambda: Fleet(BASE, [Member(), Member(val=torch.arange(3))], settings_for()), ValueError, "1 of 2 models have validation rows; expected all models of a fleet or none; use FleetPlan"),
     (lambda: Fleet(BASE, [Member(l0=0.1), Member(), Member()], settings_for()), ValueError, "1 of 3 models have an l0 penalty; expected all models of a fleet or none; use FleetPlan"),
-    (lambda: fit(Member(), checkpoint_every=0), ValueError, "checkpoint_every=0 is too small; expected at least 1 epoch"),
+    (lambda: fit(Member(), checkpoint_every=0), ValueError, "checkpoint_every=0 is too small; expected an integer >= 1"),
     (lambda: FleetPlan([], TABLE), ValueError, "jobs is empty; expected at least one Job to train"),
     (lambda: FleetPlan([Job(PERCEPTRON, settings_for(), Member(table=3))], TABLE).run(), ValueError, "a model has table=3, but 1 tables were given"),
     # results

@@ -270,3 +270,20 @@ def test_losses_are_told_apart_by_every_number_of_a_tensor() -> None:
     losses = [SlottedLoss(own) for own in (factors, changed, factors.clone())]  # type: ignore[arg-type]
     found = [fingerprint(BASE, settings_for(loss), different_members(2), [TABLE]) for loss in losses]
     assert found[0] == found[2] != found[1]
+
+
+def test_ctrl_c_saves_the_last_epoch(path: Path) -> None:
+    members, settings = different_members(3), settings_for(max_epochs=12)
+    fit(path, members, settings, callbacks=[RaiseAt(7, KeyboardInterrupt())], checkpoint_every=50)
+    diary = Diary()
+    resumed = fit(path, members, settings, callbacks=[diary])
+    assert_all_same(resumed.models, fit(None, members, settings).models)
+    assert diary.reports()[0].epoch == 8
+
+
+def test_a_resumed_run_reports_models_that_were_done(path: Path) -> None:
+    members, settings = different_members(6), settings_for(max_epochs=5)
+    interrupt(path, members, settings, after=8, chunk_size=2)
+    diary = Diary()
+    fit(path, members, settings, callbacks=[diary], chunk_size=2)
+    assert sorted(call[1] for call in diary.calls if call[0] == "model") == list(range(6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -178,3 +179,7 @@ def test_within_a_fit_fleets_are_trained_one_by_one() -> None:
     with Interruption().around():  # as every fit is
         assert fleets_at_once(gpu) == 1
     assert fleets_at_once(gpu) > 1
+
+
+def test_a_deadline_may_be_infinite() -> None:
+    assert list(train_concurrently([lambda: 1], torch.device("cpu"), 1, math.inf)) == [(0, 1)]

@@ -55,7 +55,6 @@ def state_for(
     return ModelState(
         shape=shape,
         settings=settings,
-        members=members,
         layout=layout,
         flat=flat,
         grad=grad,
@@ -83,7 +82,7 @@ def rows_for(state: ModelState, block: Block, x_dtype: torch.dtype = torch.float
     weights[:, 5] = 0.0  # as rows beyond a model's own have
     rates = torch.empty(len(block.batches), 3, n_models, 1, dtype=torch.float64)
     for step in range(len(block.batches)):
-        for model, member in enumerate(state.members):
+        for model, member in enumerate(state.adam.members):
             first, second = (1 - beta ** (step + 1) for beta in settings.betas)
             inverse = first / member.learning_rate
             numbers = [inverse / second**0.5, settings.eps * inverse, member.learning_rate]
@@ -101,7 +100,7 @@ class Reference:
     def __init__(self, state: ModelState) -> None:
         self.state, self.flat = state, state.flat.cpu().double()
         self.moment, self.square = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
-        self.dropout = Dropout(state.shape, state.members, state.batch_size, self.flat)
+        self.dropout = Dropout(state.shape, state.adam.members, state.batch_size, self.flat)
         self.dropout.allocate(rows_last=False)
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import pytest
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tabgnm.nn import hard_concrete
-from tabgnm.nn.losses import BinaryCrossEntropy, Loss
+from tabgnm.nn.losses import BinaryCrossEntropy, Loss, SquaredError
 from tabgnm.nn.message_passing import DropoutFactors, forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Member, counter_random
@@ -26,7 +26,7 @@ from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.torch_step import TorchStep
 from tests.nn.strategies import any_shapes, seeds
-from tests.training.examples import CPU, LOSSES, settings_for, table_for, train
+from tests.training.examples import BASE, CPU, LOSSES, settings_for, table_for, train
 
 
 @dataclass
@@ -184,3 +184,19 @@ def test_the_gradient_of_a_step_is_autograds(
         for i, model in enumerate(models):
             assert model.history.train_loss[epoch] == pytest.approx(total_loss[i], rel=1e-8, abs=1e-8)
     assert next(recorded, None) is None
+
+
+class _Cached(SquaredError):
+    """Returns a tensor that it keeps."""
+
+    kept: ClassVar[dict[torch.Size, Tensor]] = {}
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG002 - the loss is the sum of outputs
+        return self.kept.setdefault(outputs.shape, torch.ones_like(outputs))
+
+
+@pytest.mark.parametrize("combine", ["none", "gated"])
+def test_a_step_does_not_change_the_gradient_that_a_loss_returns(combine: str) -> None:
+    members = [Member(sample_weight=torch.linspace(0.5, 1.5, 200), seed=1)]
+    train(replace(BASE, combine=combine), members, settings_for(_Cached(), max_epochs=2), table_for(SquaredError()))
+    assert _Cached.kept and all(bool((kept == 1).all()) for kept in _Cached.kept.values())

@@ -77,7 +77,7 @@ class Models:
         self.adam.allocate_rates(self.batches.n_steps)
         size = self.batches.batch_size
         self.dropout = Dropout(shape, members, size, flat)
-        self.state = ModelState(shape, how, members, layout, flat, grad, self.adam, self.dropout, None, size, n_threads)
+        self.state = ModelState(shape, how, layout, flat, grad, self.adam, self.dropout, None, size, n_threads)
         self.train_loss = torch.zeros(len(n_rows), dtype=dtype)
         self._seeds = counter_random.seed_array(own_seeds)
 
@@ -123,7 +123,7 @@ class Models:
                         corrected = squares[i] / (1 - BETAS[1] ** step)
                         self.state.flat[i] -= RATE / (1 - BETAS[0] ** step) * moments[i] / (corrected.sqrt() + EPSILON)
         self.validation.begin()
-        for piece in self.validation.pieces(slice(0, len(n_done))):
+        for piece in self.validation.pieces():
             x = piece.x[..., : self.state.shape.n_inputs]
             outputs = forward(self.state.shape, self.state.layout.views(self.state.flat), x).output
             self.validation.add(piece, outputs)
@@ -289,7 +289,7 @@ def test_other_variants_and_gates_are_left_to_torch(variant: dict[str, Any]) -> 
     assert NumpyStep.supports(plain)
     assert not NumpyStep.supports(replace(plain, shape=GNMShape(6, 3, 16, 3, **variant)))
     gated = FlatLayout(plain.shape, gates=True)
-    gates = Gates(gated, plain.members, gated.first_weights([0], CPU, torch.float64))
+    gates = Gates(gated, [Member()], gated.first_weights([0], CPU, torch.float64))
     assert not NumpyStep.supports(replace(plain, gates=gates))
 
 

@@ -107,3 +107,20 @@ def test_tables_may_differ_in_columns_and_targets_where_shapes_and_losses_do() -
     for job, model in zip(jobs, FleetPlan(jobs, tables).run(), strict=True):
         alone = train(job.shape, [replace(job.member, table=0)], job.settings, tables[job.member.table])[0]
         assert_same(model, alone, 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"train": torch.tensor([10**6])}, "row"),
+        ({"sample_weight": torch.ones(3)}, "one weight per row"),
+        ({"table": 3}, "table=3"),
+    ],
+)
+def test_nothing_is_trained_if_a_job_is_wrong(wrong: dict[str, object], message: str) -> None:
+    settings, diary = settings_for(), Diary()
+    large, small = replace(BASE, n_nodes=40), replace(BASE, n_nodes=20)
+    jobs = [Job(large, settings, Member()), Job(small, settings, Member(**wrong))]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message):
+        FleetPlan(jobs, TABLE).run(callbacks=[diary])
+    assert not diary.calls

@@ -17,7 +17,7 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tabgnm.training import Callback, EpochReport
-from tabgnm.training.threads import single_threaded_math, thread_count, torch_threads
+from tabgnm.training.threads import flushes_denormals, single_threaded_math, thread_count, torch_threads
 from tests.training.examples import BASE, EVERYTHING, different_members, settings_for, train
 
 _T = TypeVar("_T")
@@ -168,3 +168,17 @@ Fleet(shape, [Member(seed=seed) for seed in range(2)], settings).fit(Table(x, x[
 print(int((torch.full((4_000_000,), 1e-40) * 1.0 == 0).sum()))
 """
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "0\n"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_the_mode_of_denormal_numbers_is_restored_whatever_the_default_type(dtype: torch.dtype) -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        for flushes in (True, False):
+            torch.set_flush_denormal(flushes)
+            train(BASE, different_members(2), settings_for(max_epochs=1))
+            assert flushes_denormals() == flushes
+    finally:
+        torch.set_default_dtype(before)
+        torch.set_flush_denormal(False)

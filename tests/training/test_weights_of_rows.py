@@ -101,3 +101,10 @@ def test_models_with_and_without_weights_may_share_a_fleet() -> None:
     members = [Member(seed=i, val=VAL, train=TRAIN, sample_weight=some_weights() if i % 2 else None) for i in range(4)]
     how = settings_for()
     assert_all_same(train(BASE, members, how), [train(BASE, [member], how)[0] for member in members], 1e-8)
+
+
+@pytest.mark.parametrize("factor", [1e308, 1e-320])
+def test_extreme_weights_count_relative_to_each_other(factor: float) -> None:
+    equal = fit(CrossEntropy())
+    extreme = fit(CrossEntropy(), sample_weight=torch.full((200,), factor, dtype=torch.float64))
+    assert_all_same(extreme, equal, 1e-10)

@@ -164,7 +164,7 @@ class CudaStep:
 
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
-        for piece in validation.pieces(slice(0, len(self._flat))):
+        for piece in validation.pieces():
             validation.add(piece, self._outputs(piece.x[..., : self._n_columns]))
 
     def _outputs(self, x: Tensor) -> Tensor:

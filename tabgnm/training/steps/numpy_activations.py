@@ -18,11 +18,6 @@ Call = Callable[[], object]
 _aten = torch.ops.aten
 
 
-def works_in_place(name: str) -> bool:
-    """Whether the argument of this activation function is not needed for its derivative, so that it can be replaced."""
-    return get_activation(name).in_place is not None
-
-
 def activation_call(name: str, z: Array, out: Array) -> Call:
     """Return a call that writes f(z) to `out`, which is `z` itself if the function works in place."""
     argument, result = torch.from_numpy(z), torch.from_numpy(out)

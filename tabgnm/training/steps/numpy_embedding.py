@@ -28,11 +28,6 @@ class EmbeddingPass:
     `numpy_network`: `input_calls`, `forward_calls` and `backward_calls`. Only the first depend on the rows.
     """
 
-    @staticmethod
-    def supports(embedding: InputEmbedding) -> bool:
-        """Whether this class computes such embeddings."""
-        return embedding.numeric in ("periodic", "piecewise")
-
     def __init__(self, embedding: InputEmbedding, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         self._embedding = embedding
         n = () if n_models == 1 else (n_models,)

@@ -24,11 +24,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tabgnm.nn.activations import get_activation
 from tabgnm.nn.shapes import Shape, body_of, has_no_variant_but_clamping
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.steps.numpy_activations import Call, activation_call, gradient_call, works_in_place
+from tabgnm.training.steps.numpy_activations import Call, activation_call, gradient_call
 from tabgnm.training.steps.numpy_embedding import EmbeddingPass
 from tabgnm.training.steps.numpy_losses import drop_single
 
@@ -101,8 +102,7 @@ class NetworkPass:
     @staticmethod
     def supports(shape: Shape) -> bool:
         """Whether networks of this shape can be computed by this class."""
-        supported = shape.embedding is None or EmbeddingPass.supports(shape.embedding)
-        return supported and has_no_variant_but_clamping(shape)
+        return has_no_variant_but_clamping(shape)
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         def empty(n_nodes: int) -> Array:
@@ -118,7 +118,7 @@ class NetworkPass:
         for source in self._sources:
             source[..., -1, :] = 1
         self._states = [source[..., n_clamped:-1, :] for source in self._sources]
-        self._arguments = None if works_in_place(self._activation) else [empty(width) for width in hidden]
+        self._arguments = None if get_activation(self._activation).in_place else [empty(width) for width in hidden]
         self._undropped, self._factors = ([empty(width) for width in hidden] for _ in range(2))  # with dropout
         self._source_grads = [empty(n_clamped + width) for width in hidden]
         self.output, self.output_grad = empty(n_outputs), empty(n_outputs)

@@ -142,7 +142,7 @@ class NumpyStep:
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
         n_models, groups = len(self._state.flat), [*self._groups, *self._split_models]
-        for piece in validation.pieces(slice(0, n_models)):
+        for piece in validation.pieces():
             n_rows = piece.x.shape[1]
             outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
             tasks = list(itertools.product(groups, _ranges(n_rows, -(-n_rows // self._validation_rows))))

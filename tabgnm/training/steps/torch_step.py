@@ -31,8 +31,6 @@ class TorchStep:
             with torch_threads(self.n_math_threads):
                 start_torch_threads()
         state.dropout.allocate(rows_last=False)
-        n, dtype, device = len(state.flat), state.flat.dtype, state.flat.device
-        self._outputs = torch.empty(n, 0, state.shape.n_outputs, dtype=dtype, device=device)
         # With bf16, copies of the weights and gradients, to which the body's are rounded for every product.
         low = torch.bfloat16 if state.settings.precision == "bf16" else None
         self._low = None if low is None else (state.flat.to(low), torch.zeros_like(state.flat, dtype=low))
@@ -41,9 +39,7 @@ class TorchStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         n = block.n_models
-        if self._outputs.shape[1] < block.n_positions:
-            self._outputs = self._outputs.new_empty(len(self._outputs), block.n_positions, self._outputs.shape[2])
-        outputs = self._outputs[:n, : block.n_positions]
+        outputs = self._state.flat.new_empty(n, block.n_positions, self._state.shape.n_outputs)
         for batch, rates in zip(block.batches, rows.rates, strict=True):
             self._step(batch, rows, rates, outputs)
         add_losses(self._state.settings.loss, outputs, rows.y, rows.shares, train_loss[:n])
@@ -60,7 +56,8 @@ class TorchStep:
         trace = forward(shape, parameters, x, state.dropout.factors(models, batch.n_rows), keep=True)
         output = trace.output.to(flat.dtype)
         outputs[models, places] = output
-        grad_output = loss.gradient(output, rows.y[models, places]).mul_(rows.weights[models, places].unsqueeze(-1))
+        # Not in place: the gradient belongs to the loss, which may be the user's.
+        grad_output = loss.gradient(output, rows.y[models, places]) * rows.weights[models, places].unsqueeze(-1)
         backward(shape, parameters, trace, grad_output.to(trace.output.dtype), gradients)
         if self._low is not None:
             body = slice(0, state.layout.n_body)  # the gradients of embeddings are already in place
@@ -90,10 +87,10 @@ class TorchStep:
 
     def validate(self, validation: Validation) -> None:
         """Add the outputs for all pieces of the validation rows to `validation`."""
-        state, models = self._state, slice(0, len(self._state.flat))
-        flat = state.flat if state.gates is None else state.gates.fixed(state.flat, models)
+        state = self._state
+        flat = state.flat if state.gates is None else state.gates.fixed(state.flat)
         parameters = self._by_name(flat, None if self._low is None else flat.to(self._low[0].dtype))
-        for piece in validation.pieces(models):
+        for piece in validation.pieces():
             validation.add(
                 piece, forward(state.shape, parameters, piece.x[..., : state.shape.n_inputs]).output.to(flat.dtype)
             )
