@@ -142,8 +142,8 @@ def candidate_settings(
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE
         }
-        if facts.narrowed:
-            settings |= {"screen_columns": True, "numeric_embedding": None}
+        if facts.narrowed or (fixed.get("screen_columns") and "numeric_embedding" in open_names):
+            settings |= {"screen_columns": True, "numeric_embedding": None}  # embedded columns cannot be left out
         if settings["screen_columns"] and any(settings.get(name, BASE[name]) != BASE[name] for name in VARIANTS):
             continue
         embeds = not is_auto(given.get("numeric_embedding")) or not is_auto(given.get("numeric_dim"))

@@ -166,6 +166,7 @@ class PreparedRows:
     trained_on: Array | None  # rows that any fold is trained on, if not all
     may_vary: bool  # whether targets may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
+    unused: dict[int, tuple[int, ...]] = field(default_factory=dict)  # columns to leave out, by the id of an encoder
 
     @property
     def n_rows(self) -> int:

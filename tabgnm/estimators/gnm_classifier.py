@@ -108,8 +108,10 @@ class GNMClassifier(GNMParameters, TabularClassifier):
         targets.
     screen_columns : bool or "auto", default="auto"
         Whether to leave out columns that a statistical test on the training rows of each network finds unrelated to the
-        target. Columns with a learned embedding are always used. "auto" adds a candidate with screening for tables with
-        more than 50 encoded columns, and screens all candidates for tables with more than 500.
+        target. Columns with a learned embedding are always used, so numbers have none if this is True, unless
+        `numeric_embedding` is given. "auto" adds a candidate with screening for tables with more than 50 encoded
+        columns, and screens all candidates for tables with more than 500. Tables with more than 20 million encoded
+        numbers are not screened.
     max_one_hot : int, default=8
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8

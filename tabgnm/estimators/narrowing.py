@@ -3,7 +3,8 @@
 A dense GNM has a node for every input, so the time of a step grows with the square of the number of columns: with
 thousands of them, as in genomics, a fit would take minutes or hours. So in tables with more than `NARROWED_FROM`
 inputs, only columns that the training rows of some fold relate to the target get inputs. Every network then tests these
-on its own training rows, as in `screening`, so that left-out rows have no influence on its columns.
+on its own training rows, as in `screening`, so that left-out rows have no influence on its columns (unless the table
+still has more than `MOST_NUMBERS` numbers; networks that have so many rows can use all of these columns).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 
 from tabgnm.estimators.fitting import PreparedRows
-from tabgnm.estimators.screening import unrelated_columns
+from tabgnm.estimators.screening import sample_of_rows, unrelated_columns
 from tabgnm.table import TableEncoder
 
 Array = NDArray[Any]
 
 NARROWED_FROM = 500  # encoded columns (numbers, and levels as one-hot columns)
-_MOST_NUMBERS = 5 * 10**7  # that are compared
+_MOST_NUMBERS = 5 * 10**7  # that are encoded for the test, 200 MB
 _FEWEST_ROWS = 1_000
 
 
@@ -36,8 +37,7 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     Categories with an embedding always stay.
     """
     n_tested = n_inputs(encoder)
-    step = -(-rows.n_rows // max(_FEWEST_ROWS, _MOST_NUMBERS // n_tested))
-    sample = np.arange(0, rows.n_rows, step)
+    sample = sample_of_rows(rows.n_rows, max(_FEWEST_ROWS, _MOST_NUMBERS // n_tested))
     x = encoder.encode(rows.raw.take(sample))
     y = rows.target_tensor(rows.targets, torch.float64)[sample].numpy()
     owners = np.array(encoder.owners)
@@ -46,6 +46,7 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     for train in trained_on.values():
         own = np.isin(sample, train)
         related = np.ones(n_tested, dtype=bool)
-        related[unrelated_columns(x[own, :n_tested], y[own])] = False
+        of_rows = None if rows.weights is None else rows.weights[sample][own]
+        related[unrelated_columns(x[own, :n_tested], y[own], of_rows)] = False
         used.update(owners[:n_tested][related].tolist())
     return tuple(column for column in range(encoder.n_columns) if column not in used)

@@ -153,7 +153,8 @@ def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] |
         return None
     x, y = table.x[:, :n_plain].numpy(), table.y.numpy()
     trained_on = [_not_none(member.train).numpy() for member in candidate.members]
-    return [unrelated_columns(x[own], y[own]) for own in trained_on]
+    of_rows = rows.weights
+    return [unrelated_columns(x[own], y[own], None if of_rows is None else of_rows[own]) for own in trained_on]
 
 
 def _not_none(rows: Tensor | None) -> Tensor:
@@ -188,8 +189,9 @@ def _facts(
     screened = can_screen and SCREENED_FROM < n_inputs <= MOST_NUMBERS / rows.n_rows
     wants = (is_auto(embedding) or embedding is None) and bool(parameters["screen_columns"])
     narrowed = can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM
-    unused = narrowing.unused_columns(rows, first.encoder) if narrowed else ()
-    return TableFacts(n_numbers, long_tail, screened, narrowed), unused
+    if narrowed and id(first.encoder) not in rows.unused:  # candidates of a search share it
+        rows.unused[id(first.encoder)] = narrowing.unused_columns(rows, first.encoder)
+    return TableFacts(n_numbers, long_tail, screened, narrowed), rows.unused[id(first.encoder)] if narrowed else ()
 
 
 def _has_long_tail(y: Array) -> bool:

@@ -17,74 +17,101 @@ Array = NDArray[Any]
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); with fewer of them networks cope
 MOST_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
 MOST_RELATED = 500  # columns of a network; networks with more are slow, and no better
-_LEVEL = 0.02  # of the test: in the mean, this share of the unrelated columns stays
+_LEVEL = 0.02  # of the test: with hundreds of rows, about this share of the unrelated columns stays
 _FEWEST_KEPT = 10
 _N_BINS = 10
-_MOST_ROWS = 10_000
-_MOST_TARGETS = 20
-_BLOCK = 500  # columns that are compared at a time
+_MOST_ROWS = 10_000  # enough to find any relation that a network could use
+_FEWEST_ROWS = 1_000
+_MOST_PRODUCTS = 2 * 10**10  # multiply-adds of the comparison, about a second of a core
+_ROUNDING = 1e-9
+_BLOCK = 500  # columns that are compared at a time, which bounds the memory
 
 
-def unrelated_columns(x: Array, y: Array, most: int = MOST_RELATED) -> Array:
+def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the positions of columns whose relation to the targets could be chance.
 
-    The target, its square (for columns that change its spread only) or the indicators of its classes are compared
-    between ten bins of a column by an F-test. The ten columns with the smallest p-values always stay.
+    What `_aspects` returns for the targets is compared between ten bins of a column by an F-test. The ten columns with
+    the smallest p-values always stay, and at most `MOST_RELATED` of them.
 
     Parameters
     ----------
     x : array of shape (rows, columns)
-    y : array of shape (rows,) of class numbers, or (rows, outputs) of numbers
-    most : int
-        Columns that stay, at most: those with the smallest p-values.
+    y : array of shape (rows,) or (rows, outputs)
+        Integers are classes, other types are numbers.
+    weights : array of shape (rows,) or None, default=None
+        The weights of the rows.
 
     Returns
     -------
     array of int
     """
-    step = -(-len(x) // _MOST_ROWS)
-    x, targets = x[::step], _standardised(y[::step])
+    rows = sample_of_rows(len(x), _MOST_ROWS)
+    aspects = _aspects(y[rows])
+    fitting = _MOST_PRODUCTS // (_N_BINS * max(1, x.shape[1] * aspects.shape[1]))
+    kept = sample_of_rows(len(rows), max(_FEWEST_ROWS, fitting))
+    rows, aspects = rows[kept], aspects[kept]
+    weights = np.ones(len(rows)) if weights is None else weights[rows] / weights[rows].max()
+    weights *= weights.sum() / np.square(weights).sum()  # so that their sum is the effective number of rows
+    aspects = _standardised(aspects, weights)
     log_p = np.zeros(x.shape[1])
     for first in range(0, len(log_p), _BLOCK):
-        log_p[first : first + _BLOCK] = _log_p_values(x[:, first : first + _BLOCK], targets)
+        log_p[first : first + _BLOCK] = _log_p_values(x[rows, first : first + _BLOCK], aspects, weights)
     ranked = np.argsort(log_p, kind="stable")
     stays = log_p < np.log(_LEVEL)
     stays[ranked[:_FEWEST_KEPT]] = True
-    stays[ranked[most:]] = False
+    stays[ranked[MOST_RELATED:]] = False
     return np.flatnonzero(~stays)
 
 
-def _standardised(y: Array) -> Array:
-    """Return columns of mean 0 and variance 1 that a column of the table may be related to."""
-    if y.ndim == 1:
-        numbers, counts = np.unique(y, return_counts=True)
-        frequent = numbers[np.argsort(-counts, kind="stable")[:_MOST_TARGETS]]
-        columns = (y[:, None] == frequent).astype(np.float64)
-    else:
-        numbers = y[:, :_MOST_TARGETS].astype(np.float64)
-        columns = np.concatenate([numbers, (numbers - numbers.mean(axis=0)) ** 2], axis=1)
-    columns = columns - columns.mean(axis=0)
-    spread = columns.std(axis=0)
-    return np.asarray(columns[:, spread > 0] / spread[spread > 0])
+def sample_of_rows(n_rows: int, most: int) -> Array:
+    """Return the positions of all rows, or of a random sample that is always the same, in order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
-def _log_p_values(x: Array, targets: Array) -> Array:
-    """Return the logarithm of the smallest p-value of each column over the targets, times their number (Bonferroni)."""
-    n_rows, n_columns = x.shape
-    if not targets.shape[1]:
+def _aspects(y: Array) -> Array:
+    """Return what a column may be related to, (rows, aspects).
+
+    For classes, these are indicators of each; for numbers, the number, its rank (for targets with a long tail), and the
+    square of the latter (for columns that only change the spread).
+    """
+    columns = y.reshape(len(y), -1)
+    if np.issubdtype(y.dtype, np.integer):
+        return np.concatenate([own[:, None] == np.unique(own) for own in columns.T], axis=1).astype(np.float64)
+    ranks = stats.norm.ppf(stats.rankdata(columns, axis=0) / (len(columns) + 1))
+    return np.concatenate([columns, ranks, ranks**2], axis=1).astype(np.float64)
+
+
+def _standardised(aspects: Array, weights: Array) -> Array:
+    """Return columns of mean 0 and variance 1, without those that are constant."""
+    total = weights.sum()
+    aspects = aspects / np.maximum(np.abs(aspects).max(axis=0), np.finfo(np.float64).tiny)  # squares do not overflow
+    aspects = aspects - weights @ aspects / total
+    spread = np.sqrt(weights @ aspects**2 / total)
+    varies = spread > _ROUNDING
+    return np.asarray(aspects[:, varies] / spread[varies])
+
+
+def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
+    """Return the logarithm of the smallest p-value of each column, times the number of aspects (Bonferroni)."""
+    n_rows, n_columns = weights.sum(), x.shape[1]
+    if not aspects.shape[1]:
         return np.zeros(n_columns)
     inner = np.quantile(x, np.linspace(0, 1, _N_BINS + 1)[1:-1], axis=0)
+    largest = x.max(axis=0)
     bins = np.zeros(x.shape, dtype=np.int8)
     for ends in inner:
-        bins += x > ends
-    n_bins, between = np.zeros(n_columns, dtype=np.int64), np.zeros((n_columns, targets.shape[1]))
+        bins += np.where(ends < largest, x > ends, x == largest)  # the largest number may be that of most rows
+    weighted = aspects * weights[:, None]
+    n_bins, between = np.zeros(n_columns, dtype=np.int64), np.zeros((n_columns, aspects.shape[1]))
     for number in range(_N_BINS):
-        inside = bins == number
-        counts = inside.sum(axis=0)
-        n_bins += counts > 0
-        between += (inside.T.astype(np.float64) @ targets) ** 2 / np.maximum(counts, 1)[:, None]
-    # Of n_rows in all, as the targets have variance 1.
+        inside = (bins == number).astype(np.float64)
+        sizes = weights @ inside
+        n_bins += sizes > 0
+        between += (inside.T @ weighted) ** 2 / np.where(sizes > 0, sizes, 1.0)[:, None]
+    # Of n_rows in all, as the aspects have variance 1.
     within = np.maximum(n_rows - between, 1e-12)
     free, rest = np.maximum(n_bins - 1, 1)[:, None], np.maximum(n_rows - n_bins, 1)[:, None]
-    log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1) + np.log(targets.shape[1])
+    log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1) + np.log(aspects.shape[1])
     return np.where((n_bins < 2) | (n_rows <= n_bins), 0.0, np.minimum(log_p, 0.0))

@@ -81,7 +81,10 @@ class TableEncoder:
         nothing: dict[str, Any] = {"features": (), "indicator": False, "encoding": "", "levels": None, "span": None}
         encoder = TableEncoder(self.settings)
         encoder._set_plans(
-            [replace(plan, note=note, **nothing) if i in unused else plan for i, plan in enumerate(self.plans)]
+            [
+                replace(plan, note=note, **nothing) if i in unused and (plan.features or plan.encoding) else plan
+                for i, plan in enumerate(self.plans)
+            ]
         )
         return encoder
 

@@ -93,3 +93,52 @@ def test_machines_whose_inputs_stay_cannot_do_without_columns() -> None:
     X, y = noisy()
     with pytest.raises(ValueError, match="screen_columns=True cannot be combined with clamp_inputs=True"):
         gnmr(**SCREENED, n_nodes=80, clamp_inputs=True).fit(X, y)
+
+
+def _stays(x: np.ndarray, y: np.ndarray, column: int, weights: np.ndarray | None = None) -> bool:
+    return column not in unrelated_columns(x, y, weights)
+
+
+def _noise(n_rows: int = 1000, n_columns: int = 100) -> tuple[np.random.Generator, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random, random.normal(size=(n_rows, n_columns))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_column_may_be_at_its_maximum_or_minimum_in_most_rows(sign: int) -> None:
+    random, x = _noise()
+    rare = random.random(1000) < 0.08
+    x[:, 50] = sign * rare
+    assert _stays(x, 5 * rare + random.normal(size=1000), 50)
+
+
+@pytest.mark.parametrize("n_targets", [2, 30, 60])
+def test_all_targets_and_all_classes_count(n_targets: int) -> None:
+    random, x = _noise(2000)
+    y = 0.5 * x[:, :n_targets] + random.normal(size=(2000, n_targets))
+    unrelated = unrelated_columns(x, y)
+    assert not set(range(n_targets)) & set(unrelated.tolist()) and len(unrelated) > 0.7 * (100 - n_targets)
+    assert {40, 41} <= set(unrelated_columns(x, np.where(x[:, 7] > 1, 3, random.integers(0, 3, 2000))).tolist())
+    classes = np.stack([random.integers(0, 40, 2000), random.integers(0, 3, 2000)], axis=1)
+    x[:, 60] += 3 * (classes[:, 0] == 37)  # in no order, and rare
+    assert _stays(x, classes, 60)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    _, x = _noise(24_000, 60)
+    y = np.arange(24_000) % 2
+    x[:, 30] += 0.3 * y
+    assert _stays(x, y, 30)
+
+
+def test_rows_count_by_their_weight() -> None:
+    random, x = _noise()
+    weights = np.where(random.random(1000) < 0.85, 1e-6, 1.0)
+    y = np.where(weights == 1, 3 * x[:, 20], 100 * random.normal(size=1000))
+    assert _stays(x, y, 20, weights) and not _stays(x, y, 20)
+    np.testing.assert_array_equal(unrelated_columns(x, y, np.full(1000, 1e-200)), unrelated_columns(x, y))
+
+
+def test_long_tails_do_not_hide_a_relation() -> None:
+    random, x = _noise(300)
+    assert _stays(x, np.exp(4 * (x[:, 10] + x[:, 20] + x[:, 30]) + random.normal(size=300)), 20)
