@@ -166,7 +166,8 @@ class PreparedRows:
     trained_on: Array | None  # rows that any fold is trained on, if not all
     may_vary: bool  # whether targets may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
-    unused: dict[int, tuple[int, ...]] = field(default_factory=dict)  # columns to leave out, by the id of an encoder
+    unused: dict[int, tuple[int, ...]] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
+    left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns, of each fold, by id of the table
 
     @property
     def n_rows(self) -> int:

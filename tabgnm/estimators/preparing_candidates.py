@@ -60,6 +60,7 @@ def prepare_candidates(
     only_planned: bool = False,
 ) -> PreparedFit:
     """Choose the candidates, and encode the table for each, unless they are only planned."""
+    began = time.monotonic()
     effort = effort_of(estimator, rows.n_rows)
     parameters = {name: getattr(estimator, name) for name in estimator._get_param_names()}
     if is_auto(parameters.get("hidden")):
@@ -81,7 +82,6 @@ def prepare_candidates(
         return PreparedFit(rows, candidates, effort, rows.raw.names, rows.raw.has_names, previous)
 
     too_small = None
-    began = time.monotonic()
     for number, settings in enumerate(wanted):
         if previous is None and is_auto(estimator.n_candidates) and len(candidates) == effort.n_candidates:
             break
@@ -151,10 +151,13 @@ def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] |
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
     if n_plain * rows.n_rows > MOST_NUMBERS:
         return None
-    x, y = table.x[:, :n_plain].numpy(), table.y.numpy()
-    trained_on = [_not_none(member.train).numpy() for member in candidate.members]
-    of_rows = rows.weights
-    return [unrelated_columns(x[own], y[own], None if of_rows is None else of_rows[own]) for own in trained_on]
+    if id(table) not in rows.left_out:  # candidates with the same encoder share their table
+        x, y, of_rows = table.x[:, :n_plain].numpy(), table.y.numpy(), rows.weights
+        trained_on = [_not_none(member.train).numpy() for member in candidate.members]
+        rows.left_out[id(table)] = [
+            unrelated_columns(x[own], y[own], None if of_rows is None else of_rows[own]) for own in trained_on
+        ]
+    return rows.left_out[id(table)]
 
 
 def _not_none(rows: Tensor | None) -> Tensor:
