@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -237,6 +237,14 @@ class PreparedCandidate:
     def n_folds(self) -> int:
         """Number of networks."""
         return len(self.members)
+
+    def with_epochs(self, max_epochs: int) -> PreparedCandidate:
+        """Return this with at most so many epochs, and a patience that is the same share of them."""
+        fleet = self.fleet
+        if max_epochs >= fleet.max_epochs:
+            return self
+        patience = None if fleet.patience is None else max(3, round(fleet.patience * max_epochs / fleet.max_epochs))
+        return replace(self, fleet=replace(fleet, max_epochs=max_epochs, patience=patience))
 
     def table(self, position: int) -> Table:
         """Return the table that a member is trained on: columns that are left out are 0."""

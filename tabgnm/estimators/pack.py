@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from tabgnm.estimators import time_limits
+from tabgnm.estimators import time_limits, training_length
 from tabgnm.estimators.convergence import convergence_warnings
 from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
 from tabgnm.estimators.out_of_fold import OutOfFold
@@ -55,7 +55,7 @@ class TrainedPack:
     n_diverged: int = 0
     interrupted: bool = False
     out_of_time: bool = False
-    shortened: bool = False  # fewer epochs than planned, because of a time limit
+    shortened: bool = False  # fewer epochs than planned, because of a time limit or the first networks
 
     def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
         """Keep a network, unless it never learned anything, or replaces one without completing an epoch."""
@@ -100,7 +100,11 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
         if prepared.trial_epochs is not None:
             trained.prepared = time_limits.trial(prepared)
-        _run(trained, _first_round(trained.prepared), deadline, line)
+        first_round = _first_round(trained.prepared)
+        if not trained.shortened and training_length.depends_on_first(estimator, prepared):
+            first_round = _train_first(trained, first_round, deadline, line)
+        if first_round and not trained.interrupted:
+            _run(trained, first_round, deadline, line)
         if trained.interrupted or not trained.networks:
             rest = []
         elif prepared.trial_epochs is not None:
@@ -116,6 +120,22 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
             _expect(line, trained, rest)
             _run(trained, rest, deadline, line, only_complete=True)
     return trained
+
+
+def _train_first(
+    trained: TrainedPack, wanted: list[tuple[int, int]], deadline: float | None, line: ProgressLine | None
+) -> list[tuple[int, int]]:
+    """Train the first networks of `wanted`, and let them decide how long the others are trained; return the others."""
+    prepared, first = trained.prepared, wanted[:_RACE_FOLDS]
+    _run(trained, first, deadline, line)
+    if trained.interrupted:
+        return []
+    trained.prepared = training_length.reduced(prepared, trained.networks.get(first[0][0], {}).values())
+    trained.shortened = trained.prepared is not prepared
+    if trained.shortened and line is not None:
+        n_left = sum(n_networks(prepared)) - len(first)
+        line.expect(n_left, n_left * trained.prepared.candidates[0].fleet.max_epochs)
+    return wanted[_RACE_FOLDS:]
 
 
 def _expect(line: ProgressLine | None, trained: TrainedPack, rest: Sequence[tuple[int, int]]) -> None:

@@ -113,7 +113,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
             n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
     n_candidates = min(n_candidates, len(prepared.candidates))
     _log.info("the time limit allows %d settings on %d folds with up to %d epochs", n_candidates, n_folds, epochs)
-    candidates = [_shortened(own, epochs) for own in prepared.candidates]
+    candidates = [own.with_epochs(epochs) for own in prepared.candidates]
     return replace(
         prepared, candidates=candidates[:n_candidates], first_folds=n_folds, spare=tuple(candidates[n_candidates:])
     )
@@ -122,7 +122,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
 def trial(prepared: PreparedFit) -> PreparedFit:
     """Return the fit that tries all candidates on the first fold, for a few epochs."""
     assert prepared.trial_epochs is not None
-    candidates = [_shortened(own, prepared.trial_epochs) for own in prepared.candidates]
+    candidates = [own.with_epochs(prepared.trial_epochs) for own in prepared.candidates]
     return replace(prepared, candidates=candidates, first_folds=1)
 
 
@@ -146,7 +146,7 @@ def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, de
         budget *= _FEWEST_FOLDS  # a GPU trains a few networks in the time of one
     n_folds, epochs = _folds_and_epochs(chosen, budget)
     _log.info("the time limit allows the best of them on %d folds with up to %d epochs", n_folds, epochs)
-    return replace(prepared, candidates=[_shortened(own, epochs) for own in prepared.candidates], first_folds=n_folds)
+    return replace(prepared, candidates=[own.with_epochs(epochs) for own in prepared.candidates], first_folds=n_folds)
 
 
 def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, int]]:
@@ -222,14 +222,6 @@ def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int,
     # On four threads, four networks take hardly more time than two.
     n_folds = min(len(candidate.members), -(-n_folds // n_threads) * n_threads)
     return n_folds, max(1, min(epochs, int(budget / n_folds)))
-
-
-def _shortened(candidate: PreparedCandidate, epochs: int) -> PreparedCandidate:
-    fleet = candidate.fleet
-    if epochs >= fleet.max_epochs:
-        return candidate
-    patience = None if fleet.patience is None else max(3, round(fleet.patience * epochs / fleet.max_epochs))
-    return replace(candidate, fleet=replace(fleet, max_epochs=epochs, patience=patience))
 
 
 def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
