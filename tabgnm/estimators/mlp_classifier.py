@@ -51,7 +51,8 @@ class MLPClassifier(MLPParameters, TabularClassifier):
         The metric to select candidates by: "auto" for the loss, a name such as "accuracy", "roc_auc", "mae" or
         "poisson_deviance", or a scikit-learn scorer.
     max_epochs : int or "auto", default="auto"
-        The maximum number of passes over the training rows.
+        The maximum number of passes over the training rows. "auto" depends on `effort` and the table; on a CPU, it is
+        reduced if the first networks soon stop improving.
     learning_rate : float or "auto", default="auto"
         The maximum learning rate of the schedule.
     batch_size : int or "auto", default="auto"

@@ -75,8 +75,9 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
 
     Candidates and folds whose networks have the same shape are trained together. Attributes, methods and, up to
     rounding, results are the same as those of scikit-learn's searches over the same estimator. If the estimator has
-    several candidates of its own (a pack), all of them are trained on all folds without early elimination, and
-    `time_limit` applies only to the refit.
+    several candidates of its own (a pack), all of them are trained on all folds without early elimination. The number
+    of epochs is not reduced for tables on which networks soon stop improving, and `time_limit` applies only to the
+    refit.
 
     In a pipeline, the steps before the last are fitted once per fold for all candidates that share the parameters of
     these steps. Candidates may replace any step, as long as the last step is a tabgnm estimator. Fit parameters are

@@ -265,8 +265,7 @@ class Pieces:
         self.x = x
         self.outputs: list[Tensor] = []
 
-    def pieces(self, models: slice) -> Any:
-        assert models == slice(0, len(self.x))
+    def pieces(self) -> Any:
         return [self]
 
     def add(self, piece: Any, outputs: Tensor) -> None:
