@@ -21,6 +21,7 @@ from tabgnm.nn.losses import CrossEntropy
 from tabgnm.nn.network import Network
 from tabgnm.training import Callback, EpochReport, Fleet, FleetSettings, Member
 from tabgnm.training import Table as TrainingTable
+from tabgnm.training.interruption import ctrl_c_raises
 
 BATCH_SIZE = 64
 LEARNING_RATE = 0.005
@@ -153,7 +154,8 @@ def evaluate(model: str, problem: Problem, seed: int, epochs: int, after_epoch: 
     members = [Member(seed=seed + i, learning_rate=LEARNING_RATE) for i in range(N_SEEDS)]
     started = time.perf_counter()
     fleet = Fleet(shape, members, settings)
-    result = fleet.fit(TrainingTable(problem.X_train, problem.y_train), callbacks=[_EveryEpoch(after_epoch)])
+    with ctrl_c_raises():
+        result = fleet.fit(TrainingTable(problem.X_train, problem.y_train), callbacks=[_EveryEpoch(after_epoch)])
     seconds = time.perf_counter() - started
     correct = result.predict(problem.X_test).argmax(dim=2) == problem.y_test
     losses = [trained.history.train_loss for trained in result.models]

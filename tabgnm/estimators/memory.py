@@ -191,7 +191,7 @@ def _fleets(candidates: list[PreparedCandidate]) -> Iterator[list[PreparedCandid
     """Yield candidates whose networks are trained together."""
     groups: dict[Any, list[PreparedCandidate]] = {}
     for own in candidates:
-        groups.setdefault((with_frequency_scale(own.shape, 1.0), own.fleet.key()), []).append(own)
+        groups.setdefault((with_frequency_scale(own.shape, 1.0), own.fleet), []).append(own)
     yield from groups.values()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Fleet, FleetSettings, Member, Table
-from tabgnm.training.interruption import Interruption
+from tabgnm.training.interruption import ctrl_c_raises
 from tabgnm.training.settings import torch_device
 
 # One-time work is done by then: on a GPU, the second epoch captures the graph that later epochs replay.
@@ -18,18 +18,11 @@ MOST_EPOCHS = 400
 
 
 def seconds_of_fit(shape: Shape, members: Sequence[Member], settings: FleetSettings, table: Table) -> float:
-    """Train a fleet, discard it, and return the time.
-
-    After Ctrl-C, a fit returns normally, and if it was in its last epoch, even as completed. The next fit would start
-    as if nothing had happened. So this function checks the interruption itself, not the histories.
-    """
-    with Interruption() as interruption, interruption.around():
+    """Train a fleet, discard it, and return the time."""
+    with ctrl_c_raises():
         start = time.perf_counter()
         Fleet(shape, list(members), settings).fit(table)
-        seconds = time.perf_counter() - start
-    if interruption.requested:
-        raise KeyboardInterrupt
-    return seconds
+        return time.perf_counter() - start
 
 
 def seconds_per_epoch(train: Callable[[int], float], device: str, n_epochs: int | None = None) -> float:

@@ -17,7 +17,8 @@ from tabgnm.nn.losses import Loss
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import GNMShape
 from tabgnm.sparsity.negligible import without_negligible
-from tabgnm.training import Fleet, FleetSettings, Member, ProgressBar, Table
+from tabgnm.training import Fleet, FleetSettings, Member, ProgressBar, Table, TrainedModel
+from tabgnm.training.interruption import ctrl_c_raises
 from tabgnm.training.progress import ProgressLine
 
 PENALTIES = ("l1", "group", "elastic", "l0")
@@ -164,11 +165,15 @@ def learn_path(
         n_shorter = max(0, len(budgets) - 1) * len(row_sets)
         n_epochs = n_whole * fleet.max_epochs + n_shorter * _epochs_from_larger(fleet)
         progress.expect(n_whole + n_shorter, n_epochs)
+
+    def trained_with(members: Sequence[Member], how: FleetSettings) -> list[TrainedModel]:
+        with ctrl_c_raises():
+            return Fleet(shape, members, how).fit(table, callbacks=callbacks).models
+
     if settings.penalty == "l0":  # either all models of a fleet have gates or none
-        trained = Fleet(shape, with_penalty, fleet).fit(table, callbacks=callbacks).models
-        trained += Fleet(shape, dense, fleet).fit(table, callbacks=callbacks).models
+        trained = trained_with(with_penalty, fleet) + trained_with(dense, fleet)
     else:
-        trained = Fleet(shape, [*with_penalty, *dense], fleet).fit(table, callbacks=callbacks).models
+        trained = trained_with([*with_penalty, *dense], fleet)
     n = len(_STRENGTHS)
     paths = [[model.parameters for model in trained[number * n : (number + 1) * n]] for number in range(len(row_sets))]
     least_size = _least_size(table.y, n_outputs)
@@ -192,7 +197,7 @@ def learn_path(
             )
             for number, start in zip(numbers, starts, strict=True)
         ]
-        found = Fleet(shape, members, replace(fleet, max_epochs=max_epochs)).fit(table, callbacks=callbacks).models
+        found = trained_with(members, replace(fleet, max_epochs=max_epochs))
         return [network(model.parameters, number) for number, model in zip(numbers, found, strict=True)]
 
     if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.kernels import elementwise_kernels
+from tabgnm.training.kernels import kernels_for
 from tabgnm.training.prefetch import EpochWindow, Prefetch
 from tabgnm.training.schedules import schedule_factors
 from tabgnm.training.settings import FleetSettings, Member
@@ -52,8 +52,7 @@ class Adam:
         self.members = list(members)
         self.exp_avg = torch.zeros_like(flat)
         self.exp_avg_sq = torch.zeros_like(flat)
-        self.factors = layout.rate_factors(settings.rate_factors, flat.device, flat.dtype)
-        self._kernels = elementwise_kernels(flat.device) if flat.dtype == torch.float32 else None
+        self._kernels = kernels_for(flat.device, "elementwise") if flat.dtype == torch.float32 else None
         self.rates: Tensor  # (steps, 3, M, 1), those of the current epoch
         self._bind(flat, grad)
 
@@ -61,26 +60,16 @@ class Adam:
         self.flat, self.grad = flat, grad
         members, decoupled = self.members, self.settings.optimizer != "adam"
         proximal = self.settings.optimizer == "proximal_adam"
-        # As in torch, penalties are part of the gradient that is clipped, and weight decay is added afterwards.
         self.decay = self._column([m.weight_decay if decoupled else 0.0 for m in members])
-        self.l2_penalty = self._column([2 * m.l2 for m in members])
-        self.coupled_decay = self._column([0.0 if decoupled else m.weight_decay for m in members])
         self.l2 = self._column([2 * m.l2 + (0.0 if decoupled else m.weight_decay) for m in members])
         self.l1_gradient = self._column([0.0 if proximal else m.l1 for m in members])
         self.l1_threshold = self._column([m.l1 if proximal else 0.0 for m in members])
         self.thresholds = None
         if proximal and any(m.l1_factors or m.group_l1 for m in members):
             self.thresholds = EdgeThresholds(self.layout, members, self.settings, flat)
-        others = (
-            self.l2_penalty,
-            self.l1_gradient,
-            self.l1_threshold,
-            self.thresholds,
-            self.settings.clip_norm,
-            self.factors,
-        )
+        penalized = any(m.l1 or m.l2 or m.l1_factors or m.group_l1 for m in members)
         kernel = _fused_adamw if decoupled else _fused_adam
-        self._fused = kernel if flat.device.type == "cpu" and all(each is None for each in others) else None
+        self._fused = kernel if flat.device.type == "cpu" and not penalized else None
         self._runs: dict[tuple[int, int], list[tuple[int, list[_FusedCall]]]] = {}
 
     def _column(self, values: list[float]) -> Tensor | None:
@@ -156,7 +145,7 @@ class Adam:
             return
         settings, edges, rates = self.settings, self.layout.n_edges, self.rates[index] if rates is None else rates
         flat, grad = self.flat[models], self.grad[models]
-        if self._kernels is not None and settings.clip_norm is None and self.thresholds is None:
+        if self._kernels is not None and self.thresholds is None:
             assert models.start == 0
             self._kernels.adam_step(
                 flat,
@@ -170,20 +159,14 @@ class Adam:
                 l1=self.l1_gradient,
                 decay=self.decay,
                 threshold=self.l1_threshold,
-                factors=self.factors,
             )
             return
         weights = flat[:, :edges]
-        if self.l2_penalty is not None:
-            grad[:, :edges].addcmul_(weights, self.l2_penalty[models])
+        if self.l2 is not None:
+            grad[:, :edges].addcmul_(weights, self.l2[models])
         if self.l1_gradient is not None:
             grad[:, :edges].addcmul_(weights.sign(), self.l1_gradient[models])
-        if settings.clip_norm is not None:
-            norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
-            grad.mul_((settings.clip_norm / norm.clamp(min=1e-30)).clamp_(max=1.0))
-        if self.coupled_decay is not None:
-            grad[:, :edges].addcmul_(weights, self.coupled_decay[models])
-        rate = rates[_RATE, models] if self.factors is None else rates[_RATE, models] * self.factors[:edges]
+        rate = rates[_RATE, models]  # (m, 1)
         if self.decay is not None:
             weights.mul_(1 - rate * self.decay[models])
         self._move(models, flat, grad, rates)
@@ -200,10 +183,7 @@ class Adam:
         moment.lerp_(grad, 1 - beta_1)
         square.mul_(beta_2).addcmul_(grad, grad, value=1 - beta_2)
         below = torch.addcmul(rates[_OFFSET, models], square.sqrt(), rates[_SCALE, models])
-        if self.factors is None:
-            flat.addcdiv_(moment, below, value=-1)
-        else:
-            flat.sub_(torch.div(moment, below, out=below).mul_(self.factors))
+        flat.addcdiv_(moment, below, value=-1)
 
     def _runs_of(self, models: slice) -> list[tuple[int, list[_FusedCall]]]:
         """Return the calls of torch's fused kernel that update some models, with their kinds."""

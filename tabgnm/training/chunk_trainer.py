@@ -53,7 +53,7 @@ class ChunkTrainer:
         self._every_epoch = any(getattr(hook, "every_epoch", True) for hook in hooks)
         self._n_requested = 0  # epochs whose losses were requested
         self._pending: list[tuple[range, Callable[[], Fetched]]] = []
-        self._trained = np.ones(len(self.alive), dtype=bool)  # models that continue, by the losses received so far
+        self._active = np.ones(len(self.alive), dtype=bool)  # models that continue, by the losses received so far
         self._told_to_stop = self._interrupted_by_callback = False
 
     def run(self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None]) -> None:
@@ -67,7 +67,7 @@ class ChunkTrainer:
                 self._run_epochs(loop, snapshot, when_set_up, on_gpu=on_gpu)
             finally:
                 loop.step.close()
-        self._put_away(loop, list(range(len(self.alive))))
+        self._store(loop, list(range(len(self.alive))))
 
     def _run_epochs(
         self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None], *, on_gpu: bool
@@ -83,7 +83,7 @@ class ChunkTrainer:
         # On a GPU, dropping models requires a new capture; on a CPU it costs next to nothing.
         worth_dropping = 0.25 if on_gpu else 1.0
         captured = CapturedEpochs(loop) if on_gpu else None
-        n_active, last_request = int(self._trained.sum()), time.monotonic()
+        n_active, last_request = int(self._active.sum()), time.monotonic()
         is_set_up = False
         while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
             loop.load_epoch(n_epochs)
@@ -110,7 +110,7 @@ class ChunkTrainer:
         if n_epochs > self._n_requested:
             self._request(loop, n_epochs)
         self._receive(loop)
-        if self._interruption.requested and n_epochs < self.settings.max_epochs and self._trained.any():
+        if self._interruption.requested and n_epochs < self.settings.max_epochs and self._active.any():
             self.saver.save(self._snapshot(loop, n_epochs))
 
     def _request(self, loop: EpochLoop, n_epochs: int) -> None:
@@ -124,9 +124,9 @@ class ChunkTrainer:
         while len(self._pending) > (0 if everything else 1):
             epochs, wait = self._pending.pop(0)
             numbers = wait()
-            before = self._trained
+            before = self._active
             after = self._record(numbers, before.nonzero()[0].tolist(), validated=loop.validation is not None)
-            self._trained = after[-1]
+            self._active = after[-1]
             # All epochs are recorded by now: the weights are those after the last one, even if a callback stops
             # training at the first.
             for epoch, trained, own in zip(epochs, [before, *after[:-1]], numbers, strict=True):
@@ -141,7 +141,7 @@ class ChunkTrainer:
                 if stop:
                     self._told_to_stop = True
                     loop.stopping.active.fill_(False)
-        return 0 if self._told_to_stop else int(self._trained.sum())
+        return 0 if self._told_to_stop else int(self._active.sum())
 
     def _record(self, numbers: NDArray[Any], trained: list[int], *, validated: bool) -> NDArray[np.bool_]:
         """Add numbers (epochs, what, M) to histories; return which models continue after each epoch, (epochs, M)."""
@@ -173,24 +173,24 @@ class ChunkTrainer:
 
     def _drop_finished(self, loop: EpochLoop) -> None:
         """Store the models that are done, and continue with the others."""
-        self._put_away(loop, (~self._trained).nonzero()[0].tolist())
-        keep = self._trained.nonzero()[0]
+        self._store(loop, (~self._active).nonzero()[0].tolist())
+        keep = self._active.nonzero()[0]
         loop.select(torch.from_numpy(keep))
         self.alive = [self.alive[i] for i in keep.tolist()]
-        self._trained = np.ones(len(keep), dtype=bool)
+        self._active = np.ones(len(keep), dtype=bool)
 
-    def _put_away(self, loop: EpochLoop, rows: list[int]) -> None:
-        weights, stopping = loop.final_weights(rows), loop.stopping
+    def _store(self, loop: EpochLoop, models: list[int]) -> None:
+        weights, stopping = loop.final_weights(models), loop.stopping
         best, diverged, active = (getattr(stopping, n).tolist() for n in ("best_epoch", "diverged", "active"))
-        for own_weights, row in zip(weights, rows, strict=True):
-            position = self.alive[row]
+        for own_weights, model in zip(weights, models, strict=True):
+            position = self.alive[model]
             history = self.histories[position]
-            history.best_epoch = best[row]
-            if diverged[row]:
+            history.best_epoch = best[model]
+            if diverged[model]:
                 history.status = "diverged"
                 _log.warning("model %d diverged in epoch %d: its loss is no longer finite", position, history.n_epochs)
             elif history.n_epochs < self.settings.max_epochs:
-                history.status = "interrupted" if active[row] else "stopped_early"
+                history.status = "interrupted" if active[model] else "stopped_early"
             self.done[position] = own_weights, history
             for hook in self.hooks:
                 hook.on_model_end(position, history.n_epochs, history.status)
@@ -207,7 +207,7 @@ class ChunkTrainer:
         restore(loop.stopping, STATE, snapshot.state)
         restore(loop.adam, _MOMENTS, snapshot.state)
         self.histories = dict(zip(snapshot.alive, snapshot.histories, strict=True))
-        self._trained = loop.stopping.active.cpu().numpy().copy()  # some may have stopped already
+        self._active = loop.stopping.active.cpu().numpy().copy()  # some may have stopped already
         self._n_requested = snapshot.n_epochs
         return snapshot.n_epochs
 

@@ -47,7 +47,7 @@ class DeviceTask(Generic[T]):
 
 
 def fleets_at_once(device: torch.device) -> int:
-    """Return how many fleets to train at the same time: one within another fit, which would have to wait for them."""
+    """Return how many fleets to train at the same time; one within another fit, for example in a callback."""
     return _ON_A_GPU if device.type == "cuda" and not is_within_fit() else 1
 
 

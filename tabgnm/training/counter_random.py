@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tabgnm.training.kernels import epoch_kernels
+from tabgnm.training.kernels import kernels_for
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -77,7 +77,7 @@ def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
     """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
     if device.type == "cpu":
         return _hashes_in_numpy(key_tensor(keys, device), n)
-    kernels = epoch_kernels(device)
+    kernels = kernels_for(device, "epochs")
     if kernels is not None:
         return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # an optional module
     counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, Loss
+from tabgnm.nn.losses import Loss
+from tabgnm.training.kernels import loss_kind
 from tabgnm.training.settings import Member
 
 
@@ -34,27 +35,41 @@ class Table:
             raise ValueError(f"x[{row}, {column}] is {value}; expected finite numbers; impute or drop such rows first")
 
 
-def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tensor | None:
-    """Return the weights of a model's rows, scaled to a mean of 1; None without sample and class weights."""
-    if member.sample_weight is None and member.class_weight is None:
-        return None
-    weights = torch.ones(len(rows), dtype=torch.float64)
-    if member.sample_weight is not None:
-        given = torch.as_tensor(member.sample_weight, dtype=torch.float64)
-        if given.shape != (len(table.x),):
+def check_loss(loss: Loss, n_outputs: int, table: Table, dtype: torch.dtype) -> None:
+    """Raise if the targets do not match the loss, or if the results of a user-defined loss have wrong shapes."""
+    loss.check(n_outputs, table.y)
+    if loss_kind(loss) is not None:
+        return
+    y = table.y[:2].unsqueeze(0)
+    y = y.to(dtype) if y.is_floating_point() else y
+    outputs = torch.ones(1, y.shape[1], n_outputs, dtype=dtype, device=y.device)
+    given = outputs.clone(), y.clone()
+    for name, expected in (("per_row", outputs.shape[:2]), ("gradient", outputs.shape)):
+        result = getattr(loss, name)(*given)
+        shape = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+        if shape != tuple(expected):
             raise ValueError(
-                f"sample_weight has shape {tuple(given.shape)}; expected ({len(table.x)},): one weight per row"
+                f"{type(loss).__name__}.{name} returned {shape} for outputs of shape {tuple(outputs.shape)}; expected "
+                f"a tensor of shape {tuple(expected)}"
             )
-        weights = weights * given[rows]
-    if member.class_weight is not None:
-        given = torch.as_tensor(member.class_weight, dtype=torch.float64)
-        classes = _class_numbers(loss, table.y)
-        n_classes = 2 if isinstance(loss, BinaryCrossEntropy) else int(classes.max()) + 1
-        if given.dim() != 1 or len(given) < n_classes:
-            raise ValueError(f"class_weight has shape {tuple(given.shape)}; expected one weight for each class")
-        weights = weights * given[classes[rows]]
+    if not (torch.equal(given[0], outputs) and torch.equal(given[1], y)):
+        raise ValueError(
+            f"{type(loss).__name__} changes its arguments in place; use operations that return new tensors"
+        )
+
+
+def row_weights(member: Member, table: Table, rows: Tensor) -> Tensor | None:
+    """Return the weights of a model's rows, scaled to a mean of 1; None if it has no sample weights."""
+    if member.sample_weight is None:
+        return None
+    given = torch.as_tensor(member.sample_weight, dtype=torch.float64)
+    if given.shape != (len(table.x),):
+        raise ValueError(
+            f"sample_weight has shape {tuple(given.shape)}; expected ({len(table.x)},): one weight per row"
+        )
+    weights = given[rows]
     if not torch.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample or class weights are negative or not finite; expected numbers >= 0")
+        raise ValueError("sample_weight has weights that are negative or not finite; expected numbers >= 0")
     largest = weights.max()
     if largest == 0:
         raise ValueError("all rows of a model have weight 0; expected at least one positive weight")
@@ -62,30 +77,19 @@ def row_weights(member: Member, loss: Loss, table: Table, rows: Tensor) -> Tenso
     return weights * (len(rows) / weights.sum())
 
 
-def _class_numbers(loss: Loss, y: Tensor) -> Tensor:
-    if isinstance(loss, CrossEntropy):
-        return y
-    if isinstance(loss, BinaryCrossEntropy) and y.shape[-1] == 1 and torch.isin(y, y.new_tensor([0.0, 1.0])).all():
-        return y[:, 0].long()
-    raise ValueError(
-        f"class_weight was given with the {loss.name} loss, but is only supported by cross-entropy, and by binary "
-        "cross-entropy with one output; use sample_weight instead"
-    )
-
-
 def member_rows(member: Member, table: Table, which: str) -> Tensor:
     """Validate and return the training or validation rows of a model."""
     given = getattr(member, which)
     if given is None:
-        return torch.arange(len(table.x)) if which == "train" else torch.arange(0)
+        return torch.arange(len(table.x) if which == "train" else 0)
     rows = torch.as_tensor(given)
-    if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
+    if rows.numel() == 0:
+        remedy = "; use val=None for no validation" if which == "val" else ""
+        raise ValueError(f"a model has no {which} rows; expected at least one{remedy}")
+    if rows.dtype == torch.bool or rows.is_floating_point() or rows.is_complex() or rows.dim() != 1:
         raise ValueError(
             f"{which} rows have dtype {rows.dtype} and shape {tuple(rows.shape)}; expected a 1-D tensor of integers"
         )
-    if len(rows) == 0:
-        remedy = "; use val=None for no validation" if which == "val" else ""
-        raise ValueError(f"a model has no {which} rows; expected at least one{remedy}")
     if int(rows.min()) < 0 or int(rows.max()) >= len(table.x):
         raise ValueError(
             f"{which} rows are in [{int(rows.min())}, {int(rows.max())}]; expected 0 to {len(table.x) - 1}, the rows "

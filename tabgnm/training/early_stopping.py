@@ -56,7 +56,11 @@ class EarlyStopping:
             finite &= math.isfinite(val)
         diverged |= active & ~finite
         active &= finite
-        better = active & (val < best_loss - self._settings.min_delta) if self._validated else active & active
+        if self._validated:
+            better = active & (val < best_loss)
+        else:  # the training loss is that of the weights before each step, so it says nothing about the last ones
+            weights = flat.numpy() if on_cpu else flat
+            better = active & math.isfinite(weights).all(axis=1)
         best_epoch[...] = math.where(better, epoch_, best_epoch)
         waited[...] = math.where(better, 0, waited + 1)
         if self._validated:

@@ -1,7 +1,7 @@
 """An epoch of M models on one device: shuffle, take the steps, validate, keep the best weights.
 
 All data of an epoch is in buffers with fixed addresses, and nothing is read from the host except tables that were
-copied before, so that on a GPU a whole epoch can be captured as one CUDA graph.
+copied before, so that on a GPU the parts of an epoch, or all of a short one, can be captured as CUDA graphs.
 """
 
 from __future__ import annotations
@@ -164,11 +164,11 @@ class EpochLoop:
             self.step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
         self.end_epoch()
 
-    def final_weights(self, rows: Sequence[int]) -> Tensor:
-        """Return the best weights of these models with their gates applied, on the CPU: (rows, P)."""
+    def final_weights(self, models: Sequence[int]) -> Tensor:
+        """Return the best weights of these models with their gates applied, on the CPU: (models, P)."""
         best = self.stopping.best_flat
         if self.gates is not None:
             best = self.gates.fixed(best)
-        if len(rows) < len(best):
-            best = best[torch.tensor(rows, dtype=torch.int64, device=best.device)]
+        if len(models) < len(best):
+            best = best[torch.tensor(models, dtype=torch.int64, device=best.device)]
         return self.layout.compact(best)

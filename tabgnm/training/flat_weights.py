@@ -128,22 +128,3 @@ class FlatLayout:
                     f"start[{name!r}] has shape {tuple(start[name].shape)}; expected {size}: start from a model of the "
                     "same shape"
                 )
-
-    def rate_factors(self, factors: Mapping[str, float], device: torch.device, dtype: torch.dtype) -> Tensor | None:
-        """Return the learning-rate factor of every position in a row, or None if all are 1."""
-        if not factors:
-            return None
-        table = torch.ones(self.n_flat, dtype=dtype, device=device)
-        used = set()
-        for name, view in self.views(table).items():
-            fitting = [start for start in factors if name.startswith(start)]
-            if fitting:
-                start = max(fitting, key=len)
-                used.add(start)
-                view.fill_(factors[start])
-        if self.gates:  # a gate has the factor of its edge
-            table[self.gate_places] = table[: self.n_edges]
-        if set(factors) - used:
-            unknown = sorted(set(factors) - used)
-            raise ValueError(f"rate_factors has {unknown}; expected prefixes of the parameters {sorted(self.sizes)}")
-        return table

@@ -18,7 +18,7 @@ from tabgnm.training.callbacks import Callback
 from tabgnm.training.checkpoint import Saver, Snapshot
 from tabgnm.training.chunk_trainer import ChunkTrainer
 from tabgnm.training.chunks import models_per_chunk
-from tabgnm.training.data import Table, member_rows, row_weights
+from tabgnm.training.data import Table, check_loss, member_rows, row_weights
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.history import History
@@ -31,6 +31,8 @@ from tabgnm.training.threads import flushes_denormals, torch_threads
 from tabgnm.training.thresholds import check_thresholds
 
 _log = logging.getLogger("tabgnm.training")
+
+_SIMILAR, _MANY_ROWS = 0.25, 2**20
 
 
 class _MemberRows(NamedTuple):
@@ -136,7 +138,9 @@ class Fleet:
             The trained models in the order of the members. After Ctrl-C, they have the best weights so far, and the
             status of their histories is "interrupted".
         """
-        given = [tables] if isinstance(tables, Table) else list(tables)
+        given = [tables] if isinstance(tables, Table) else tables
+        if not isinstance(given, Sequence) or not given or not all(isinstance(table, Table) for table in given):
+            raise TypeError("tables must be a Table, as in fit(Table(x, y)), or a sequence of at least one Table")
         with gpu_sharing.setting_up():  # one thread at a time, because concurrent short calls are slow
             rows = self.checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
@@ -165,8 +169,7 @@ class Fleet:
                 self._check_range(number, name, getattr(table, name))
             if self.shape.embedding is not None:
                 self.shape.embedding.check_codes(table.x)
-            self.settings.loss.check(self.shape.n_outputs, table.y)
-        self._layout.rate_factors(self.settings.rate_factors, torch.device("cpu"), torch.float64)
+            check_loss(self.settings.loss, self.shape.n_outputs, table, self.settings.dtype)
         known: dict[tuple[object, ...], _MemberRows] = {}  # candidates of a search share the rows of a fold
         return [self._rows_of(member, tables, known) for member in self.members]
 
@@ -187,11 +190,11 @@ class Fleet:
                 f"a model has table={member.table}, but {len(tables)} tables were given; expected a position from 0 to "
                 f"{len(tables) - 1}"
             )
-        key = (member.table, *(id(getattr(member, name)) for name in ("train", "val", "sample_weight", "class_weight")))
+        key = (member.table, *(id(getattr(member, name)) for name in ("train", "val", "sample_weight")))
         if key not in known:
-            table, loss = tables[member.table], self.settings.loss
+            table = tables[member.table]
             train, val = (member_rows(member, table, which) for which in ("train", "val"))
-            weights = [row_weights(member, loss, table, rows) if len(rows) else None for rows in (train, val)]
+            weights = [row_weights(member, table, rows) if len(rows) else None for rows in (train, val)]
             known[key] = _MemberRows(train, val, *weights)
         return known[key]
 
@@ -223,7 +226,7 @@ class Fleet:
             self.shape, self.settings, device, len(self.members), n_train, n_val
         )
         while (resumed or waiting) and not interruption.requested:
-            positions = resumed or waiting[:limit]
+            positions = resumed or self._similar(waiting[:limit], rows)
             trainer = ChunkTrainer(positions, self.settings, hooks, saver, done, interruption)
             try:
                 with set_up:
@@ -243,13 +246,22 @@ class Fleet:
                 continue
             waiting = waiting if resumed else waiting[len(positions) :]
             resumed = []
-            if waiting and not interruption.requested:
+            if waiting and all(history.status != "interrupted" for _, history in done.values()):
                 saver.save(Snapshot(done, [], 0, [], {}))
-        if interruption.requested:
-            self._leave_untrained([i for i in [*resumed, *waiting] if i not in done], done, hooks)
-        else:
+        self._leave_untrained([i for i in [*resumed, *waiting] if i not in done], done, hooks)
+        if all(history.status != "interrupted" for _, history in done.values()):
             saver.remove()
         return done
+
+    @staticmethod
+    def _similar(positions: list[int], rows: Sequence[_MemberRows]) -> list[int]:
+        """Return the models to train at once: without those with far fewer rows than the first, if there are many rows.
+
+        Row numbers and weights of all models have as many places as those of the first.
+        """
+        most = len(rows[positions[0]].train)
+        fewest = _SIMILAR * most if len(positions) * most > _MANY_ROWS else 0
+        return [i for i in positions if len(rows[i].train) >= fewest]
 
     def _epoch_loop(self, positions: Sequence[int], tables: DeviceTables, rows: Sequence[_MemberRows]) -> EpochLoop:
         members, own, dtype = [self.members[i] for i in positions], [rows[i] for i in positions], self.settings.dtype
@@ -287,13 +299,13 @@ class Fleet:
 
 @contextmanager
 def _arithmetic(device: torch.device) -> Iterator[None]:
-    """Within this context, disable autograd and, on a CPU, flush denormal numbers to 0 and use one torch thread.
+    """Within this context, disable autograd and autocast; on a CPU, flush denormal numbers and use one torch thread.
 
     Gradients of rows that are fitted well become smaller than the smallest normal number; processors are several times
     slower with such numbers, and they do not affect results. Operations outside training steps are so short that a
     second thread would cost more time than it saves.
     """
-    with torch.inference_mode():  # gradients are not computed by autograd
+    with torch.inference_mode(), torch.autocast(device.type, enabled=False):
         if device.type == "cuda":
             # Streams and events belong to the current device, which may not be the device of this fit.
             with torch.cuda.device(device):

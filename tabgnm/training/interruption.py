@@ -97,6 +97,19 @@ class Interruption:
         _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again discards them")
 
 
+@contextmanager
+def ctrl_c_raises() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of this context if Ctrl-C ended a fit within it.
+
+    For callers that have no use for incomplete results: the fit itself returns normally, and if Ctrl-C arrived in its
+    last epoch, even as completed.
+    """
+    with Interruption() as interruption, interruption.around():
+        yield
+    if interruption.requested:
+        raise KeyboardInterrupt
+
+
 def _interruption_of(handler: object) -> Interruption | None:
     """Return the interruption whose method handles a signal, if any does."""
     owner = getattr(handler, "__self__", None)

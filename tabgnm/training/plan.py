@@ -133,9 +133,9 @@ class FleetPlan:
     """
 
     def __init__(self, jobs: Sequence[Job], tables: Table | Sequence[Table]) -> None:
-        if not jobs:
-            raise ValueError("jobs is empty; expected at least one Job to train")
         self.jobs = list(jobs)
+        if not self.jobs:
+            raise ValueError("jobs is empty; expected at least one Job to train")
         self.tables = [tables] if isinstance(tables, Table) else list(tables)
         most = max(job.member.table for job in self.jobs)
         if most >= len(self.tables):
@@ -144,7 +144,7 @@ class FleetPlan:
         for position, job in enumerate(self.jobs):
             member = job.member
             shape = with_frequency_scale(job.shape, 1.0)  # models of a fleet may have different scales
-            key = (shape, job.settings.key(), member.val is not None, member.l0 > 0)
+            key = (shape, job.settings, member.val is not None, member.l0 > 0)
             groups.setdefault(key, []).append(position)
         fleets = [self._planned(positions) for positions in groups.values()]
         self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
@@ -155,22 +155,22 @@ class FleetPlan:
         n_rows = 0
         for position in positions:
             member = self.jobs[position].member
-            n_rows += len(self.tables[member.table].x if member.train is None else member.train)
+            n_rows += len(self.tables[member.table].x) if member.train is None else member.train.numel()
         cost = multiply_adds(first.shape, n_rows * first.settings.max_epochs)
         return PlannedFleet(tuple(positions), first.shape, first.settings, cost)
 
-    def run(self, *, callbacks: Sequence[Callback] = (), verbose: int = 0) -> list[TrainedModel]:
+    def run(self, *, verbose: int = 0) -> list[TrainedModel]:
         """Train everything; return the models in the order of the jobs.
 
         After Ctrl-C, models that were not reached have their initial weights, and the status of their histories is
-        "interrupted". Positions in the reports to callbacks are those within each fleet, see `PlannedFleet.jobs`.
+        "interrupted".
         """
         for fleet in self.fleets:  # an error in the last fleet must not discard the others
             of_members, tables = self._fleet_of(fleet)
             of_members.checked_rows(tables)
         trained: dict[int, TrainedModel] = {}
         try:
-            for fleet, models in self.run_fleets(callbacks=callbacks, verbose=verbose):
+            for fleet, models in self.run_fleets(verbose=verbose):
                 trained.update(zip(fleet.jobs, models, strict=True))
         except Interrupted:
             for fleet in self.fleets:
@@ -183,7 +183,6 @@ class FleetPlan:
     def run_fleets(
         self,
         *,
-        callbacks: Sequence[Callback] = (),
         verbose: int = 0,
         deadline: float | None = None,
         progress: _BarOf | None = None,
@@ -194,10 +193,10 @@ class FleetPlan:
         `verbose=1` shows the progress of this plan. To show several plans as one, pass `progress` instead, a function
         that returns the progress bar of a fleet, or any other callback for one fleet.
 
-        Several fleets are trained at once, unless there are `callbacks`, which expect a single thread. With the device
-        "cuda" or "auto", fleets are spread over all GPUs of the same model; large ones are divided, and each part is
-        yielded. Within joblib's `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU,
-        fleets are divided among the workers, unless `here` is True.
+        Several fleets are trained at once, each in its own thread. With the device "cuda" or "auto", fleets are spread
+        over all GPUs of the same model; large ones are divided, and each part is yielded. Within joblib's
+        `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU, fleets are divided among
+        the workers, unless `here` is True.
         After Ctrl-C, or at the deadline (of `time.monotonic`), the fleets that were started are yielded, and
         `Interrupted` (a KeyboardInterrupt) is raised at the end. On a cluster or in several processes, Ctrl-C discards
         the fleets that were not yielded yet, and a plain KeyboardInterrupt is raised.
@@ -207,18 +206,17 @@ class FleetPlan:
         bar_of = (lambda _fleet: ProgressBar(line=line)) if shows else progress
         own_devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = own_devices.pop()
-        one_by_one = bool(callbacks or own_devices)
-        devices = [device] if one_by_one else devices_for(device, sum(fleet.cost for fleet in self.fleets))
+        devices = [device] if own_devices else devices_for(device, sum(fleet.cost for fleet in self.fleets))
         parts = divided(self.fleets, len(devices)) if len(devices) > 1 else self.fleets
         n_at_once, n_threads = None, None
-        if one_by_one or len(parts) <= len(devices):
+        if own_devices or len(parts) <= len(devices):
             n_at_once = 1
         elif device.type == "cpu":
             n_at_once, n_threads = self.division_of_threads()
             n_threads = n_threads if n_at_once > 1 else None
 
         def task_of(part: PlannedFleet) -> DeviceTask[list[TrainedModel]]:
-            hooks = [*callbacks, bar_of(part)] if bar_of is not None else callbacks
+            hooks = [] if bar_of is None else [bar_of(part)]
 
             def run(device: torch.device) -> list[TrainedModel]:
                 began = time.monotonic()
@@ -232,7 +230,7 @@ class FleetPlan:
             return DeviceTask(run, part.cost)
 
         with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
-            n_workers = 0 if callbacks or here else n_cluster_workers(device, sum(fleet.cost for fleet in self.fleets))
+            n_workers = 0 if here else n_cluster_workers(device, sum(fleet.cost for fleet in self.fleets))
             if n_workers:
                 yield from self._run_on_cluster(n_workers, deadline, bar_of)
                 return

@@ -1,7 +1,7 @@
 """Sending numbers that the host computes for each epoch to the device, for many epochs at once.
 
-On a GPU, an epoch is one launch of a captured graph, whose kernels select the numbers of their epoch. So the host has
-next to nothing to do between two epochs, which matters if several fleets share it.
+On a GPU, an epoch is one or a few launches of captured graphs, whose kernels select the numbers of their epoch. So the
+host has next to nothing to do between two epochs, which matters if several fleets share it.
 """
 
 from __future__ import annotations

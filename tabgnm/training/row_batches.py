@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tabgnm.training import counter_random
 from tabgnm.training.data import Table
-from tabgnm.training.kernels import elementwise_kernels
+from tabgnm.training.kernels import kernels_for
 
 ALIGN = 16  # on a GPU, the sizes of matrices are multiples of this
 
@@ -198,7 +198,7 @@ class RowBatches:
     ) -> BlockRows:
         """Return the rows with these numbers, (M, L), and what belongs to them."""
         ids, tables = ids.reshape(-1), self.rows.tables
-        kernels = elementwise_kernels(ids.device)
+        kernels = kernels_for(ids.device, "elementwise")
         if kernels is not None:
             x, y = kernels.gather_rows(tables.x, ids), tables.y[ids]
         else:

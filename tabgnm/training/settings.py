@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -73,6 +72,11 @@ class _LossOrName:
         return loss
 
     def __set__(self, settings: FleetSettings, value: Loss | str) -> None:
+        if not isinstance(value, str) and (isinstance(value, type) or not hasattr(value, "per_row")):
+            raise TypeError(
+                f"loss={shown(value)} is not a loss; use an object such as CrossEntropy(), or a name such as "
+                "'cross_entropy'"
+            )
         vars(settings)["loss"] = loss_by_name(value) if isinstance(value, str) else value
 
 
@@ -91,8 +95,6 @@ class FleetSettings:
     patience : int or None, default=None
         The number of epochs without a lower validation loss after which training of a model stops. If None, training
         never stops early. In both cases the weights of the best epoch are kept.
-    min_delta : float, default=0.0
-        The minimum decrease of the validation loss that counts as an improvement.
     optimizer : {"adam", "adamw", "proximal_adam"}, default="adam"
         The optimizer. `weight_decay` is added to the gradient with "adam" and decoupled from it with the others.
         "proximal_adam" applies `l1` by soft thresholding after each step, which yields exact zeros; the others use its
@@ -104,14 +106,9 @@ class FleetSettings:
         The fraction of the training steps during which the learning rate increases linearly from 0.
     betas, eps : floats, default=(0.9, 0.999), 1e-8
         The parameters of Adam.
-    clip_norm : float or None, default=None
-        The maximum norm of the gradient of each model. If None, gradients are not clipped.
-    rate_factors : mapping from str to float, default={}
-        Factors of the learning rate by the prefix of parameter names, e.g. {"bias": 0.1, "weight_1": 2.0}. If several
-        prefixes match, the longest one is used. The parameters of learned embeddings have the prefix "embed_".
     precision : {"float32", "float64", "tf32", "bf16"}, default="float32"
         The floating-point precision. "tf32" and "bf16" allow faster matrix products on a GPU; weights and learned
-        embeddings remain in float32.
+        embeddings remain in float32. Networks that `CudaStep` does not support use float32 instead of "tf32".
     device : str, default="cpu"
         The device: "cpu", "cuda", "cuda:1" and so on. "auto" uses a GPU if one is available. A `FleetPlan` on "auto" or
         "cuda" uses all GPUs of the same model.
@@ -128,14 +125,11 @@ class FleetSettings:
     max_epochs: int = 300
     batch_size: int = 64
     patience: int | None = None
-    min_delta: float = 0.0
     optimizer: str = "adam"
     schedule: str = "constant"
     warmup: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    clip_norm: float | None = None
-    rate_factors: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
     device: str = "cpu"
     n_threads: int | None = None
@@ -146,7 +140,6 @@ class FleetSettings:
         for name in ("max_epochs", "batch_size", "patience", "n_threads"):
             if getattr(self, name) is not None or name in ("max_epochs", "batch_size"):
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        _at_least("min_delta", self.min_delta, 0)
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)
@@ -159,10 +152,6 @@ class FleetSettings:
         ):
             raise ValueError(f"betas={shown(self.betas)} are out of range; expected two numbers in [0, 1)")
         _at_least("eps", self.eps, 0, exclusive=True)
-        if self.clip_norm is not None:
-            _at_least("clip_norm", self.clip_norm, 0, exclusive=True)
-        for name, factor in self.rate_factors.items():
-            _at_least(f"rate_factors[{shown(name)}]", factor, 0)
         if not isinstance(self.metric, bool):
             raise TypeError(f"metric={shown(self.metric)} is not a bool; use True or False")
         if self.metric and not isinstance(self.loss, LossWithMetric):
@@ -173,7 +162,6 @@ class FleetSettings:
         if self.input_groups is not None:
             groups = tuple(positive_integer("input_groups", group, smallest=0) for group in self.input_groups)
             object.__setattr__(self, "input_groups", groups)
-        object.__setattr__(self, "rate_factors", dict(self.rate_factors))
         object.__setattr__(self, "betas", tuple(self.betas))
 
     def torch_device(self) -> torch.device:
@@ -191,12 +179,6 @@ class FleetSettings:
     def dtype(self) -> torch.dtype:
         """The type of the weights."""
         return torch.float64 if self.precision == "float64" else torch.float32
-
-    def key(self) -> tuple[Any, ...]:
-        """Return a hashable key that is equal for equal settings."""
-        return tuple(
-            tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in vars(self).values()
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +201,8 @@ class Member:
     l1, l2, l0 : float, default=0.0
         The strengths of the penalties on the edges. `l0` uses hard-concrete gates.
     l1_factors : mapping from str to Tensor or None, default=None
-        Factors of `l1` for each edge, by the name of the parameter; for "proximal_adam" only. Infinity keeps an edge at
-        0, even without `l1`; an edge with a factor of 0 is not penalized.
+        Factors of `l1` for each edge, by the name of the parameter; for "proximal_adam" only. An edge with a factor
+        of infinity is 0 after the first step, even without `l1`; one with a factor of 0 is not penalized.
     group_l1 : float, default=0.0
         The strength of a group lasso penalty on the edges from the inputs of each group, see
         `FleetSettings.input_groups`; for "proximal_adam" only.
@@ -228,8 +210,6 @@ class Member:
         The position of its table among those passed to `Fleet.fit` (folds may be preprocessed differently).
     sample_weight : 1-D tensor of floats or None, default=None
         One weight per row of its table. Weights are scaled to a mean of 1 over the training (or validation) rows.
-    class_weight : 1-D tensor of floats or None, default=None
-        One weight per class, for cross-entropy and for binary cross-entropy with one output.
     frequency_scale : float or None, default=None
         The standard deviation of the initial frequencies of periodic embeddings. If None, that of the shape.
     start : mapping from str to Tensor or None, default=None
@@ -250,7 +230,6 @@ class Member:
     group_l1: float = 0.0
     table: int = 0
     sample_weight: Tensor | None = None
-    class_weight: Tensor | None = None
     frequency_scale: float | None = None
     start: Mapping[str, Tensor] | None = None
 
@@ -265,7 +244,7 @@ class Member:
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
             raise TypeError(f"seed={shown(self.seed)} has type {type(self.seed).__name__}; expected an integer")
         object.__setattr__(self, "seed", int(self.seed))
-        for name in ("train", "val", "sample_weight", "class_weight"):
+        for name in ("train", "val", "sample_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
         if self.l1_factors is not None:

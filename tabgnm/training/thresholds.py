@@ -70,7 +70,7 @@ class EdgeThresholds:
             self._n_groups = 0
 
     def apply(self, models: slice, flat: Tensor, rate: Tensor) -> None:
-        """Shrink the weights (m, P) of some models after a step with these rates, (m, 1) or (m, edges)."""
+        """Shrink the weights (m, P) of some models after a step with these rates, (m, 1)."""
         if self._edges is not None:
             threshold = self._edges[models] * rate
             weights = flat[:, : self._edges.shape[1]]
@@ -80,7 +80,7 @@ class EdgeThresholds:
             blocks = [views[name][:, : self._n_inputs] for name in self._names]  # (m, inputs, targets)
             squares = torch.stack([block.square().sum(dim=2) for block in blocks]).sum(dim=0)
             norms = squares.new_zeros(len(squares), self._n_groups).index_add_(1, self._groups, squares).sqrt_()
-            lost = rate[:, :1] * self._strength[models] / norms.clamp(min=1e-30)
+            lost = rate * self._strength[models] / norms.clamp(min=1e-30)
             factor = (1 - lost).clamp_(min=0)[:, self._groups].unsqueeze(2)
             for block in blocks:
                 block.mul_(factor)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.losses import Loss, LossWithMetric
-from tabgnm.training.kernels import epoch_kernels, loss_kind
+from tabgnm.training.kernels import kernels_for, loss_kind
 from tabgnm.training.row_batches import RowSet
 from tabgnm.training.settings import FleetSettings
 
@@ -96,7 +96,7 @@ class Validation:
 def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add the weighted losses of each model's rows, outputs (n, L, c), to its entry of `total` (n,)."""
     has_kernel = outputs.dtype == torch.float32 and loss_kind(loss) is not None
-    kernels = epoch_kernels(outputs.device) if has_kernel else None
+    kernels = kernels_for(outputs.device, "epochs") if has_kernel else None
     if kernels is not None:
         kernels.add_losses(loss, outputs, y, weights, total)
     else:

@@ -54,3 +54,13 @@ def test_a_cross_validation_ends_too() -> None:
 def test_a_search_ends_too() -> None:
     with pytest.raises(KeyboardInterrupt, match="the search was interrupted; its results are discarded"):
         FleetSearchCV(endless(), {"dropout": [0.0, 0.2]}, cv=2).fit(X, Y)
+
+
+@pytest.mark.usefixtures("_interrupted_soon")
+@pytest.mark.parametrize("task", ["fit_sparse", "distill"])
+def test_learning_a_small_machine_ends_too(task: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        if task == "fit_sparse":
+            GNMClassifier().fit_sparse(X, Y, random_state=0)
+        else:
+            GNMClassifier(n_candidates=1, n_folds=2, max_epochs=5, random_state=0).fit(X, Y).distill(X)

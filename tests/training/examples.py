@@ -73,8 +73,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "adam": {},
     "adamw": {"optimizer": "adamw"},
     "proximal_adam": {"optimizer": "proximal_adam"},
-    "rate factors": {"optimizer": "proximal_adam", "rate_factors": {"bias": 0.1, "weight": 0.5}},
-    "clipping": {"clip_norm": 0.1},
     "schedule": {"schedule": "cosine", "warmup": 0.2, "betas": (0.8, 0.99)},
 }
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor
 
-from tabgnm.nn import GNMShape
-from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, Loss
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import FleetSettings, Member, Table, counter_random
-from tabgnm.training.adam import Adam
 from tabgnm.training.flat_weights import FlatLayout
 from tests.training.examples import (
     BASE,
     CPU,
     EVERYTHING,
     LOSSES,
-    PERCEPTRON,
     PERIODIC,
     SHAPES,
     settings_for,
@@ -48,10 +44,8 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
     edges = [parameters[name] for name in shape.edge_parameters()]
     groups: list[dict[str, Any]] = []
     for name, parameter in parameters.items():
-        fitting = [start for start in settings.rate_factors if name.startswith(start)]
-        factor = settings.rate_factors[max(fitting, key=len)] if fitting else 1.0
         decay = member.weight_decay if name in shape.edge_parameters() else 0.0
-        groups.append({"params": [parameter], "weight_decay": decay, "factor": factor})
+        groups.append({"params": [parameter], "weight_decay": decay})
     make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
     optimizer = make(groups, betas=settings.betas, eps=settings.eps)
 
@@ -66,15 +60,9 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
             loss = loss + member.l1 * sum(edge.abs().sum() for edge in edges)
             loss = loss + member.l2 * sum(edge.square().sum() for edge in edges)
             loss.backward()  # type: ignore[no-untyped-call]
-            if settings.clip_norm is not None:
-                # as torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm
-                gradients = [p.grad for p in parameters.values() if p.grad is not None]
-                norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
-                for gradient in gradients:
-                    gradient.mul_(min(1.0, settings.clip_norm / norm.item()))
             rate = member.learning_rate * learning_rate_factor(settings, done / (n_steps * settings.max_epochs))
             for group in optimizer.param_groups:
-                group["lr"] = rate * group["factor"]
+                group["lr"] = rate
             optimizer.step()
             done += 1
     return {name: parameter.detach() for name, parameter in parameters.items()}
@@ -100,16 +88,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "l1": ({}, {"l1": 1e-2}),
     "l2": ({}, {"l2": 1e-2}),
     "adamw with l1 and l2": ({"optimizer": "adamw"}, {"weight_decay": 0.1, "l1": 1e-3, "l2": 1e-3}),
-    "clipping": ({"clip_norm": 0.05}, {"l1": 1e-3}),
-    "clipping that never happens": ({"clip_norm": 1e6}, {}),
     "cosine": ({"schedule": "cosine"}, {}),
     "warm-up": ({"warmup": 0.4}, {}),
     "cosine with warm-up": ({"schedule": "cosine", "warmup": 0.25, "optimizer": "adamw"}, {"weight_decay": 0.1}),
-    "rate factors": ({"rate_factors": {"bias": 0.1, "weight": 0.5, "weight_1": 2.0}}, {"l2": 1e-2}),
-    "adamw with rate factors": (
-        {"rate_factors": {"bias": 0.1, "weight_1": 2.0}, "optimizer": "adamw"},
-        {"weight_decay": 0.1},
-    ),
 }  # fmt: skip
 
 
@@ -133,44 +114,6 @@ def test_so_it_is_for_every_shape_and_loss(shape: Shape, loss: Loss) -> None:
 def test_so_it_is_for_every_batch_size(batch_size: int) -> None:
     member = Member(train=TRAIN, seed=3, learning_rate=0.01)
     assert_trains_as_the_plain_loop(BASE, member, settings_for(max_epochs=2, batch_size=batch_size))
-
-
-def test_torchs_own_clipping_agrees() -> None:
-    # Adam hides the length of gradients unless eps is large.
-    member = Member(train=TRAIN, learning_rate=0.01)
-    settings = settings_for(clip_norm=0.05, eps=1.0)
-
-    def clip(parameters: dict[str, Tensor], table: Table) -> Tensor:
-        loss = CrossEntropy().per_row(forward(PERCEPTRON, parameters, table.x[TRAIN]).output, table.y[TRAIN]).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return torch.nn.utils.clip_grad_norm_(parameters.values(), 0.05)
-
-    table = table_for(CrossEntropy())
-    first = FlatLayout(PERCEPTRON).first_weights([0], CPU, torch.float64)[0]
-    parameters = {n: value.clone().requires_grad_() for n, value in FlatLayout(PERCEPTRON).views(first).items()}
-    assert clip(parameters, table) > 0.05
-    optimizer = torch.optim.Adam(parameters.values(), lr=0.01, eps=1.0)
-    optimizer.step()
-    model = train(PERCEPTRON, [member], replace(settings, max_epochs=1, batch_size=1000), table)[0]
-    for name, value in parameters.items():
-        torch.testing.assert_close(model.parameters[name], value.detach(), rtol=1e-5, atol=1e-7)
-
-
-def test_clipping_with_gates_gives_gradients_of_that_length() -> None:
-    lengths, adam_step = [], Adam.step
-
-    def step(self: Adam, *rest: Any) -> None:
-        adam_step(self, *rest)
-        views = self.layout.views(self.exp_avg[0]).values()
-        gates = self.exp_avg[0, self.layout.gate_places]
-        parts = [*views, *(view for view in FlatLayout(shape).views(gates).values())]
-        lengths.append(torch.cat([part.flatten() for part in parts]).norm().item())
-
-    shape, table = GNMShape(1, 1, n_nodes=3, n_layers=1), table_for(SquaredError(), n_inputs=1, n_outputs=1)
-    settings = settings_for(SquaredError(), clip_norm=0.01, betas=(0.0, 0.999), max_epochs=1)
-    with patch.object(Adam, "step", step):
-        train(shape, [Member(l0=1.0)], settings, table)
-    assert lengths == pytest.approx([0.01] * 4, rel=1e-10)
 
 
 def test_proximal_adam_gives_exact_zeros_and_adam_does_not() -> None:
@@ -201,49 +144,14 @@ def test_without_penalties_the_three_optimizers_are_one() -> None:
         torch.testing.assert_close(weights_of(model), weights_of(models[0]), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "proximal_adam"])
-@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a fleet"])
-def test_a_rate_factor_of_zero_freezes_parameters(optimizer: str, alone: bool) -> None:
-    member = Member(learning_rate=0.01, weight_decay=0.1, l1=0.01, l2=0.01)
-    members = [member] if alone else [member, Member(seed=1), Member(seed=2)]
-    settings = settings_for(optimizer=optimizer, rate_factors={"weight_2": 0.0, "bias": 0.0})
-    model = train(BASE, members, settings)[0]
-    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
-    for name, value in model.parameters.items():
-        frozen = name == "weight_2" or name.startswith("bias")
-        assert torch.equal(value, first[name]) is frozen, name
-
-
-def test_the_longest_name_that_fits_decides_the_factor() -> None:
-    settings = settings_for(max_epochs=1, rate_factors={"weight": 0.0, "weight_2": 1.0})
-    model = train(BASE, [Member(learning_rate=0.01)], settings)[0]
-    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
-    assert torch.equal(model.parameters["weight_1"], first["weight_1"])
-    assert not torch.isclose(model.parameters["weight_2"], first["weight_2"]).all()
-
-
-def test_rate_factors_of_unknown_parameters_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"rate_factors has \['wieght'\]; expected prefixes of the parameters \['bias_1'"
-    ):
-        train(BASE, [Member()], settings_for(rate_factors={"bias": 1.0, "wieght": 2.0}))
-
-
-def test_factors_of_one_change_nothing() -> None:
-    member = Member(learning_rate=0.01, l1=1e-3)
-    plain = train(BASE, [member], settings_for(optimizer="proximal_adam"))[0]
-    ones = train(BASE, [member], settings_for(optimizer="proximal_adam", rate_factors={"weight": 1.0}))[0]
-    torch.testing.assert_close(weights_of(ones), weights_of(plain), rtol=1e-12, atol=1e-12)
-
-
 def test_decay_and_penalties_leave_alone_what_is_no_edge() -> None:
-    settings = settings_for(max_epochs=2, optimizer="proximal_adam", rate_factors={"gate": 0.0, "initial": 0.0})
+    settings = settings_for(max_epochs=1, batch_size=1000, optimizer="proximal_adam")  # one step
+    plain = train(EVERYTHING, [Member(learning_rate=0.01)], settings)[0].parameters
     member = Member(learning_rate=0.01, weight_decay=1.0, l1=1.0, l2=1.0)
-    model = train(EVERYTHING, [member], settings)[0]
-    first = FlatLayout(EVERYTHING).views(FlatLayout(EVERYTHING).first_weights([0], CPU, torch.float64)[0])
-    for name, value in model.parameters.items():
-        if name not in EVERYTHING.edge_parameters():
-            assert torch.equal(value, first[name]), name
+    penalized = train(EVERYTHING, [member], settings)[0].parameters
+    for name, value in penalized.items():
+        same = torch.allclose(value, plain[name], rtol=1e-10, atol=1e-12)
+        assert same is (name not in EVERYTHING.edge_parameters()), name
 
 
 def test_a_learning_rate_of_zero_changes_nothing() -> None:

@@ -66,7 +66,7 @@ def test_the_same_call_gives_the_same_bits() -> None:
 
 
 @pytest.mark.usefixtures("any_step_is_long")
-def test_callbacks_of_the_plan_are_called_in_one_thread_and_those_of_fleets_in_several() -> None:
+def test_each_fleet_calls_its_callback_in_a_thread_of_its_own() -> None:
     class Witness(Callback):
         def __init__(self, threads: set[int]) -> None:
             self.threads = threads
@@ -74,9 +74,6 @@ def test_callbacks_of_the_plan_are_called_in_one_thread_and_those_of_fleets_in_s
         def on_epoch_end(self, report: EpochReport) -> None:  # noqa: ARG002 - the hook's signature
             self.threads.add(threading.get_ident())
 
-    together: set[int] = set()
-    FleetPlan(JOBS, TABLE).run(callbacks=[Witness(together)])
-    assert together == {threading.get_ident()}
     own: dict[tuple[int, ...], set[int]] = {}
     for _ in FleetPlan(JOBS, TABLE).run_fleets(progress=lambda fleet: Witness(own.setdefault(fleet.jobs, set()))):
         pass

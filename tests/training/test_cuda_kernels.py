@@ -13,7 +13,7 @@ from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import InputEmbedding, embed
 from tabgnm.nn.losses import CrossEntropy, Gamma, LogLinkLoss, Loss, SquaredError
 from tabgnm.training import counter_random
-from tabgnm.training.kernels import ACTIVATIONS, elementwise_kernels, embedding_kernels, epoch_kernels, layer_kernels
+from tabgnm.training.kernels import ACTIVATIONS, kernels_for
 from tests.training.examples import LOSSES
 
 pytestmark = pytest.mark.gpu
@@ -39,9 +39,9 @@ def assert_near(actual: Tensor, expected: Tensor, tolerance: float = 1e-5) -> No
     torch.testing.assert_close(actual.cpu().double(), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("kernels", [elementwise_kernels, embedding_kernels, epoch_kernels, layer_kernels])
-def test_kernels_pass_their_own_check(kernels: Any) -> None:
-    assert kernels(DEVICE) is not None
+@pytest.mark.parametrize("name", ["elementwise", "embedding", "epochs", "layers"])
+def test_kernels_pass_their_own_check(name: str) -> None:
+    assert kernels_for(DEVICE, name) is not None
 
 
 SIZES = [(1, 5, 16, 16), (3, 64, 208, 128), (40, 20, 48, 16), (150, 100, 96, 80), (2, 300, 304, 304)]
@@ -50,7 +50,7 @@ SIZES = [(1, 5, 16, 16), (3, 64, 208, 128), (40, 20, 48, 16), (150, 100, 96, 80)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 3e-7), ("tf32", 3e-5), ("bf16", 1e-2)])
 def test_products_have_their_precision(size: tuple[int, int, int, int], precision: str, tolerance: float) -> None:
-    layers = layer_kernels(DEVICE)
+    layers = kernels_for(DEVICE, "layers")
     n_models, n_rows, n_sources, n_targets = size
     source, weight = random(n_models, n_rows, n_sources), random(n_models, n_sources, n_targets, seed=1)
     grads = random(n_models, n_rows, n_targets + n_sources, seed=2)
@@ -78,13 +78,13 @@ def test_gradients_go_back_through_activation_and_dropout(n_models: int, relu: b
     expected = grads[..., :80] @ weight.mT * ((state > 0) * scales if relu else state)
     (own, *_), (by_both, given, own_scales) = layer_of(weight, weight[:, 0]), on_device(grads, state, scales)
     how = {"state": given, "scales": own_scales} if relu else {"slope": given}
-    layer_kernels(DEVICE).backward_layer(own, by_both[..., :80], by_both[..., 80:], 3, **how)
+    kernels_for(DEVICE, "layers").backward_layer(own, by_both[..., :80], by_both[..., 80:], 3, **how)
     assert_near(by_both[..., 80:], expected, 1e-4)
 
 
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 def test_activations_and_slopes_are_those_of_torch(activation: str) -> None:
-    layers = layer_kernels(DEVICE)
+    layers = kernels_for(DEVICE, "layers")
     source, weight, bias = random(2, 40, 16), 2 * random(2, 16, 32, seed=1), random(2, 32, seed=2)
     source[0, 0] = 0.0
     bias[0, 0] = 0.0
@@ -116,7 +116,7 @@ def test_the_step_of_the_optimizer_is_that_of_torch(decay: float) -> None:
         first, second = (1 - beta**step for beta in betas)
         numbers = torch.tensor([first / rate / math.sqrt(second), eps * first / rate, rate])
         rates = numbers.view(3, 1, 1).expand(3, 3, 1).contiguous().to(DEVICE)
-        elementwise_kernels(DEVICE).adam_step(
+        kernels_for(DEVICE, "elementwise").adam_step(
             flat, *on_device(grad), moment, square, rates, betas, n_edges, decay=column if decay else None
         )
     assert_near(flat, torch.cat(parameters, dim=1))
@@ -127,12 +127,12 @@ def test_the_step_of_the_optimizer_is_that_of_torch(decay: float) -> None:
 def test_gathered_rows_are_those_of_the_table(width: int, dtype: torch.dtype) -> None:
     table = random(50, width).to(dtype).to(DEVICE)
     ids = torch.randint(50, (3000,), generator=torch.Generator().manual_seed(0)).to(DEVICE)
-    assert torch.equal(elementwise_kernels(DEVICE).gather_rows(table, ids), table[ids])
+    assert torch.equal(kernels_for(DEVICE, "elementwise").gather_rows(table, ids), table[ids])
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
     keys = torch.tensor([0, 1, -5, 2**62])
-    actual = epoch_kernels(DEVICE).hashes(keys.to(DEVICE), 1500)
+    actual = kernels_for(DEVICE, "epochs").hashes(keys.to(DEVICE), 1500)
     assert torch.equal(actual.cpu(), counter_random.hashes(keys, 1500, torch.device("cpu")))
 
 
@@ -148,7 +148,7 @@ def test_losses_are_added(loss: Loss, n_outputs: int) -> None:
     outputs[2, 7] = torch.nan
     total = torch.ones(4, device=DEVICE)
     y = y.to(DEVICE) if isinstance(loss, CrossEntropy) else y.float().to(DEVICE)
-    epoch_kernels(DEVICE).add_losses(loss, *on_device(outputs), y, *on_device(weights), total)
+    kernels_for(DEVICE, "epochs").add_losses(loss, *on_device(outputs), y, *on_device(weights), total)
     assert total[2].isnan()
     keep = torch.tensor([0, 1, 3])
     assert_near(total.cpu()[keep], expected[keep])
@@ -158,7 +158,7 @@ def test_losses_are_added(loss: Loss, n_outputs: int) -> None:
 def test_periodic_embeddings_are_accurate(largest: float, tolerance: float) -> None:
     """A rounded argument of 1,000 is off by up to 3e-5, and 16 cosines are added up."""
     embedding = InputEmbedding(0, 1, n_basis=16, numeric_dim=3)
-    elementwise, embeddings = elementwise_kernels(DEVICE), embedding_kernels(DEVICE)
+    elementwise, embeddings = kernels_for(DEVICE, "elementwise"), kernels_for(DEVICE, "embedding")
     shapes, offsets, end = embedding.parameter_shapes(), {}, 0
     for name, size in shapes.items():
         offsets[name], end = end, end + math.prod(size)
@@ -179,7 +179,7 @@ def test_periodic_embeddings_are_accurate(largest: float, tolerance: float) -> N
 
 def test_gradients_of_outputs_are_those_of_the_loss() -> None:
     """With large outputs, too, and 0 for rows without weight."""
-    layers = layer_kernels(DEVICE)
+    layers = kernels_for(DEVICE, "layers")
     for loss in (*LOSSES, SquaredError()):
         factor = 0.3 if isinstance(loss, LogLinkLoss) else 10  # the rounding of logarithms is that of factors
         source, weight, bias = random(2, 70, 32), factor * random(2, 32, 16, seed=1), random(2, 16, seed=2)

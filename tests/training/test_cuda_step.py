@@ -123,15 +123,14 @@ class Reference:
             torch.zeros(n, 1) if column is None else column[:n].cpu().double()
             for column in (adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold)
         )
-        factors = torch.ones(1) if adam.factors is None else adam.factors.cpu().double()
         flat, moment, square = self.flat[:n], self.moment[:n], self.square[:n]
         weights, (scale, offset, rate) = flat[:, :edges], rates
         grad[:, :edges] += l2 * weights + l1 * weights.sign()
         moment.lerp_(grad, 1 - beta_1)
         square.lerp_(grad.square(), 1 - beta_2)
-        weights *= 1 - (rate * factors)[:, :edges] * decay
-        flat -= factors * moment / (scale * square.sqrt() + offset)
-        limit = (rate * factors * threshold)[:, :edges]
+        weights *= 1 - rate * decay
+        flat -= moment / (scale * square.sqrt() + offset)
+        limit = rate * threshold
         weights.copy_(weights.sign() * (weights.abs() - limit).clamp(min=0))
 
 
@@ -179,8 +178,7 @@ def test_steps_with_every_loss(loss: Loss, n_outputs: int) -> None:
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_steps_with_every_embedding(embedding: InputEmbedding, n_layers: int) -> None:
     body = GNMShape(embedding.n_outputs, 3, embedding.n_outputs + 20, n_layers, "silu", "kaiming")
-    factors = {"embed_": 0.5} if embedding.parameter_shapes() else {}
-    state = state_for(EmbeddedShape(embedding, body), members_for(3, weight_decay=0.1), rate_factors=factors)
+    state = state_for(EmbeddedShape(embedding, body), members_for(3, weight_decay=0.1))
     assert_steps_are_those_of_the_reference(state)
 
 
@@ -228,10 +226,9 @@ def test_steps_of_few_and_many_models(n_models: int) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "proximal_adam"])
-@pytest.mark.parametrize("factors", [{}, {"bias": 0.1, "weight_2": 2.0}])
-def test_steps_with_every_penalty(optimizer: str, factors: dict[str, float]) -> None:
+def test_steps_with_every_penalty(optimizer: str) -> None:
     members = members_for(2, l1=1e-2, l2=1e-2, weight_decay=0.1) + members_for(2)
-    state = state_for(NETWORK, members, optimizer=optimizer, rate_factors=factors, betas=(0.8, 0.99))
+    state = state_for(NETWORK, members, optimizer=optimizer, betas=(0.8, 0.99))
     assert_steps_are_those_of_the_reference(state)
 
 
@@ -254,7 +251,6 @@ def test_it_supports_what_it_has_kernels_for() -> None:
     large = InputEmbedding(0, 1, n_basis=128, numeric_dim=128)
     assert not CudaStep.supports(state_for(EmbeddedShape(large, MLPShape(129, 3, (8,))), members_for(1)))
     assert not CudaStep.supports(state_for(NETWORK, members_for(1), JointCrossEntropy((2, 1))))
-    assert not CudaStep.supports(state_for(NETWORK, members_for(1), clip_norm=1.0))
     assert not CudaStep.supports(state_for(NETWORK, members_for(1), precision="float64"))
 
 

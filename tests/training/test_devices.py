@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabgnm.nn.losses import CrossEntropy
-from tabgnm.training import Callback, FleetPlan, Job, Member, PlannedFleet, TrainedModel, devices
+from tabgnm.training import FleetPlan, Job, Member, PlannedFleet, TrainedModel, devices
 from tabgnm.training.chunk_trainer import ChunkTrainer
 from tabgnm.training.concurrent_fleets import DeviceTask, Interrupted, train_on_devices
 from tabgnm.training.devices import devices_for, equal_devices
@@ -200,12 +200,6 @@ def test_the_deadline_ends_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ending.value.at_deadline
     assert len(found) == sum(n_models for _, n_models in trained.fleets) < 9 and trained.devices <= {"cpu:0", "cpu:1"}
     assert {model.history.status for model in found} == {"interrupted"}
-
-
-def test_callbacks_are_called_in_one_thread_on_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = spread_over(monkeypatch, "cpu:0", "cpu:1")
-    FleetPlan(jobs_of(*SHAPES), TABLE).run(callbacks=[Callback()])
-    assert trained.devices == {"cpu"} and trained.threads == {threading.current_thread()}
 
 
 def test_the_progress_of_all_devices_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,13 @@ def test_ctrl_c_at_any_moment_gives_the_best_weights_so_far(chunk_size: int, del
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_plan_stops_too() -> None:
+def test_a_plan_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [Job(BASE, settings_for(max_epochs=epochs), Member(seed=1)) for epochs in (100_000, 90_000)]
-    models = FleetPlan(jobs, table_for(CrossEntropy())).run(callbacks=[Interrupt(0.1)])
+    plan, interrupt = FleetPlan(jobs, table_for(CrossEntropy())), Interrupt(0.1)
+    monkeypatch.setattr(
+        plan, "run_fleet", lambda fleet, callbacks: FleetPlan.run_fleet(plan, fleet, callbacks=[interrupt])
+    )
+    models = plan.run()
     check(models, 2)
     assert [model.history.status for model in models] == ["interrupted"] * 2
     assert models[1].history.n_epochs == 0

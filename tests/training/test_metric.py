@@ -163,5 +163,3 @@ def test_several_class_targets_are_learned_at_once(n_models: int) -> None:
     settings = settings_for(loss, max_epochs=30, precision="float32", metric=True)
     models = train(shape, members, settings, Table(x, y))
     assert min(model.history.val_metric[-1] for model in models) > 0.8  # of the rows have both right
-    with pytest.raises(ValueError, match="class_weight was given with the joint_cross_entropy loss"):
-        train(shape, [Member(class_weight=torch.ones(3))], settings, Table(x, y))

@@ -10,7 +10,7 @@ import torch
 
 from tabgnm.nn import GNMShape
 from tabgnm.nn.losses import CrossEntropy, SquaredError
-from tabgnm.training import FleetPlan, Job, Member, ProgressBar, Table
+from tabgnm.training import FleetPlan, Job, Member, Table
 from tests.training.examples import BASE, EVERYTHING, PERCEPTRON, assert_same, settings_for, table_for, train
 from tests.training.test_callbacks import Diary
 
@@ -21,11 +21,11 @@ VAL = torch.arange(150, 200)
 def mixed_jobs() -> list[Job]:
     """Jobs of seven fleets, in no order."""
     short, long = settings_for(max_epochs=2), settings_for(max_epochs=4)
-    factors = [settings_for(max_epochs=2, rate_factors={"bias": 0.5}) for _ in range(2)]  # equal, not the same object
+    decoupled = [settings_for(max_epochs=2, optimizer="adamw") for _ in range(2)]  # equal, not the same object
     jobs = []
     for seed in range(3):
         jobs += [Job(shape, short, Member(seed=seed)) for shape in (BASE, EVERYTHING, PERCEPTRON)]
-        jobs += [Job(BASE, long, Member(seed=seed)), Job(BASE, factors[seed % 2], Member(seed=seed))]
+        jobs += [Job(BASE, long, Member(seed=seed)), Job(BASE, decoupled[seed % 2], Member(seed=seed))]
         jobs += [Job(BASE, short, Member(seed=seed, val=VAL)), Job(BASE, short, Member(seed=seed, l0=0.01))]
     random.Random(0).shuffle(jobs)
     return jobs
@@ -39,7 +39,7 @@ def test_jobs_are_grouped_by_what_a_fleet_has_to_share() -> None:
     for fleet in plan.fleets:
         own = [jobs[position] for position in fleet.jobs]
         assert {job.shape for job in own} == {fleet.shape}
-        assert {job.settings.key() for job in own} == {fleet.settings.key()}
+        assert {job.settings for job in own} == {fleet.settings}
         assert len({(job.member.val is None, job.member.l0 > 0) for job in own}) == 1
 
 
@@ -81,7 +81,8 @@ def test_one_fleet_of_a_plan_can_be_run_by_itself() -> None:
 
 def test_callbacks_hear_of_every_fleet() -> None:
     diary = Diary()
-    FleetPlan(mixed_jobs(), TABLE).run(callbacks=[diary, ProgressBar()])
+    for _ in FleetPlan(mixed_jobs(), TABLE).run_fleets(progress=lambda _: diary):
+        pass
     assert [call[0] for call in diary.calls].count("begin") == 7
     assert [call[0] for call in diary.calls].count("model") == 21
 
@@ -117,10 +118,14 @@ def test_tables_may_differ_in_columns_and_targets_where_shapes_and_losses_do() -
         ({"table": 3}, "table=3"),
     ],
 )
-def test_nothing_is_trained_if_a_job_is_wrong(wrong: dict[str, object], message: str) -> None:
-    settings, diary = settings_for(), Diary()
+def test_nothing_is_trained_if_a_job_is_wrong(
+    wrong: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[object] = []
+    monkeypatch.setattr(FleetPlan, "run_fleet", lambda *call, **how: trained.append((call, how)))
+    settings = settings_for()
     large, small = replace(BASE, n_nodes=40), replace(BASE, n_nodes=20)
     jobs = [Job(large, settings, Member()), Job(small, settings, Member(**wrong))]  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
-        FleetPlan(jobs, TABLE).run(callbacks=[diary])
-    assert not diary.calls
+        FleetPlan(jobs, TABLE).run()
+    assert not trained

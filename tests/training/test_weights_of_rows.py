@@ -71,32 +71,6 @@ def test_an_integer_weight_is_the_row_so_many_times(loss: Loss, shape: str) -> N
     assert_all_same(train(SHAPES[shape], [weighted], how, table), train(SHAPES[shape], [repeated], how, table), 1e-8)
 
 
-@pytest.mark.parametrize("loss", [CrossEntropy(), CrossEntropy(0.1)], ids=repr)
-def test_a_class_weight_is_the_sample_weight_of_its_rows(loss: Loss) -> None:
-    class_weight, table = torch.tensor([0.5, 3.0, 1.0]), table_for(loss)
-    by_class, by_row = fit(loss, class_weight=class_weight), fit(loss, sample_weight=class_weight[table.y])
-    assert_all_same(by_class, by_row, 1e-12)
-
-
-def test_so_it_is_for_two_classes_with_one_output() -> None:
-    shape, loss = replace(BASE, n_outputs=1), BinaryCrossEntropy()
-    table, how = table_for(loss, n_outputs=1), settings_for(loss)
-    class_weight = torch.tensor([0.5, 3.0])
-    for_rows = class_weight[table.y[:, 0].long()]
-    assert_all_same(
-        train(shape, [Member(class_weight=class_weight)], how, table),
-        train(shape, [Member(sample_weight=for_rows)], how, table),
-        1e-12,
-    )
-
-
-def test_sample_and_class_weights_multiply() -> None:
-    loss, table, weights = CrossEntropy(), table_for(CrossEntropy()), some_weights()
-    class_weight = torch.tensor([0.5, 3.0, 1.0])
-    both = fit(loss, sample_weight=weights, class_weight=class_weight)
-    assert_all_same(both, fit(loss, sample_weight=weights * class_weight[table.y]), 1e-12)
-
-
 def test_models_with_and_without_weights_may_share_a_fleet() -> None:
     members = [Member(seed=i, val=VAL, train=TRAIN, sample_weight=some_weights() if i % 2 else None) for i in range(4)]
     how = settings_for()

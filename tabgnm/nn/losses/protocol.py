@@ -18,7 +18,8 @@ class Loss(Protocol):
     - per_row: (..., B)
     - gradient: (..., B, c), the derivative of each row's loss with respect to its outputs
 
-    The trainer may call these in several threads at the same time.
+    The trainer may call these in several threads at the same time, without autograd. They must not change their
+    arguments.
     """
 
     @property

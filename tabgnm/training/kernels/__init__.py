@@ -58,36 +58,16 @@ def loss_kind(loss: Loss) -> int | None:
 
 
 @functools.cache
-def _usable(name: str, device: torch.device) -> ModuleType | None:
-    """Return a module of kernels if they compile and give correct results on a device, otherwise None."""
+def kernels_for(device: torch.device, name: str) -> ModuleType | None:
+    """Return a module of kernels, such as `elementwise`, or None if they do not give correct results on a device."""
     if device.type != "cuda":
         return None
     try:
         module = importlib.import_module(f"tabgnm.training.kernels.{name}")
         with whole_device:
-            module.self_check(device)
+            module.self_check(torch.zeros((), dtype=torch.float32, device=device))
             torch.cuda.synchronize(device)
     except Exception as error:  # many causes: Triton is not installed, no C compiler, an older or unknown GPU
         _log.info("the kernels in %s cannot be used (%s: %s)", name, type(error).__name__, error)
         return None
     return module
-
-
-def elementwise_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `elementwise`, or None if it cannot be used."""
-    return _usable("elementwise", device)
-
-
-def epoch_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `epochs`, or None if it cannot be used."""
-    return _usable("epochs", device)
-
-
-def layer_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `layers`, or None if it cannot be used."""
-    return _usable("layers", device)
-
-
-def embedding_kernels(device: torch.device) -> ModuleType | None:
-    """Return the module `embedding`, or None if it cannot be used."""
-    return _usable("embedding", device)

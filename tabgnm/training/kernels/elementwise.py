@@ -28,7 +28,6 @@ class OptimizerBuffers(NamedTuple):
     flat: Tensor  # weights and their moments, (M, P)
     moment: Tensor
     square: Tensor
-    factors: Tensor | None = None  # of the learning rate, (P,)
     l2: Tensor | None = None  # penalties, (M, 1)
     l1: Tensor | None = None
     decay: Tensor | None = None
@@ -56,10 +55,6 @@ def adam(grad, columns, inside, step):
     scale, offset = tl.load(rates_ptr + model), tl.load(rates_ptr + rates_stride + model)
     rate = tl.load(rates_ptr + 2 * rates_stride + model)
     change = moment / (tl.sqrt(square) * scale + offset)
-    if buffers.factors is not None:
-        factor = tl.load(buffers.factors + columns, mask=inside, other=1.0)
-        change *= factor
-        rate *= factor
     if buffers.decay is not None:
         weight *= 1 - rate * tl.load(buffers.decay + model)
     weight -= change
@@ -96,12 +91,11 @@ def adam_step(
     l1: Tensor | None = None,
     decay: Tensor | None = None,
     threshold: Tensor | None = None,
-    factors: Tensor | None = None,
 ) -> None:
     """Update the first n models, given `flat` (n, P); `rates` (3, M, 1) are those of the step."""
     n_models, n_columns = flat.shape
-    edges = OptimizerBuffers(flat, moment, square, factors, l2, l1, decay, threshold)
-    others = OptimizerBuffers(flat, moment, square, factors)  # penalties only apply to edges, which come first
+    edges = OptimizerBuffers(flat, moment, square, l2, l1, decay, threshold)
+    others = OptimizerBuffers(flat, moment, square)  # penalties only apply to edges, which come first
     for first, last, buffers in ((0, n_edges, edges), (n_edges, n_columns, others)):
         if first < last:
             _adam_kernel[(triton.cdiv(last - first, _BLOCK), n_models)](
@@ -202,14 +196,17 @@ def loss_slope(
     return tl.where(inside, gradient * weight[:, None], 0.0)
 
 
-def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
-    flat, rates = torch.ones(2, 8, device=device), torch.ones(3, 2, 1, device=device)
+def self_check(like: Tensor) -> None:
+    """Run the kernels once; raise if their results are wrong on the device of `like` or with this version of Triton."""
+    flat, rates = like.new_ones(2, 8), like.new_ones(3, 2, 1)
     moment, square = torch.zeros_like(flat), torch.zeros_like(flat)
     # With all rates 1: m = 0.5, v = 0.75, w = 1 - m / (sqrt(v) + 1).
     adam_step(flat, torch.ones_like(flat), moment, square, rates, (0.5, 0.25), 8)
     if not torch.allclose(flat, torch.full_like(flat, 1 - 0.5 / (0.75**0.5 + 1))):
         raise RuntimeError("the optimizer's step is wrong")
-    table, ids = torch.arange(12.0, device=device).view(3, 4), torch.tensor([2, 0], device=device)
+    table, ids = (
+        torch.arange(12.0, dtype=like.dtype, device=like.device).view(3, 4),
+        like.new_tensor([2, 0], dtype=torch.int64),
+    )
     if not torch.equal(gather_rows(table, ids), table[ids]):
         raise RuntimeError("gathered rows are wrong")

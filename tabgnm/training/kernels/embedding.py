@@ -199,7 +199,7 @@ class Embedding:
         betas: tuple[float, float],
         offsets: Mapping[str, int],
     ) -> None:
-        self._buffers, self._betas = OptimizerBuffers(*buffers[:4]), betas  # penalties only apply to the body
+        self._buffers, self._betas = OptimizerBuffers(*buffers[:3]), betas  # penalties only apply to the body
         n_plain, n_numeric, width = embedding.n_plain, embedding.n_numeric, embedding.numeric_width
         n_basis, dim, level_dim = embedding.n_basis, embedding.numeric_dim, embedding.level_dim
         periodic = embedding.numeric == "periodic"
@@ -249,18 +249,18 @@ class Embedding:
             )  # fmt: skip
 
 
-def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
+def self_check(like: Tensor) -> None:
+    """Run the kernels once; raise if their results are wrong on the device of `like` or with this version of Triton."""
     embedding = InputEmbedding(1, 1, n_basis=2, numeric_dim=1, levels=(2,), level_dim=1)
     offsets = {"embed_frequency": 0, "embed_phase": 2, "embed_weight": 4, "embed_bias": 6, "embed_level": 7}
-    flat, x = torch.ones(1, 9, device=device), torch.tensor([[[3.0, 0.5, 1.0]]], device=device)
+    flat, x = like.new_ones(1, 9), like.new_tensor([[[3.0, 0.5, 1.0]]])
     buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
-    out, own = torch.zeros(1, 1, 16, device=device), Embedding(embedding, buffers, (0.5, 0.5), offsets)
+    out, own = like.new_zeros(1, 1, 16), Embedding(embedding, buffers, (0.5, 0.5), offsets)
     own.forward(flat, x, out)
     cosine, sine = math.cos(math.pi + 1), math.sin(math.pi + 1)
-    if not torch.allclose(out[0, 0, :4], torch.tensor([3, 0.5, 2 * cosine + 1, 1], device=device)):
+    if not torch.allclose(out[0, 0, :4], like.new_tensor([3, 0.5, 2 * cosine + 1, 1])):
         raise RuntimeError("an embedding is wrong")
-    own.step(x, torch.ones_like(out), torch.ones(3, 1, 1, device=device))
+    own.step(x, torch.ones_like(out), like.new_ones(3, 1, 1))
     expected = [-math.pi * sine, -math.pi * sine, -sine, -sine, cosine, cosine, 1, 0, 1]
-    if not torch.allclose(buffers.moment[0], 0.5 * torch.tensor(expected, device=device), atol=1e-6):
+    if not torch.allclose(buffers.moment[0], 0.5 * like.new_tensor(expected), atol=1e-6):
         raise RuntimeError("a gradient of an embedding is wrong")

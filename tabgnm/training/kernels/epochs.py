@@ -124,14 +124,14 @@ def add_losses(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor, to
     )  # fmt: skip
 
 
-def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
+def self_check(like: Tensor) -> None:
+    """Run the kernels once; raise if their results are wrong on the device of `like` or with this version of Triton."""
     # The first two numbers of splitmix64 with seed 0.
-    expected = torch.tensor([[0xE220A8397B1DCDAF - 2**64, 0x6E789E6AA1B965F4]], device=device)
-    if not torch.equal(hashes(torch.zeros(1, dtype=torch.int64, device=device), 2), expected):
+    expected = like.new_tensor([[0xE220A8397B1DCDAF - 2**64, 0x6E789E6AA1B965F4]], dtype=torch.int64)
+    if not torch.equal(hashes(like.new_zeros(1, dtype=torch.int64), 2), expected):
         raise RuntimeError("random numbers are wrong")
-    total = torch.ones(1, device=device)
-    outputs, targets = torch.zeros(1, 3, 4, device=device), torch.zeros(1, 3, dtype=torch.int64, device=device)
-    add_losses(CrossEntropy(), outputs, targets, torch.ones(1, 3, device=device), total)
+    total = like.new_ones(1)
+    outputs, targets = like.new_zeros(1, 3, 4), like.new_zeros(1, 3, dtype=torch.int64)
+    add_losses(CrossEntropy(), outputs, targets, like.new_ones(1, 3), total)
     if not torch.allclose(total, 1 + 3 * torch.log(torch.full_like(total, 4.0))):
         raise RuntimeError("losses are wrong")

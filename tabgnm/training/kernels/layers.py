@@ -355,17 +355,15 @@ class Update:
         )  # fmt: skip
 
 
-def self_check(device: torch.device) -> None:
-    """Run the kernels once; raise if their results are wrong on this device or with this version of Triton."""
+def self_check(like: Tensor) -> None:
+    """Run the kernels once; raise if their results are wrong on the device of `like` or with this version of Triton."""
     # Enough models for the large tiles of all kernels.
-    ones, n_parts = torch.ones(_FEW_UPDATES, 64, 64, device=device), PARTS["float32"]
-    flat, state = torch.full((_FEW_UPDATES, 65 * 64), 1 / 3, device=device), torch.empty_like(ones)  # needs all parts
+    ones, n_parts = like.new_ones(_FEW_UPDATES, 64, 64), PARTS["float32"]
+    flat, state = like.new_full((_FEW_UPDATES, 65 * 64), 1 / 3), torch.empty_like(ones)  # needs all parts
     forward_layer(ones, flat[:, : 64 * 64].view(ones.shape), flat[:, 64 * 64 :], state, n_parts, "relu")
     if not torch.allclose(state, 65 * ones / 3, rtol=1e-6):
         raise RuntimeError("a product is wrong")
     buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
-    Update([LayerSize(64, 64)], buffers, (0.5, 0.5))(
-        ones, ones, ones, torch.ones(3, _FEW_UPDATES, 1, device=device), n_parts
-    )
+    Update([LayerSize(64, 64)], buffers, (0.5, 0.5))(ones, ones, ones, like.new_ones(3, _FEW_UPDATES, 1), n_parts)
     if not bool((buffers.moment == 32).all()):
         raise RuntimeError("a gradient is wrong")

@@ -2,8 +2,8 @@
 
 There are three implementations of one small protocol; only `choose_step` chooses between them:
 
-- `NumpyStep` on a CPU, for networks without message-passing variants other than `clamp_inputs`;
-- `CudaStep` on a GPU with Triton, for the same networks;
+- `NumpyStep` on a CPU, and `CudaStep` on a GPU with Triton, for networks without gates and without message-passing
+  variants other than `clamp_inputs`; the method `supports` of each has all conditions;
 - `TorchStep` for everything else.
 
 All of them support embeddings, and compute what `tabgnm.nn.message_passing.forward` and `backward` define; tests

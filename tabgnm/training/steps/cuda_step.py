@@ -42,7 +42,7 @@ class CudaStep:
     def __init__(self, state: ModelState) -> None:
         adam, shape, precision = state.adam, state.shape, state.settings.precision
         body, device = body_of(shape), state.flat.device
-        layers = kernels.layer_kernels(device)
+        layers = kernels.kernels_for(device, "layers")
         assert layers is not None
         self._layers, self._n_parts, self._activation = layers, layers.PARTS[precision], body.activation
         self._flat, self._loss = state.flat, state.settings.loss
@@ -60,7 +60,7 @@ class CudaStep:
             self._places.append(_Places.after(n_columns, self._n_clamped, weight.shape[2], following.shape[1]))
             n_columns += self._places[-1].n_columns
         penalties = adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold
-        buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, adam.factors, *penalties)
+        buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, *penalties)
         firsts = [0, *(own.read.start for own in self._places)]
         sizes = [
             layers.LayerSize(*weight.shape[1:], first) for (weight, _), first in zip(self._weights, firsts, strict=True)
@@ -68,7 +68,7 @@ class CudaStep:
         self._update = layers.Update(sizes, buffers, adam.settings.betas)
         self._embedding: Any = None  # its module may not be available
         if shape.embedding is not None:
-            embeddings = kernels.embedding_kernels(device)
+            embeddings = kernels.kernels_for(device, "embedding")
             assert embeddings is not None
             self._embedding = embeddings.Embedding(shape.embedding, buffers, adam.settings.betas, state.layout.offsets)
 
@@ -80,7 +80,7 @@ class CudaStep:
         self._inputs = torch.zeros(*size, n_embedded, dtype=self._dtype, device=device)
         self._states = torch.zeros(*size, max(ALIGN, n_columns), dtype=self._dtype, device=device)
         self._slopes = None if body.activation == "relu" else torch.zeros_like(self._states)
-        self._grads = torch.zeros(*size, sum(widths) + n_embedded, device=device)
+        self._grads = torch.zeros(*size, sum(widths) + n_embedded, dtype=torch.float32, device=device)
         dropout = state.dropout
         dropout.allocate(rows_last=False)
         self._scales = dropout.scales if dropout.needed else None
@@ -95,15 +95,14 @@ class CudaStep:
             device.type == "cuda"
             and state.flat.dtype == torch.float32
             and state.gates is None
-            and settings.clip_norm is None
             and state.adam.thresholds is None
             and kernels.loss_kind(settings.loss) is not None
             and shape.n_outputs <= kernels.MOST_OUTPUTS
             and has_no_variant_but_clamping(shape)
             and body.activation in kernels.ACTIVATIONS
             and state.batch_size * 2 * shape.activations_per_row < 2**31  # offsets are 32-bit integers
-            and kernels.layer_kernels(device) is not None
-            and kernels.epoch_kernels(device) is not None
+            and kernels.kernels_for(device, "layers") is not None
+            and kernels.kernels_for(device, "epochs") is not None
             and (shape.embedding is None or CudaStep._supports_embedding(shape.embedding, device))
         )
 
@@ -112,11 +111,11 @@ class CudaStep:
         largest = max(embedding.n_basis, embedding.numeric_dim, embedding.level_dim)
         n_weights = embedding.n_basis * embedding.numeric_dim
         fits = largest <= kernels.MOST_OUTPUTS and n_weights <= kernels.MOST_EMBEDDED
-        return fits and kernels.embedding_kernels(device) is not None
+        return fits and kernels.kernels_for(device, "embedding") is not None
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
-        outputs = torch.empty(block.n_models, block.n_positions, self._n_outputs, device=self._flat.device)
+        outputs = self._flat.new_empty(block.n_models, block.n_positions, self._n_outputs)
         for batch, rates in zip(block.batches, rows.rates, strict=True):
             self._step(batch, rows, rates, outputs)
         add_losses(self._loss, outputs, rows.y, rows.shares, train_loss[: block.n_models])
