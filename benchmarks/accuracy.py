@@ -34,7 +34,7 @@ from tabgnm.datasets.retrieval import availability
 
 N_FOLDS = 10
 MORE_EXCLUDED = {"bike_sharing": ["dteday"]}  # a date as text; its year, month and weekday are columns already
-LEAST_PROBABILITY = 1e-7  # for log-losses: a single-precision probability of 0 must not decide a comparison
+MIN_PROBABILITY = 1e-7  # for log-losses: a single-precision probability of 0 must not decide a comparison
 PER_FOLD = ("fold_m1", "fold_m2", "log_loss", "seconds", "predict_seconds")
 
 
@@ -110,7 +110,7 @@ def fit_fold(table: LabelledTable, model: str, fold: int, options: argparse.Name
             return {"fold_m1": float(errors.mean()), "fold_m2": float(r2_score(y_test, predicted))} | times
         probabilities = np.zeros((len(y_test), table.y.max() + 1))
         probabilities[:, estimator.classes_] = estimator.predict_proba(x_test)
-    of_truth = np.clip(probabilities[np.arange(len(y_test)), y_test], LEAST_PROBABILITY, 1)
+    of_truth = np.clip(probabilities[np.arange(len(y_test)), y_test], MIN_PROBABILITY, 1)
     return {
         "fold_m1": 100 * float(np.mean(predicted == y_test)),
         "fold_m2": 100 * float(f1_score(y_test, predicted, average="macro")),

@@ -18,7 +18,7 @@ DATA_SETS = {
 }
 N_LAYERS = 3
 # The time of an epoch is proportional to its steps; on a CPU, larger sets are timed on a part of their rows and scaled.
-MOST_ROWS = {"cpu": 3200, "cuda": 60800}
+MAX_ROWS = {"cpu": 3200, "cuda": 60800}
 
 
 def gnm_of_size(n_parameters: int, n_inputs: int, n_outputs: int) -> GNMShape:
@@ -37,7 +37,7 @@ def mlp_of_size(n_parameters: int, n_inputs: int, n_outputs: int) -> MLPShape:
 def run(options: Options) -> dict[str, Any]:
     counts = {"500k": COUNTS["500k"]} if options.quick else COUNTS
     data_sets = {"Car": DATA_SETS["Car"]} if options.quick else DATA_SETS
-    most_rows = 320 if options.quick else MOST_ROWS[options.device]
+    most_rows = 320 if options.quick else MAX_ROWS[options.device]
     cells, rows = [], []
     for name, (n_rows, n_inputs, n_classes) in data_sets.items():
         timed_rows = min(n_rows, most_rows)

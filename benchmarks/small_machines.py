@@ -32,7 +32,7 @@ from benchmarks.timing import machine
 from tabgnm import GNMClassifier, GNMRegressor
 
 SIZES = (30, 50, 100, 200)
-MOST_ROWS = 10_000  # training rows: the first ones of a shuffled fold
+MAX_ROWS = 10_000  # training rows: the first ones of a shuffled fold
 PARAMETERS_PER_LEAF = 3  # a split has a column and a threshold, a leaf a value
 N_SEEDS = 10
 STABILITY_EDGES = 50
@@ -165,7 +165,7 @@ def measure(options: argparse.Namespace) -> None:
         splits = list(KFold(N_FOLDS, shuffle=True, random_state=0).split(table.x))
         for fold in range(options.folds):
             train, test = splits[fold]
-            train = np.random.default_rng(fold).permutation(train)[: 300 if options.quick else MOST_ROWS]
+            train = np.random.default_rng(fold).permutation(train)[: 300 if options.quick else MAX_ROWS]
             for kind in options.kinds:
                 if (table.slug, fold, kind) in done:
                     continue

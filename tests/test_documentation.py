@@ -33,7 +33,7 @@ def test_the_code_of_every_page_runs(page: Path, tmp_path: Path, monkeypatch: py
     """With less training, because pages fit models as a user would."""
     monkeypatch.chdir(tmp_path)
     for key, own in effort._EFFORTS.items():
-        monkeypatch.setitem(effort._EFFORTS, key, own.with_epochs(effort.FEWEST_EPOCHS))
+        monkeypatch.setitem(effort._EFFORTS, key, own.with_epochs(effort.MIN_EPOCHS))
     monkeypatch.setattr("tabgnm.sparsity.path.N_STEPS", 500)
     _run(page)
 

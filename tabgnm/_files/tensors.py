@@ -22,7 +22,7 @@ LARGEST_HEADER = 2**21
 _LENGTH = struct.Struct("<Q")
 _TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "U8": "|u1"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}
-_MOST_DIMENSIONS = 8
+_MAX_DIMENSIONS = 8
 _ALIGNMENT = 8
 
 
@@ -89,9 +89,9 @@ def _entry(name: str, described: Any) -> _Entry:
         raise FileError(f"its array {shown(name)} has the offsets {shown(place)}; expected its start and end")
     if not isinstance(dtype, str) or dtype not in _TYPES:
         raise FileError(f"its array {shown(name)} has type {shown(dtype)}; expected one of {', '.join(_TYPES)}")
-    if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(map(_is_count, shape)):
+    if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or not all(map(_is_count, shape)):
         raise FileError(
-            f"its array {shown(name)} has shape {shown(shape)}; expected a list of at most {_MOST_DIMENSIONS} sizes"
+            f"its array {shown(name)} has shape {shown(shape)}; expected a list of at most {_MAX_DIMENSIONS} sizes"
         )
     entry = _Entry(np.dtype(_TYPES[dtype]), tuple(shape), place[0], place[1])
     n_bytes = math.prod(shape) * entry.dtype.itemsize

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_MOST_CLASSES = 10  # of a confusion matrix in the terminal
-_MOST_CONFUSIONS = 10
+_MAX_CLASSES = 10  # of a confusion matrix in the terminal
+_MAX_CONFUSIONS = 10
 _LONGEST_LABEL = 16
 
 
@@ -132,7 +132,7 @@ def _confusion_table(confusion: dict[str, Any]) -> Table:
         [brief(printable(str(own)), _LONGEST_LABEL) for own in confusion[key]] for key in ("true", "predicted")
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    if len(true) <= _MOST_CLASSES:
+    if len(true) <= _MAX_CLASSES:
         table.add_column("true \\ predicted", no_wrap=True)
         for name in predicted:
             table.add_column(name, justify="right", no_wrap=True)
@@ -144,7 +144,7 @@ def _confusion_table(confusion: dict[str, Any]) -> Table:
         table.add_column(heading, no_wrap=True)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
-    for flat in np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CONFUSIONS]:
+    for flat in np.argsort(-wrong, axis=None, kind="stable")[:_MAX_CONFUSIONS]:
         row, column = np.unravel_index(flat, wrong.shape)
         if wrong[row, column]:
             table.add_row(true[row], predicted[column], f"{wrong[row, column]:,}")

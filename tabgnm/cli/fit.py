@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "run_fit"]
 
-_MOST_LABELS, _LONGEST_LABEL = 5, 30  # of classes in a warning
+_MAX_LABELS, _LONGEST_LABEL = 5, 30  # of classes in a warning
 INTERRUPTED_TRAINING = "Training was interrupted; this is the best model so far."
 
 
@@ -124,8 +124,8 @@ def _warn_of_spellings(y: Any, name: str) -> None:
             by_meaning.setdefault(" ".join(label.casefold().split()), []).append(label)
     alike = [sorted(own) for own in by_meaning.values() if len(own) > 1]
     if alike:
-        groups = [" and ".join(brief(repr(label), _LONGEST_LABEL) for label in own) for own in alike[:_MOST_LABELS]]
-        more = f" and {len(alike) - _MOST_LABELS:,} more" if len(alike) > _MOST_LABELS else ""
+        groups = [" and ".join(brief(repr(label), _LONGEST_LABEL) for label in own) for own in alike[:_MAX_LABELS]]
+        more = f" and {len(alike) - _MAX_LABELS:,} more" if len(alike) > _MAX_LABELS else ""
         warnings.warn(
             f"classes of {names_in_words([name])} differ only in case or spaces: {', '.join(groups)}{more}; they are "
             "learned as different classes: write them alike in the file if they mean the same",
@@ -138,10 +138,10 @@ def _warn_of_single_rows(y: Any) -> None:
     counts = y.value_counts()
     single = [brief(repr(own), _LONGEST_LABEL) for own in counts.index[counts == 1].tolist()]
     if single:
-        more = f" and {len(single) - _MOST_LABELS:,} more" if len(single) > _MOST_LABELS else ""
+        more = f" and {len(single) - _MAX_LABELS:,} more" if len(single) > _MAX_LABELS else ""
         warnings.warn(
             "classes with a single row are left out of the scores, as none remains to learn them from: "
-            f"{', '.join(single[:_MOST_LABELS])}{more}; add rows, or merge rare classes",
+            f"{', '.join(single[:_MAX_LABELS])}{more}; add rows, or merge rare classes",
             stacklevel=2,
         )
 

@@ -12,8 +12,8 @@ from tabgnm.cli.terminal import Output
 from tabgnm.cli.training_table import names_in_words, one_or_all
 from tabgnm.export.small import is_small
 
-_MOST_LABELS = 10
-_MOST_IMPORTANT = 5
+_MAX_LABELS = 10
+_MAX_IMPORTANT = 5
 
 
 def run_info(model_path: Path, *, as_json: bool) -> None:
@@ -33,8 +33,8 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
     out.text(f"{model_path}: {type(model).__name__}, {n_bytes:,} bytes, {networks}, {n_weights:,} weights")
     out.text(f"Predicts {what} of {names_in_words(targets) if targets else 'an unnamed target'}.")
     if labels is not None:
-        shown = ", ".join(brief(printable(str(own)), 30) for own in labels[0][:_MOST_LABELS])
-        more = f" and {len(labels[0]) - _MOST_LABELS:,} more" if len(labels[0]) > _MOST_LABELS else ""
+        shown = ", ".join(brief(printable(str(own)), 30) for own in labels[0][:_MAX_LABELS])
+        more = f" and {len(labels[0]) - _MAX_LABELS:,} more" if len(labels[0]) > _MAX_LABELS else ""
         several = f" (the first of {len(labels)} targets)" if len(labels) > 1 else ""
         out.text(f"Classes: {shown}{more}{several}")
     for name, value in fitted.scores.items():
@@ -69,5 +69,5 @@ def run_info(model_path: Path, *, as_json: bool) -> None:
 
 def _important(model: Any) -> list[dict[str, Any]]:
     shares = model.feature_importances_
-    order = (-shares).argsort(kind="stable")[:_MOST_IMPORTANT]
+    order = (-shares).argsort(kind="stable")[:_MAX_IMPORTANT]
     return [{"name": model._names[place], "share": float(shares[place])} for place in order]

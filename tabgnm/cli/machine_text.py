@@ -10,7 +10,7 @@ from tabgnm._printable import brief, printable
 from tabgnm.sparsity import Machine
 from tabgnm.sparsity.structure import depths
 
-_MOST_EDGES = 200  # of a machine that is drawn
+_MAX_EDGES = 200  # of a machine that is drawn
 _LONGEST_NAME = 28
 _BAR = 8  # characters of the largest weight
 
@@ -20,7 +20,7 @@ def machine_table(machine: Machine) -> Table | None:
 
     The length of a bar is the size of the weight; the weights are those of scaled columns, so they can be compared.
     """
-    if machine.n_edges > _MOST_EDGES:
+    if machine.n_edges > _MAX_EDGES:
         return None
     depth = depths(machine)
     largest = max((abs(weight) for unit in machine.units for weight in unit.weights), default=1.0) or 1.0

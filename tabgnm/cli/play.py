@@ -51,7 +51,7 @@ def _read(source: str, reading: Reading, columns: list[str], target: str) -> pd.
     """Read a table that has two columns of numbers and a target with few classes."""
     from tabgnm.cli.tablefiles import TableFileError, read_table, require_columns
     from tabgnm.cli.tablefiles.errors import listed
-    from tabgnm.play.points import MOST_CLASSES
+    from tabgnm.play.points import MAX_CLASSES
 
     frame = read_table(source, **reading.keywords())
     require_columns(list(frame.columns), [*columns, target], source)
@@ -59,10 +59,10 @@ def _read(source: str, reading: Reading, columns: list[str], target: str) -> pd.
         if name != target:
             frame[name] = _numbers_in_text(frame[name], name)
     n_classes = frame[target].nunique()
-    if not 2 <= n_classes <= MOST_CLASSES:
+    if not 2 <= n_classes <= MAX_CLASSES:
         raise TableFileError(
             f"--target {target}: the column has {n_classes:,} different {'value' if n_classes == 1 else 'values'}; the "
-            f"playground learns 2 to {MOST_CLASSES} classes: choose another column"
+            f"playground learns 2 to {MAX_CLASSES} classes: choose another column"
         )
     numeric = [name for name in frame.columns if name != target and frame[name].dtype.kind in "iuf"]
     if len(numeric) < 2:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
     from tabgnm.estimators.baselines import Baseline
 
-_MOST_NAMES = 6  # of columns of one kind
+_MAX_NAMES = 6  # of columns of one kind
 _LONGEST_NAME = 30
 _IMBALANCED = 1.4  # times the share of the majority class if all classes were equally frequent
 READABLE = {
@@ -160,8 +160,8 @@ def columns_in_short(model: TabularEstimator) -> list[str]:
     lines = []
     for kind, n in Counter(column.kind for column in columns).most_common():
         own = [column for column in columns if column.kind == kind]
-        names = [brief(printable(column.name), _LONGEST_NAME) for column in own[:_MOST_NAMES]]
-        more = "" if n <= _MOST_NAMES else f" and {n - _MOST_NAMES} more"
+        names = [brief(printable(column.name), _LONGEST_NAME) for column in own[:_MAX_NAMES]]
+        more = "" if n <= _MAX_NAMES else f" and {n - _MAX_NAMES} more"
         n_missing = sum(column.n_missing for column in own)
         missing = f"; {n_missing:,} cells are missing" if n_missing else ""
         lines.append(f"{n} {_kind(kind, n)}: {', '.join(names)}{more}{missing}")

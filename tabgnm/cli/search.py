@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tabgnm.cli.options import Reading
     from tabgnm.cli.settings import FitSettings, Grid
 
-_MOST_ROWS = 20  # of the table of settings
+_MAX_ROWS = 20  # of the table of settings
 
 
 def run_search(
@@ -154,8 +154,8 @@ def _table(results: list[dict[str, Any]], metric: str) -> Table:
     for name in names:
         table.add_column(name)
     table.add_column(metric, justify="right", no_wrap=True)
-    for row in results[:_MOST_ROWS]:
+    for row in results[:_MAX_ROWS]:
         table.add_row(*(str(row["settings"][name]) for name in names), f"{row['score']:.4g} ± {row['score_std']:.2g}")
-    if len(results) > _MOST_ROWS:
+    if len(results) > _MAX_ROWS:
         table.add_row("...")
     return table

@@ -27,7 +27,7 @@ ESTIMATORS = {"classification": GNMClassifier, "regression": GNMRegressor}
 # Parameters that make no sense for one fit to one file.
 _NOT_HERE = {"cv": "use --group, or n_folds", "warm_start": "each command fits once"}
 _OF_COMMANDS = {"random_state": DEFAULT_SEED}  # defaults of options that differ from those of the estimators
-_MOST_SUGGESTED = 3
+_MAX_SUGGESTED = 3
 _LISTED = "`tabgnm fit` lists all parameters with --print-settings"
 _WORDS = {"true": True, "false": False, "none": None}
 
@@ -65,7 +65,7 @@ def named_value(text: str, option: str, example: str, known: Collection[str], li
     if not equals or not name or not value.strip():
         raise UsageProblem(f"{option} {text!r} is invalid; expected NAME=VALUE, e.g. {example}")
     if name not in known:
-        close = get_close_matches(name, sorted(known), n=_MOST_SUGGESTED, cutoff=0.6)
+        close = get_close_matches(name, sorted(known), n=_MAX_SUGGESTED, cutoff=0.6)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise UsageProblem(f"{option} {name}: unknown parameter; {hint}{listed}")
     return name, value.strip()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tabgnm.cli.options import Reading
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_EQUATIONS = 60  # lines; more than two screens are not read
+_MAX_EQUATIONS = 60  # lines; more than two screens are not read
 DIGITS = 4
 
 
@@ -198,7 +198,7 @@ def tell_machine(out: Output, small: MachineMethods) -> None:
         out.show(drawing)
     equations = small.equations(digits=DIGITS)
     lines = equations.count("\n") + 1
-    if lines <= _MOST_EQUATIONS:
+    if lines <= _MAX_EQUATIONS:
         out.text(equations)
     else:
         out.text(f"The equations take {lines:,} lines; a smaller machine (--edges 50) is easier to read.")

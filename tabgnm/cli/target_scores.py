@@ -12,7 +12,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from tabgnm._printable import brief, printable
 from tabgnm.cli.score_tables import READABLE, ScoreRow, shown_score
-from tabgnm.estimators.class_targets import LEAST_PROBABILITY
+from tabgnm.estimators.class_targets import MIN_PROBABILITY
 from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
 
 Array = NDArray[Any]
@@ -63,7 +63,7 @@ def log_losses(classes: Array, probabilities: Array, labels: Array) -> Array:
     places = {label: place for place, label in enumerate(classes.tolist())}
     own = np.array([places.get(label, -1) for label in labels.tolist()])
     of_true = np.where(own >= 0, probabilities[np.arange(len(own)), own], 0.0)
-    return np.asarray(-np.log(np.maximum(of_true, LEAST_PROBABILITY)))
+    return np.asarray(-np.log(np.maximum(of_true, MIN_PROBABILITY)))
 
 
 def table_of_targets(scores: TargetScores) -> Table:

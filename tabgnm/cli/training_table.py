@@ -26,7 +26,7 @@ from tabgnm.cli.terminal import UsageProblem
 from tabgnm.table.detection import Ambiguous, detected_reading
 from tabgnm.table.text import TextReading
 
-MOST_CLASSES_OF_NUMBERS = 10  # whole numbers with more different values are amounts or counts
+MAX_CLASSES_OF_NUMBERS = 10  # whole numbers with more different values are amounts or counts
 _LABELS_REMEDY = "use --task classification if the values are labels"
 _NUMBER_REMEDY = (
     "write numbers like 1234.5 in the file, leave the cell empty and use --drop-missing-target if it is unknown, or "
@@ -152,7 +152,7 @@ def _warn_of_numbers(column: Any, numbers: Any, reading: TextReading) -> None:
 def _refuse_identifiers(column: Any, source: str) -> None:
     """Raise if most rows have a label that no other row has."""
     n_single = int((column.value_counts() == 1).sum())
-    if n_single > max(MOST_CLASSES_OF_NUMBERS, len(column) / 2):  # a few rows may well have a class each
+    if n_single > max(MAX_CLASSES_OF_NUMBERS, len(column) / 2):  # a few rows may well have a class each
         raise TableFileError(
             f"{target_in(source, column.name)} is text, and {n_single:,} of {len(column):,} rows have a value that no "
             f"other row has, such as {quoted_name(str(column.iloc[0]))}; choose another target, write numbers like "
@@ -239,7 +239,7 @@ def task_of(y: Any) -> tuple[str, str]:
         return "regression", "its values are numbers with fractions"
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
     different = f"its values are {n_different:,} different whole numbers"
-    most = min(MOST_CLASSES_OF_NUMBERS, max(2, len(numbers) // 2))  # five rows with five numbers are not five classes
+    most = min(MAX_CLASSES_OF_NUMBERS, max(2, len(numbers) // 2))  # five rows with five numbers are not five classes
     return ("classification" if n_different <= most else "regression"), different
 
 

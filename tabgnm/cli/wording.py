@@ -60,7 +60,7 @@ _SMALL_OF_MLP = re.compile(r"use \w+\(\)\.fit_sparse\(X, y\), or \w+\(\)\.fit\(X
 # The last one: before it, a cell is quoted, which may contain the same words.
 _ROW = re.compile(r"\bin row (\d+)(?!.*\bin row \d)", re.DOTALL)
 _UNSUITABLE_METRIC = re.compile(r"cannot score these targets \(.*\); .*", re.DOTALL)
-_MOST_SHOWN = 3  # columns that a remedy is written out for
+_MAX_SHOWN = 3  # columns that a remedy is written out for
 
 
 def in_options(text: str) -> str:
@@ -165,5 +165,5 @@ def _kinds(kinds: Mapping[str, str]) -> str:
 
 def _options(option: str, values: list[str]) -> str:
     """Return an option for each value, to copy; only the first ones if there are very many."""
-    shown = " ".join(f"{option} {shlex.quote(value)}" for value in values[:_MOST_SHOWN])
-    return shown if len(values) <= _MOST_SHOWN else f"{shown} and so on"
+    shown = " ".join(f"{option} {shlex.quote(value)}" for value in values[:_MAX_SHOWN])
+    return shown if len(values) <= _MAX_SHOWN else f"{shown} and so on"

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from tabgnm.estimators.checks import check_integer, check_lengths, in_range, sample_weights
-from tabgnm.estimators.class_targets import LEAST_PROBABILITY
+from tabgnm.estimators.class_targets import MIN_PROBABILITY
 from tabgnm.estimators.folds import Fold, k_folds, splitter_folds
 from tabgnm.estimators.metrics import scaled_r2
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_MOST_LEVELS = 20  # of a category that have an input of their own in the linear models
-_MOST_ROWS = 50_000  # that a linear model is fitted to: more hardly change it
+_MAX_LEVELS = 20  # of a category that have an input of their own in the linear models
+_MAX_ROWS = 50_000  # that a linear model is fitted to: more hardly change it
 _MAX_ITERATIONS = 300
 
 # From encoded training rows, targets and weights, and encoded rows to predict, to predictions of the latter.
@@ -154,12 +154,12 @@ def _encoded(
 ) -> tuple[Array, Array, Array]:
     """Return the rows that a linear model is fitted to, and these and the validation rows as numbers."""
     train, val = fold
-    if len(train) > _MOST_ROWS:
-        train = np.sort(np.random.default_rng(seed).choice(train, _MOST_ROWS, replace=False))
+    if len(train) > _MAX_ROWS:
+        train = np.sort(np.random.default_rng(seed).choice(train, _MAX_ROWS, replace=False))
     settings = TableSettings(
         scaling="standard",
         level_dim=0,
-        max_one_hot=_MOST_LEVELS,
+        max_one_hot=_MAX_LEVELS,
         min_level_count=1,
         kinds=model.fitted_.encoders[0].learned_kinds,
     )
@@ -276,7 +276,7 @@ class _Classes:
     def loss(self, rows: Array, predicted: Array, weights: Array) -> float:
         """Return the log-loss, averaged over the targets."""
         of_targets = [
-            -np.log(np.maximum(np.take_along_axis(part, codes[:, None], axis=1)[:, 0], LEAST_PROBABILITY))
+            -np.log(np.maximum(np.take_along_axis(part, codes[:, None], axis=1)[:, 0], MIN_PROBABILITY))
             for part, codes in zip(self._parts(predicted), self.y[rows].T, strict=True)
         ]
         return float(np.average(np.mean(of_targets, axis=0), weights=weights))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tabgnm.estimators.checks import is_auto
-from tabgnm.estimators.effort import MOST_NUMERIC_INPUTS
+from tabgnm.estimators.effort import MAX_NUMERIC_INPUTS
 
 # What a candidate of the list has unless it says otherwise. These parameters of the estimators are "auto" by default.
 BASE: dict[str, Any] = {
@@ -147,10 +147,10 @@ def candidate_settings(
         if settings["screen_columns"] and any(settings.get(name, BASE[name]) != BASE[name] for name in VARIANTS):
             continue
         embeds = not is_auto(given.get("numeric_embedding")) or not is_auto(given.get("numeric_dim"))
-        if not embeds and 2 * facts.n_numbers > MOST_NUMERIC_INPUTS:
+        if not embeds and 2 * facts.n_numbers > MAX_NUMERIC_INPUTS:
             settings["numeric_embedding"] = None
         if is_auto(given.get("numeric_dim")):
-            most = max(1, MOST_NUMERIC_INPUTS // max(1, facts.n_numbers))
+            most = max(1, MAX_NUMERIC_INPUTS // max(1, facts.n_numbers))
             settings["numeric_dim"] = min(settings["numeric_dim"], most)
         found.setdefault(repr(_what_matters(settings, facts)), settings)
     return list(found.values())

@@ -20,7 +20,7 @@ from tabgnm.nn.losses import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy
 
 Array = NDArray[Any]
 
-LEAST_PROBABILITY = 1e-7  # in a log-loss, so that a single row does not decide
+MIN_PROBABILITY = 1e-7  # in a log-loss, so that a single row does not decide
 
 
 def _is_indicator(y: Array) -> bool:
@@ -181,7 +181,7 @@ class ClassTargets:
         losses = 0.0
         for part, column in zip(self.parts(averaged), codes.T, strict=True):
             true = np.take_along_axis(part, np.broadcast_to(column[:, None], (*part.shape[:-1], 1)), axis=-1)[..., 0]
-            losses = losses - np.log(np.maximum(true, LEAST_PROBABILITY))
+            losses = losses - np.log(np.maximum(true, MIN_PROBABILITY))
         return np.asarray(losses)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -199,7 +199,7 @@ class ClassTargets:
         kind, smoothing = schema["kind"], schema["label_smoothing"]
         if not isinstance(schema["classes"], list):
             raise ValueError("the classes of the targets are not a list")
-        classes = [_labels(own, _MOST_LABEL_BYTES // len(schema["classes"])) for own in schema["classes"]]
+        classes = [_labels(own, _MAX_LABEL_BYTES // len(schema["classes"])) for own in schema["classes"]]
         n_classes = [len(labels) for labels in classes]
         expected = {
             "one": n_classes == [1],
@@ -249,7 +249,7 @@ def _labels_state(labels: Array) -> dict[str, Any]:
 
 # Types of labels that a file may name; NumPy has many more, some of which would allocate much memory.
 _LABEL_TYPE = re.compile(r"[|<>](b1|[iu][1248]|f[248]|U[1-9]\d{0,7}|O|[Mm]8(\[\d{0,6}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
-_MOST_LABEL_BYTES = 2**25  # of all targets together
+_MAX_LABEL_BYTES = 2**25  # of all targets together
 
 
 def _labels(schema: Any, most_bytes: int) -> Array:

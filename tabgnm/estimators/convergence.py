@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 _LAST_EPOCHS = 0.05  # share of the epochs that counts as "the last one"
 _LATE_EPOCHS = 0.1  # share of the epochs in which the loss has to have fallen ...
-_LEAST_FALL = 0.01  # ... by this share of its fall since the first epoch
-_MOST_WEIGHT = 0.5
-_FEWEST_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
+_MIN_FALL = 0.01  # ... by this share of its fall since the first epoch
+_MAX_WEIGHT = 0.5
+_MIN_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
 
 
 def convergence_warnings(
@@ -27,7 +27,7 @@ def convergence_warnings(
     if not prepared.rows.validated or prepared.previous is not None:
         return
     share = _share_of_weight(groups, _is_worse_than_at_first)
-    if share > _MOST_WEIGHT:
+    if share > _MAX_WEIGHT:
         rates = sorted({group.settings["learning_rate"] for group in groups})
         yield (
             "training made networks worse",
@@ -39,7 +39,7 @@ def convergence_warnings(
     if limited or settings.patience is None:
         return
     share = _share_of_weight(groups, _was_still_improving)
-    if share > _MOST_WEIGHT:
+    if share > _MAX_WEIGHT:
         yield (
             "training ended too early",
             f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, for the "
@@ -64,11 +64,11 @@ def _was_still_improving(history: Mapping[str, Any]) -> bool:
     if not before:
         return True
     fall = losses[0] - losses[best - 1]
-    return bool(fall > 0 and min(before) - losses[best - 1] > _LEAST_FALL * fall)
+    return bool(fall > 0 and min(before) - losses[best - 1] > _MIN_FALL * fall)
 
 
 def _is_worse_than_at_first(history: Mapping[str, Any]) -> bool:
-    if history["best_epoch"] != 1 or len(history["val_loss"]) < _FEWEST_EPOCHS:
+    if history["best_epoch"] != 1 or len(history["val_loss"]) < _MIN_EPOCHS:
         return False
     first, *later = history["val_loss"]
     return bool(min((loss for loss in later if loss is not None), default=first) > first)

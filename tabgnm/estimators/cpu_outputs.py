@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_MOST_ROWS = 512  # that a thread takes at a time
-_MOST_ACTIVATIONS = 2**19  # of one network, for wide ones
+_MAX_ROWS = 512  # that a thread takes at a time
+_MAX_ACTIVATIONS = 2**19  # of one network, for wide ones
 
 
 class CpuOutputs:
@@ -49,7 +49,7 @@ class CpuOutputs:
             self._groups.append((places[id(group.encoder)], make(group.shape, parameters, n_threads)))
         self._dtype = torch.float64 if exact else next(iter(fitted.groups[0].parameters.values())).dtype
         widest = max(group.shape.activations_per_row for group in fitted.groups)
-        self._n_rows = max(1, min(_MOST_ROWS, _MOST_ACTIVATIONS // widest))
+        self._n_rows = max(1, min(_MAX_ROWS, _MAX_ACTIVATIONS // widest))
         self._pool = ThreadPool(n_threads)
 
     def map(self, encoded: Sequence[Tensor], reduce: Callable[[list[Tensor]], list[Array]]) -> list[list[Array]]:

@@ -63,26 +63,26 @@ class Effort:
     def for_networks(self, n_weights: int, n_rows: int) -> Effort:
         """Return what a fit spends on networks with so many weights: fewer epochs and candidates on wide tables."""
         most = self.most_row_epochs * self.most_weights
-        work = n_weights * max(n_rows, FEWEST_ROWS) * self.max_epochs
+        work = n_weights * max(n_rows, MIN_ROWS) * self.max_epochs
         if work <= most:
             return self
-        epochs = max(FEWEST_EPOCHS, int(self.max_epochs * most / work))
+        epochs = max(MIN_EPOCHS, int(self.max_epochs * most / work))
         too_much = work * epochs / self.max_epochs / most
         return replace(
             self.with_epochs(epochs),
-            n_candidates=min(self.n_candidates, max(FEWEST_CANDIDATES, int(self.n_candidates / max(1.0, too_much)))),
+            n_candidates=min(self.n_candidates, max(MIN_CANDIDATES, int(self.n_candidates / max(1.0, too_much)))),
         )
 
     def with_epochs(self, max_epochs: int) -> Effort:
         """Return this with fewer epochs, and a patience that is the same share of them, but not left to chance."""
         if max_epochs >= self.max_epochs:
             return self
-        patience = max(FEWEST_EPOCHS // 2, round(self.patience * max_epochs / self.max_epochs))
+        patience = max(MIN_EPOCHS // 2, round(self.patience * max_epochs / self.max_epochs))
         return replace(self, max_epochs=max_epochs, patience=patience)
 
     def most_candidates(self, n_folds: int) -> int:
         """Return how many candidates may have a weight, with so many networks each."""
-        return max(FEWEST_KEPT, self.most_networks // n_folds)
+        return max(MIN_KEPT, self.most_networks // n_folds)
 
     def batch_size(self, n_rows: int) -> int:
         """Return the number of rows of a batch, a power of 2, for so many training rows."""
@@ -182,19 +182,19 @@ _EFFORTS = {
         most_weights=1e6,
     ),
 }
-FEWEST_EPOCHS = 20
-FEWEST_CANDIDATES = 3
-FEWEST_KEPT = 3  # candidates that may have a weight, however many folds there are
-FEWEST_ROWS = 2000  # below, the time of a step does not depend on the rows
+MIN_EPOCHS = 20
+MIN_CANDIDATES = 3
+MIN_KEPT = 3  # candidates that may have a weight, however many folds there are
+MIN_ROWS = 2000  # below, the time of a step does not depend on the rows
 # Numbers that learned features of all numeric columns together may have: with more columns, each gets fewer, and with
 # more than half of them none.
-MOST_NUMERIC_INPUTS = 400
+MAX_NUMERIC_INPUTS = 400
 
 
 def effort_for(name: str, device_type: str, n_rows: int) -> Effort:
     """Return what a fit on this device to a table with so many rows spends."""
     effort = _EFFORTS["cpu" if device_type == "cpu" else "cuda", name]
-    return effort.with_epochs(max(FEWEST_EPOCHS, int(effort.most_row_epochs / max(1, n_rows))))
+    return effort.with_epochs(max(MIN_EPOCHS, int(effort.most_row_epochs / max(1, n_rows))))
 
 
 def check_effort(value: object) -> None:

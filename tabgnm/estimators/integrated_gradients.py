@@ -33,7 +33,7 @@ _WEIGHTS = torch.tensor([1 / 10, 49 / 90, 32 / 45, 49 / 90, 1 / 10], dtype=torch
 # Error of a step, relative to the sum of the absolute contributions of its path, at which it is halved. It is smaller
 # than what is promised for a row, as the errors of steps add up; over the paths from several bases they mostly cancel.
 _STEP_TOLERANCE = 1e-3 / 8
-_LEAST_SIZE = 1e-6  # relative to that of other rows: less is rounding
+_MIN_SIZE = 1e-6  # relative to that of other rows: less is rounding
 _PIECE_ELEMENTS = 2**23  # activations at a time
 
 
@@ -115,7 +115,7 @@ class PathIntegrals:
                 total = torch.zeros(n_paths, *values.shape[1:], dtype=torch.float64)
                 sizes = total.index_add(0, path, values).abs().sum(dim=1)  # (paths, outputs)
                 sizes = sizes if self._scale == "target" else sizes.clamp(min=1.0)
-                allowed = tolerance * sizes + _LEAST_SIZE * sizes.amax(dim=0)
+                allowed = tolerance * sizes + _MIN_SIZE * sizes.amax(dim=0)
             halved = (errors.abs() > allowed[path]).any(dim=1) & (width * n_steps >= 2)
             total.index_add_(0, path[~halved], values[~halved])
             path, place, width = path[halved].repeat(2), place[halved], width[halved] / 2

@@ -14,7 +14,7 @@ from tabgnm.nn.losses import LogLinkLoss, Tweedie
 
 Array = NDArray[Any]
 
-_MOST_CHECKED_ROWS = 1000  # to see whether a metric fits
+_MAX_CHECKED_ROWS = 1000  # to see whether a metric fits
 
 
 def score(
@@ -45,7 +45,7 @@ def check_metric_fits(
             )
         codes = targets.codes(y).reshape(len(y), -1)
         _, rows = np.unique(codes, axis=0, return_index=True)
-        rows = np.sort(rows)[:_MOST_CHECKED_ROWS]
+        rows = np.sort(rows)[:_MAX_CHECKED_ROWS]
         parts = []
         for column, classes in zip(codes[rows].T, targets.classes, strict=True):
             part = np.full((len(rows), len(classes)), 0.5 / len(classes))
@@ -59,7 +59,7 @@ def check_metric_fits(
                 f"metric={metric!r} requires positive predictions, which loss={targets.loss.name!r} does not "
                 "guarantee; use loss='poisson', 'gamma' or 'tweedie', or another metric"
             )
-        rows = np.arange(min(len(y), _MOST_CHECKED_ROWS))
+        rows = np.arange(min(len(y), _MAX_CHECKED_ROWS))
         predictions = y[rows].reshape(len(rows), -1) + 1.0
         if targets.quantiles is not None:
             predictions = np.repeat(predictions, len(targets.quantiles), axis=1)

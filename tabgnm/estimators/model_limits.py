@@ -15,28 +15,28 @@ from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.nn.shapes import body_of
 from tabgnm.table import TableEncoder
 
-MOST_GROUPS = 1000
-MOST_NETWORKS = 100_000  # of a group
-MOST_LAYERS = 4096  # of all groups together
-MOST_SIZES = 64  # of the path of a small machine
+MAX_GROUPS = 1000
+MAX_NETWORKS = 100_000  # of a group
+MAX_LAYERS = 4096  # of all groups together
+MAX_SIZES = 64  # of the path of a small machine
 _LONGEST_NAMES = 2**23  # characters in the names of all encoded columns; each repeats the name of a raw column
 
 # Levels and encoded columns take some hundred bytes each, and encoded columns take memory for each row as well. Their
-# number may be at least _MOST_ENTRIES; more are accepted in files with many weights.
-_MOST_ENTRIES = 2**19
+# number may be at least _MAX_ENTRIES; more are accepted in files with many weights.
+_MAX_ENTRIES = 2**19
 _ENTRIES_OF_COLUMN = 3
 _WEIGHTS_PER_ENTRY = 64
 # The machines of a path are stored without weights that are 0, but take memory for them once they are loaded.
-_MOST_PATH_WEIGHTS = 2**22
+_MAX_PATH_WEIGHTS = 2**22
 _PATH_WEIGHTS_PER_STORED = 8
 # Predictions take 8 bytes for each row and output.
-_MOST_OUTPUTS = 2**15
+_MAX_OUTPUTS = 2**15
 _WEIGHTS_PER_OUTPUT = 128
 
 # Work is measured in multiplications; a processor core does some 10^9 to 10^10 of them per second.
 _ROWS = 100
-_MOST_WORK = 2**32  # for _ROWS rows
-_MOST_USES = 64  # of each weight per row, in files that exceed _MOST_WORK
+_MAX_WORK = 2**32  # for _ROWS rows
+_MAX_USES = 64  # of each weight per row, in files that exceed _MAX_WORK
 _WORK_OF_LAYER = 2**18  # in addition to its products
 _WORK_OF_ACTIVATION = 2**6
 
@@ -55,7 +55,7 @@ def check_encoders(encoders: Sequence[TableEncoder], n_weights: int) -> None:
     levels = [plan.levels for encoder in encoders for plan in encoder.plans if plan.levels is not None]
     n_encoded = sum(encoder.n_encoded for encoder in encoders)
     n_entries = sum(len(own.names) for own in levels) + _ENTRIES_OF_COLUMN * n_encoded
-    most = max(_MOST_ENTRIES, n_weights // _WEIGHTS_PER_ENTRY)
+    most = max(_MAX_ENTRIES, n_weights // _WEIGHTS_PER_ENTRY)
     if n_entries > most:
         raise ModelFileError(
             f"its levels and encoded columns count as {n_entries} entries; expected at most {most} with {n_weights} "
@@ -65,14 +65,14 @@ def check_encoders(encoders: Sequence[TableEncoder], n_weights: int) -> None:
 
 def check_outputs(n_outputs: int, n_weights: int) -> None:
     """Raise if predictions would be much larger than the file."""
-    most = max(_MOST_OUTPUTS, n_weights // _WEIGHTS_PER_OUTPUT)
+    most = max(_MAX_OUTPUTS, n_weights // _WEIGHTS_PER_OUTPUT)
     if n_outputs > most:
         raise ModelFileError(f"it has {n_outputs} outputs; expected at most {most} with {n_weights} weights")
 
 
 def check_path(n_sizes: int, n_weights: int, n_stored: int) -> None:
     """Raise if the machines of a path, with `n_weights` each, would take much more memory than space in the file."""
-    most = max(_MOST_PATH_WEIGHTS, _PATH_WEIGHTS_PER_STORED * (n_weights + n_stored))
+    most = max(_MAX_PATH_WEIGHTS, _PATH_WEIGHTS_PER_STORED * (n_weights + n_stored))
     if n_sizes * n_weights > most:
         raise ModelFileError(
             f"the {n_sizes} machines of its path have {n_sizes * n_weights} weights; expected at most {most}: use a "
@@ -85,7 +85,7 @@ def check_work(fitted: FittedPack, n_weights: int) -> None:
     n_layers = sum(body_of(group.shape).n_layers for group in fitted.groups)
     n_pieces = math.ceil(_ROWS / prediction.piece_rows(prediction.elements_per_row(fitted)))
     work = _ROWS * sum(map(_work_per_row, fitted.groups)) + n_pieces * n_layers * _WORK_OF_LAYER
-    most = max(_MOST_WORK, _MOST_USES * _ROWS * n_weights)
+    most = max(_MAX_WORK, _MAX_USES * _ROWS * n_weights)
     if work > most:
         raise ModelFileError(
             f"predicting {_ROWS} rows takes {work} operations; expected at most {most} with {n_weights} weights: use a "

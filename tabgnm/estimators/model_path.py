@@ -18,7 +18,7 @@ from tabgnm._files.tensors import Arrays
 from tabgnm._printable import shown
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.model_description import PATH
-from tabgnm.estimators.model_limits import MOST_SIZES, check_path
+from tabgnm.estimators.model_limits import MAX_SIZES, check_path
 from tabgnm.modelfile import plain_values
 from tabgnm.modelfile.checks import check_list, check_same
 from tabgnm.modelfile.errors import ModelFileError
@@ -33,7 +33,7 @@ def read_path(
     schema: Any, arrays: Callable[[str], Arrays], fitted: FittedPack
 ) -> tuple[list[dict[str, Any]], list[FittedPack]]:
     """Return the records and the machines of a path; `arrays` returns the arrays of a folder of the file."""
-    records = [_record(own) for own in check_list("sizes of its path", schema, MOST_SIZES)]
+    records = [_record(own) for own in check_list("sizes of its path", schema, MAX_SIZES)]
     check_same("chosen sizes of its path", sum(record["chosen"] for record in records), 1)
     if len(fitted.groups) != 1 or fitted.n_networks != 1 or not isinstance(fitted.groups[0].shape, GNMShape):
         raise ModelFileError("it has a path of sizes, but is not a single small machine")

@@ -21,9 +21,9 @@ from tabgnm.estimators.mlp_classifier import MLPClassifier
 from tabgnm.estimators.mlp_regressor import MLPRegressor
 from tabgnm.estimators.model_description import FITTED_WITH, NOT_STORED, PATH, TARGET_NAME, TARGET_NAMES, WEIGHTED
 from tabgnm.estimators.model_limits import (
-    MOST_GROUPS,
-    MOST_LAYERS,
-    MOST_NETWORKS,
+    MAX_GROUPS,
+    MAX_LAYERS,
+    MAX_NETWORKS,
     check_encoders,
     check_names,
     check_outputs,
@@ -156,7 +156,7 @@ class _Reader:
 def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder]:
     encoders: list[TableEncoder] = []
     n_characters = 0
-    for place, own in enumerate(check_list("encoders", schema, MOST_GROUPS)):
+    for place, own in enumerate(check_list("encoders", schema, MAX_GROUPS)):
         encoder = TableEncoder.from_state(own, reader.arrays(f"encoders/{place}"))
         encoders.append(encoder)
         n_characters += sum(map(len, encoder.encoded_names))
@@ -184,11 +184,11 @@ def _groups(
 ) -> list[NetworkGroup]:
     groups: list[NetworkGroup] = []
     n_layers = 0
-    for place, own in enumerate(check_list("groups", schema, MOST_GROUPS)):
+    for place, own in enumerate(check_list("groups", schema, MAX_GROUPS)):
         groups.append(_group(estimator, own, f"groups/{place}", encoders, targets, reader))
         n_layers += body_of(groups[-1].shape).n_layers
-        if n_layers > MOST_LAYERS:
-            raise ModelFileError(f"its groups have {n_layers} layers or more; expected at most {MOST_LAYERS}")
+        if n_layers > MAX_LAYERS:
+            raise ModelFileError(f"its groups have {n_layers} layers or more; expected at most {MAX_LAYERS}")
     check_same("number types of its groups", len({group.dtype for group in groups}), 1)
     check_same("encoders that no group uses", len(encoders) - len({id(group.encoder) for group in groups}), 0)
     return groups
@@ -206,11 +206,11 @@ def _group(
     encoder = encoders[check_count("the encoder of a group", schema["encoder"], 0, len(encoders) - 1)]
     own_targets = _group_targets(estimator, schema["targets"], reader.arrays(f"{folder}/targets"), targets)
     shape = _shape(isinstance(estimator, GNMParameters), schema["shape"], encoder, targets.n_outputs)
-    seeds = [check_count("a seed", seed, 0) for seed in check_list("seeds", schema["seeds"], MOST_NETWORKS)]
+    seeds = [check_count("a seed", seed, 0) for seed in check_list("seeds", schema["seeds"], MAX_NETWORKS)]
     folds = [
-        check_count("a fold", fold, 0, MOST_NETWORKS) for fold in check_list("folds", schema["folds"], MOST_NETWORKS)
+        check_count("a fold", fold, 0, MAX_NETWORKS) for fold in check_list("folds", schema["folds"], MAX_NETWORKS)
     ]
-    histories = check_list("histories", schema["histories"], MOST_NETWORKS)
+    histories = check_list("histories", schema["histories"], MAX_NETWORKS)
     check_same("numbers of folds and histories", [len(folds), len(histories)], [len(seeds)] * 2)
     networks = reader.arrays(f"{folder}/networks")
     _check_weights(shape, len(seeds), networks)
@@ -250,7 +250,7 @@ def _settings(values: Any) -> dict[str, Any]:
 
 
 def _candidates(values: Any) -> list[dict[str, Any]]:
-    records = [plain_values.record(own) for own in check_list("candidates", values, 10 * MOST_GROUPS, smallest=0)]
+    records = [plain_values.record(own) for own in check_list("candidates", values, 10 * MAX_GROUPS, smallest=0)]
     for record in records:  # records with different keys could make the table `pack_` huge
         check_same("entries of its candidates", list(record), list(records[0]))
     return records
@@ -313,8 +313,8 @@ def _shape(is_gnm: bool, settings: Any, encoder: TableEncoder, n_outputs: int) -
         raise ModelFileError(f"its shape is {shown(settings)}; expected an object")
     depth = settings.get("n_layers") if is_gnm else settings.get("hidden")
     n_layers = len(depth) + 1 if isinstance(depth, list) else depth
-    if type(n_layers) is not int or not 1 <= n_layers <= MOST_LAYERS:
-        raise ModelFileError(f"its networks have {shown(n_layers)} layers; expected 1 to {MOST_LAYERS}")
+    if type(n_layers) is not int or not 1 <= n_layers <= MAX_LAYERS:
+        raise ModelFileError(f"its networks have {shown(n_layers)} layers; expected 1 to {MAX_LAYERS}")
     body = GNMShape(**settings) if is_gnm else MLPShape(**settings)
     check_same("outputs of its networks", body.n_outputs, n_outputs)
     shape = full_shape(encoder, lambda *_: body, n_outputs)

@@ -4,7 +4,7 @@ A dense GNM has a node for every input, so the time of a step grows with the squ
 thousands of them, as in genomics, a fit would take minutes or hours. So in tables with more than `NARROWED_FROM`
 inputs, only columns that the training rows of some fold relate to the target get inputs. Every network then tests these
 on its own training rows, as in `screening`, so that left-out rows have no influence on its columns (unless the table
-still has more than `MOST_NUMBERS` numbers; networks that have so many rows can use all of these columns).
+still has more than `MAX_NUMBERS` numbers; networks that have so many rows can use all of these columns).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tabgnm.table import TableEncoder
 Array = NDArray[Any]
 
 NARROWED_FROM = 500  # encoded columns (numbers, and levels as one-hot columns)
-_MOST_NUMBERS = 5 * 10**7  # that are encoded for the test, 200 MB
-_FEWEST_ROWS = 1_000
+_MAX_NUMBERS = 5 * 10**7  # that are encoded for the test, 200 MB
+_MIN_ROWS = 1_000
 
 
 def n_inputs(encoder: TableEncoder) -> int:
@@ -37,7 +37,7 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     Categories with an embedding always stay.
     """
     n_tested = n_inputs(encoder)
-    sample = sample_of_rows(rows.n_rows, max(_FEWEST_ROWS, _MOST_NUMBERS // n_tested))
+    sample = sample_of_rows(rows.n_rows, max(_MIN_ROWS, _MAX_NUMBERS // n_tested))
     x = encoder.encode(rows.raw.take(sample))
     y = rows.target_tensor(rows.targets, torch.float64)[sample].numpy()
     owners = np.array(encoder.owners)

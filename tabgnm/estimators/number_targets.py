@@ -20,7 +20,7 @@ from tabgnm.nn.losses.deviances import LARGEST_LOG
 Array = NDArray[Any]
 
 # Logarithms that are predicted are this many standard deviations from their mean at most.
-_MOST_DEVIATIONS = 6.0
+_MAX_DEVIATIONS = 6.0
 # Sums and differences of predictions stay within float64, and scales are numbers of full precision.
 LARGEST_TARGET = 1e300
 LARGEST_PREDICTION = 1e305
@@ -152,7 +152,7 @@ class NumberTargets:
         else:
             if self.transform == "log":
                 # Targets of later rows may be 0 or negative: the smallest number whose logarithm was to be expected.
-                columns = np.log(np.maximum(columns, np.exp(self.center - _MOST_DEVIATIONS * self.scale)))
+                columns = np.log(np.maximum(columns, np.exp(self.center - _MAX_DEVIATIONS * self.scale)))
             # Halves, as the difference of two large numbers may overflow.
             distance = columns / 2 - self.center / 2
             scaled = np.divide(distance, self.scale / 2, out=np.zeros_like(distance), where=self.scale > 0)
@@ -200,7 +200,7 @@ class NumberTargets:
         """
         if isinstance(self.loss, LogLinkLoss):
             return self.scale, np.log(self.center), LARGEST_LOG
-        return self.scale, self.center, _MOST_DEVIATIONS if self.transform == "log" else None
+        return self.scale, self.center, _MAX_DEVIATIONS if self.transform == "log" else None
 
     def numbers(self, outputs: Tensor) -> Array:
         """Return outputs (..., rows, c) in units of the target, as float64."""
@@ -209,7 +209,7 @@ class NumberTargets:
             if isinstance(self.loss, LogLinkLoss):
                 numbers = self.center * np.exp(np.clip(values, -LARGEST_LOG, LARGEST_LOG) * self.scale)
             elif self.transform == "log":
-                values = np.clip(values, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
+                values = np.clip(values, -_MAX_DEVIATIONS, _MAX_DEVIATIONS)
                 numbers = np.exp(values * self.scale + self.center)
             else:
                 numbers = values * self.scale + self.center
@@ -274,12 +274,12 @@ class NumberTargets:
         return cls(one_dimensional, center, scale, loss, transform)
 
 
-_MOST_QUANTILES = 10_000  # of a model file
+_MAX_QUANTILES = 10_000  # of a model file
 
 
 def _stored_loss(name: object, setting: object) -> Loss:
     if name == Quantiles.name:
-        if not isinstance(setting, list) or len(setting) > _MOST_QUANTILES or not all(map(is_number, setting)):
+        if not isinstance(setting, list) or len(setting) > _MAX_QUANTILES or not all(map(is_number, setting)):
             raise ValueError(f"loss_setting={setting!r:.40} are not quantiles")
         return Quantiles(tuple(setting))
     if not isinstance(name, str) or not is_number(setting):

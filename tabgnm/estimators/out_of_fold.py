@@ -38,12 +38,12 @@ Array = NDArray[Any]
 
 _log = logging.getLogger("tabgnm")
 
-_FEWEST_CALIBRATION_ROWS = 50
+_MIN_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
 _SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
 _LARGE = 10**7  # numbers of a candidate; more are kept in float32
 _COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions, at the same time
-_MOST_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
+_MAX_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
 
 
 @dataclass(eq=False)
@@ -173,7 +173,7 @@ class OutOfFold:
         Clearly: the mean difference over the rows is larger than its standard error.
         """
         assert self.combined is not None
-        if len(self.rows) < _FEWEST_CALIBRATION_ROWS:
+        if len(self.rows) < _MIN_CALIBRATION_ROWS:
             return 1.0
         parts = targets.parts(self.combined)
 
@@ -265,8 +265,8 @@ class OutOfFold:
         for fold in folds:
             assert fold.val is not None
             own = np.sort(errors[np.isin(self.rows, fold.val.numpy())], axis=0)
-            if len(own) > _MOST_RESIDUALS:
-                own = own[np.linspace(0, len(own) - 1, _MOST_RESIDUALS).round().astype(int)]
+            if len(own) > _MAX_RESIDUALS:
+                own = own[np.linspace(0, len(own) - 1, _MAX_RESIDUALS).round().astype(int)]
             found.append(own)
         return found
 

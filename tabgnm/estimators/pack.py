@@ -34,7 +34,7 @@ _log = logging.getLogger("tabgnm")
 
 # Folds that all candidates are trained on before the race, and how few candidates are not worth one.
 _RACE_FOLDS = 2
-_FEWEST_RACERS = 4
+_MIN_RACERS = 4
 
 # What a record of `pack_` has beside the settings of its candidate.
 NOT_SETTINGS = frozenset(
@@ -177,7 +177,7 @@ def _rest_after_trial(
 
 def _races(prepared: PreparedFit) -> bool:
     return (
-        len(prepared.candidates) >= _FEWEST_RACERS
+        len(prepared.candidates) >= _MIN_RACERS
         and min(own.n_folds for own in prepared.candidates) > _RACE_FOLDS
         and (prepared.first_folds is None or prepared.first_folds > _RACE_FOLDS)
         and prepared.rows.n_rows >= prepared.effort.race_rows

@@ -24,10 +24,10 @@ from tabgnm.training.threads import thread_count
 
 # All nodes except the bias are updated, so the number of nodes is the width of a layer.
 AUTO_FREE_NODES = 32
-MOST_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
+MAX_AUTO_NODES = 8192  # with more, the edges of a single layer take a gigabyte in training
 
-_FEWEST_NODES = 3  # an input, an output and the bias
-_MOST_LAYERS = 1000  # far beyond what is useful
+_MIN_NODES = 3  # an input, an output and the bias
+_MAX_LAYERS = 1000  # far beyond what is useful
 
 Auto = Literal["auto"]
 
@@ -81,22 +81,22 @@ class GNMParameters:
                 check_flag(name, getattr(self, name))
         check_flag("learn_initial", self.learn_initial)
         if not is_auto(self.n_layers):
-            check_integer("n_layers", self.n_layers, largest=_MOST_LAYERS)
+            check_integer("n_layers", self.n_layers, largest=_MAX_LAYERS)
         if not is_auto(self.n_nodes):
-            check_integer("n_nodes", self.n_nodes, smallest=_FEWEST_NODES)
+            check_integer("n_nodes", self.n_nodes, smallest=_MIN_NODES)
         parameter_checks.check_network(self)  # type: ignore[arg-type] # likewise
 
     def _network_shape(self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int) -> GNMShape:
         smallest = n_inputs + n_outputs + 1
         if is_auto(self.n_nodes):
             n_nodes = max(n_auto, smallest + AUTO_FREE_NODES)
-            if n_outputs > MOST_AUTO_NODES // 2:
+            if n_outputs > MAX_AUTO_NODES // 2:
                 raise ValueError(
                     f"n_nodes='auto' would create {n_nodes} nodes for {n_outputs} outputs (classes or targets), with "
                     "edges between all of them; use an MLP, whose edges grow in proportion to the outputs, or merge "
                     "rare classes"
                 )
-            if n_nodes > MOST_AUTO_NODES and not settings["clamp_inputs"]:
+            if n_nodes > MAX_AUTO_NODES and not settings["clamp_inputs"]:
                 raise ValueError(
                     f"n_nodes='auto' would create {n_nodes} nodes for {n_inputs} encoded inputs, with edges between "
                     "all of them; use clamp_inputs=True or an MLP, whose edges grow in proportion to the inputs, or "

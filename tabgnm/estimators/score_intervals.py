@@ -13,8 +13,8 @@ Array = NDArray[Any]
 
 _LEVEL = 0.95
 _Z = 1.959964  # of this level
-_FEWEST_RESAMPLES, _MOST_RESAMPLES, _MOST_DRAWN = 100, 1000, 6 * 10**6  # the latter: rows of all resamples
-_FEWEST_ROWS = 5
+_MIN_RESAMPLES, _MAX_RESAMPLES, _MAX_DRAWN = 100, 1000, 6 * 10**6  # the latter: rows of all resamples
+_MIN_ROWS = 5
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
@@ -51,9 +51,9 @@ class Bootstrap:
 
     def __init__(self, n_rows: int, seed: int = 0) -> None:
         self.n_rows = n_rows
-        self.n_resamples = min(max(_MOST_DRAWN // n_rows, _FEWEST_RESAMPLES), _MOST_RESAMPLES)
+        self.n_resamples = min(max(_MAX_DRAWN // n_rows, _MIN_RESAMPLES), _MAX_RESAMPLES)
         self._seed = seed
-        self._kept = list(self._drawn()) if n_rows * self.n_resamples <= _MOST_DRAWN else None
+        self._kept = list(self._drawn()) if n_rows * self.n_resamples <= _MAX_DRAWN else None
 
     def __iter__(self) -> Iterator[Array]:
         return self._drawn() if self._kept is None else iter(self._kept)
@@ -76,7 +76,7 @@ class Bootstrap:
         """
         found = np.asarray(resampled, dtype=np.float64)
         found = found[np.isfinite(found)]
-        if self.n_rows < _FEWEST_ROWS or len(found) < self.n_resamples // 2:
+        if self.n_rows < _MIN_ROWS or len(found) < self.n_resamples // 2:
             return None
         low, high = np.quantile(found, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
         return (float(low), float(high)) if low < high else None

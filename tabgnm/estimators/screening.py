@@ -15,14 +15,14 @@ from scipy import stats
 Array = NDArray[Any]
 
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); with fewer of them networks cope
-MOST_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
-MOST_RELATED = 500  # columns of a network; networks with more are slow, and no better
+MAX_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
+MAX_RELATED = 500  # columns of a network; networks with more are slow, and no better
 _LEVEL = 0.02  # of the test: with hundreds of rows, about this share of the unrelated columns stays
-_FEWEST_KEPT = 10
+_MIN_KEPT = 10
 _N_BINS = 10
-_MOST_ROWS = 10_000  # enough to find any relation that a network could use
-_FEWEST_ROWS = 1_000
-_MOST_PRODUCTS = 2 * 10**10  # multiply-adds of the comparison, about a second of a core
+_MAX_ROWS = 10_000  # enough to find any relation that a network could use
+_MIN_ROWS = 1_000
+_MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the comparison, about a second of a core
 _ROUNDING = 1e-9
 _BLOCK = 500  # columns that are compared at a time, which bounds the memory
 
@@ -31,7 +31,7 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
     """Return the positions of columns whose relation to the targets could be chance.
 
     What `_aspects` returns for the targets is compared between ten bins of a column by an F-test. The ten columns with
-    the smallest p-values always stay, and at most `MOST_RELATED` of them.
+    the smallest p-values always stay, and at most `MAX_RELATED` of them.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
     -------
     array of int
     """
-    rows = sample_of_rows(len(x), _MOST_ROWS)
+    rows = sample_of_rows(len(x), _MAX_ROWS)
     aspects = _aspects(y[rows])
-    fitting = _MOST_PRODUCTS // (_N_BINS * max(1, x.shape[1] * aspects.shape[1]))
-    kept = sample_of_rows(len(rows), max(_FEWEST_ROWS, fitting))
+    fitting = _MAX_PRODUCTS // (_N_BINS * max(1, x.shape[1] * aspects.shape[1]))
+    kept = sample_of_rows(len(rows), max(_MIN_ROWS, fitting))
     rows, aspects = rows[kept], aspects[kept]
     weights = np.ones(len(rows)) if weights is None else weights[rows] / weights[rows].max()
     weights *= weights.sum() / np.square(weights).sum()  # so that their sum is the effective number of rows
@@ -58,8 +58,8 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
         log_p[first : first + _BLOCK] = _log_p_values(x[rows, first : first + _BLOCK], aspects, weights)
     ranked = np.argsort(log_p, kind="stable")
     stays = log_p < np.log(_LEVEL)
-    stays[ranked[:_FEWEST_KEPT]] = True
-    stays[ranked[MOST_RELATED:]] = False
+    stays[ranked[:_MIN_KEPT]] = True
+    stays[ranked[MAX_RELATED:]] = False
     return np.flatnonzero(~stays)
 
 

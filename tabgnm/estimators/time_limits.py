@@ -25,7 +25,7 @@ _log = logging.getLogger("tabgnm")
 
 # What is left of the time limit for out-of-fold predictions, selection and importances: a share of it, or seconds.
 _SHARE_AFTER_TRAINING, _SECONDS_AFTER_TRAINING = 0.1, 0.3
-_LEAST_SECONDS = 0.3  # of training, even if preparations took all of the time
+_MIN_SECONDS = 0.3  # of training, even if preparations took all of the time
 _SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
 # After a trial, plan for more: the learning rate is nearly 0 in the last epochs, so little is lost if they are missing.
 _SHARE_AFTER_TRIAL = 1.1
@@ -36,9 +36,9 @@ _WORTHWHILE_CANDIDATES = 2
 # With time for this share of the epochs of effort="fast", two candidates are trained on as many folds as with "fast".
 # Of so few epochs, nearly all are needed before networks stop early.
 _SHARE_OF_FAST, _USED_OF_FEW_EPOCHS = 0.75, 0.9
-_FEWEST_FOLDS = 2
+_MIN_FOLDS = 2
 # If there is no time for two candidates: how many are tried, for how many epochs at least, and the share of the time.
-_MOST_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
+_MAX_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
 
 
 class _Clock(Callback):
@@ -77,7 +77,7 @@ class _Clock(Callback):
 def training_deadline(began: float, time_limit: float) -> float:
     """Return when training has to end, of `time.monotonic`, in a fit that began at that time."""
     after_training = max(_SHARE_AFTER_TRAINING * time_limit, _SECONDS_AFTER_TRAINING)
-    return max(began + time_limit - after_training, time.monotonic() + _LEAST_SECONDS)
+    return max(began + time_limit - after_training, time.monotonic() + _MIN_SECONDS)
 
 
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
@@ -102,7 +102,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
         n_few = min(n_folds, fast.n_folds)
         few_epochs = int(budget / (_WORTHWHILE_CANDIDATES * n_few * _USED_OF_FEW_EPOCHS))
         is_enough = few_epochs >= _SHARE_OF_FAST * min(epochs, fast.max_epochs)
-        n_tried = min(len(prepared.candidates), _MOST_TRIED, int(_SHARE_OF_TRIAL * budget / _TRIAL_EPOCHS))
+        n_tried = min(len(prepared.candidates), _MAX_TRIED, int(_SHARE_OF_TRIAL * budget / _TRIAL_EPOCHS))
         if is_enough and len(prepared.candidates) >= _WORTHWHILE_CANDIDATES:
             n_candidates, n_folds, epochs = _WORTHWHILE_CANDIDATES, n_few, min(epochs, few_epochs)
         elif n_tried > 1:
@@ -143,7 +143,7 @@ def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, de
     seconds = max(0.0, deadline - time.monotonic()) * _SHARE_AFTER_TRIAL
     budget = seconds / max(seconds_per_epoch, 1e-6)
     if chosen.fleet.torch_device().type == "cuda":
-        budget *= _FEWEST_FOLDS  # a GPU trains a few networks in the time of one
+        budget *= _MIN_FOLDS  # a GPU trains a few networks in the time of one
     n_folds, epochs = _folds_and_epochs(chosen, budget)
     _log.info("the time limit allows the best of them on %d folds with up to %d epochs", n_folds, epochs)
     return replace(prepared, candidates=[own.with_epochs(epochs) for own in prepared.candidates], first_folds=n_folds)
@@ -218,7 +218,7 @@ def _n_in_time(candidate: PreparedCandidate, n_wanted: int, n_before: int, secon
 def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int, int]:
     """Return for how many folds and epochs there is time; fewer folds are better than few epochs."""
     epochs, n_threads = candidate.fleet.max_epochs, candidate.fleet.thread_count()
-    n_folds = max(_FEWEST_FOLDS, int(budget / epochs))
+    n_folds = max(_MIN_FOLDS, int(budget / epochs))
     # On four threads, four networks take hardly more time than two.
     n_folds = min(len(candidate.members), -(-n_folds // n_threads) * n_threads)
     return n_folds, max(1, min(epochs, int(budget / n_folds)))

@@ -24,7 +24,7 @@ _log = logging.getLogger("tabgnm")
 
 _SOON = 0.2  # if the first networks are best within this share of the epochs, ...
 _SHARE = 0.25  # ... the others are trained for this share of them
-_FEWEST_EPOCHS = 4
+_MIN_EPOCHS = 4
 
 
 def depends_on_first(estimator: TabularEstimator, prepared: PreparedFit) -> bool:
@@ -44,6 +44,6 @@ def reduced(prepared: PreparedFit, first: Iterable[TrainedModel]) -> PreparedFit
     n_epochs, best = prepared.candidates[0].fleet.max_epochs, [model.history.best_epoch for model in first]
     if not best or np.mean(best) > _SOON * n_epochs:
         return prepared
-    fewer = min(n_epochs, max(_FEWEST_EPOCHS, round(_SHARE * n_epochs)))
+    fewer = min(n_epochs, max(_MIN_EPOCHS, round(_SHARE * n_epochs)))
     _log.info("the first networks were best after %.0f epochs; the others get %d", np.mean(best), fewer)
     return replace(prepared, candidates=[own.with_epochs(fewer) for own in prepared.candidates])

@@ -29,7 +29,7 @@ DIGITS = 6
 _LINE = 100  # characters of a line of text
 _TERMS = 5  # of a line of LaTeX
 _KEPT_SPACE = "\0"  # a space within a name, at which lines are not broken
-_MOST_SORTED = 8  # outputs that SymPy can express in sorted order
+_MAX_SORTED = 8  # outputs that SymPy can express in sorted order
 
 
 def equations(program: Program, format: str = "text", digits: int | None = DIGITS) -> Any:  # noqa: A002 - the usual name
@@ -207,9 +207,9 @@ def _called(own: Call, arguments: list[Any]) -> Any:
         return z / sympy.sqrt(1 + (z / 3) ** 2)
     assert own.function == "kth_smallest"
     place, numbers = int(z), arguments[1:]
-    if len(numbers) > _MOST_SORTED:
+    if len(numbers) > _MAX_SORTED:
         raise ValueError(
-            f"{len(numbers)} quantiles are too many for SymPy; expected at most {_MOST_SORTED}: use format='text'"
+            f"{len(numbers)} quantiles are too many for SymPy; expected at most {_MAX_SORTED}: use format='text'"
         )
     # The k-th smallest number is the smallest maximum of k numbers. Not evaluated, as comparing them all takes long.
     maxima = [sympy.Max(*own, evaluate=False) for own in itertools.combinations(numbers, place)]

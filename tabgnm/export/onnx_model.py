@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NumberType = Literal["double", "float"]
 _NUMPY_TYPES = {"double": "float64", "float": "float32", "bool": "bool", "int64": "int64", "string": "string"}
-_MOST_BYTES = 2_000_000_000  # of an ONNX file
+_MAX_BYTES = 2_000_000_000  # of an ONNX file
 
 
 def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, number_type: NumberType = "double") -> bytes:
@@ -52,9 +52,9 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
         raise ExportError(f"number_type={number_type!r} is not known; use 'double' or 'float'")
     onnx_module()
     program: Program | PackProgram = program_of(estimator) if is_small(estimator) else pack_program_of(estimator)
-    if isinstance(program, PackProgram) and program.n_bytes > _MOST_BYTES:
+    if isinstance(program, PackProgram) and program.n_bytes > _MAX_BYTES:
         raise ExportError(
-            f"the weights have {program.n_bytes:,} bytes, but an ONNX file may have at most {_MOST_BYTES:,}; export a "
+            f"the weights have {program.n_bytes:,} bytes, but an ONNX file may have at most {_MAX_BYTES:,}; export a "
             f"small machine: {advice(estimator)}"
         )
     all_columns = [RawColumn(i, plan.name, plan.kind) for i, plan in enumerate(estimator.fitted_.encoders[0].plans)]

@@ -9,7 +9,7 @@ from tabgnm.export.python_names import Identifiers, copied_source, literal
 from tabgnm.export.python_recipes import READERS, call_of, part_of
 from tabgnm.sparsity import Unit
 
-_MOST_INLINE = 2  # entries of a table that is written inline
+_MAX_INLINE = 2  # entries of a table that is written inline
 
 
 def machine_source(program: Program, unnamed: list[str]) -> str:
@@ -32,7 +32,7 @@ def machine_source(program: Program, unnamed: list[str]) -> str:
         function, arguments = call_of(recipe, "float64")
         written = []
         for value in arguments:
-            if isinstance(value, list | dict) and len(value) > _MOST_INLINE:  # created once, not in every call
+            if isinstance(value, list | dict) and len(value) > _MAX_INLINE:  # created once, not in every call
                 constants.append(f"_TABLE_{len(constants) + 1} = {literal(value)}")
                 written.append(f"_TABLE_{len(constants)}")
             else:

@@ -9,7 +9,7 @@ from tabgnm.estimators.number_targets import NumberTargets
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-MOST_EDGES = 5_000
+MAX_EDGES = 5_000
 
 
 def is_small(estimator: TabularEstimator) -> bool:
@@ -24,4 +24,4 @@ def is_small(estimator: TabularEstimator) -> bool:
     if isinstance(group.targets, NumberTargets) and group.targets.transform != "none":
         return False
     times = group.shape.n_layers if group.shape.tied else 1
-    return times * sum(int(value.count_nonzero()) for value in group.parameters.values()) <= MOST_EDGES
+    return times * sum(int(value.count_nonzero()) for value in group.parameters.values()) <= MAX_EDGES

@@ -10,7 +10,7 @@ from tabgnm._printable import brief
 from tabgnm.export.program import ExportError
 from tabgnm.table.cells import canonical
 
-_MOST_ARGUMENTS = 100  # of a function; SQLite allows 127
+_MAX_ARGUMENTS = 100  # of a function; SQLite allows 127
 _LONGEST_NAME = 63  # significant bytes of a name in PostgreSQL
 # Numbers between these have the same digits in all databases, without an exponent.
 _SMALLEST_USUAL, _LARGEST_USUAL = 1e-4, 1e15
@@ -95,7 +95,7 @@ class Dialect:
     def largest(self, numbers: Sequence[str]) -> str:
         """Return the largest of any number of numbers."""
         while len(numbers) > 1:  # with one argument, SQLite's function is an aggregate
-            parts = [numbers[i : i + _MOST_ARGUMENTS] for i in range(0, len(numbers), _MOST_ARGUMENTS)]
+            parts = [numbers[i : i + _MAX_ARGUMENTS] for i in range(0, len(numbers), _MAX_ARGUMENTS)]
             numbers = [f"{self.greatest}({', '.join(own)})" if len(own) > 1 else own[0] for own in parts]
         return numbers[0]
 

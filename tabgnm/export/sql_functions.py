@@ -13,9 +13,9 @@ from scipy.special import erfcx
 from tabgnm.export.sql_dialects import Dialect, literal
 from tabgnm.table.values import Floats
 
-_MOST_LOG = 300.0  # exp(-300) is 5e-131, so products with it do not underflow
+_MAX_LOG = 300.0  # exp(-300) is 5e-131, so products with it do not underflow
 _TAIL_DEGREE = 20  # a higher degree would lose more by rounding than it gains
-_MOST_DEVIATIONS = 25.0  # the tail of the normal distribution beyond this is 3e-138
+_MAX_DEVIATIONS = 25.0  # the tail of the normal distribution beyond this is 3e-138
 
 # Functions whose formula contains the argument only once.
 SIMPLE = ("identity", "relu", "tanh", "sigmoid")
@@ -64,7 +64,7 @@ def activated(function: str, z: str, dialect: Dialect, helper: str = "") -> str:
 
 def exponential(z: str, dialect: Dialect) -> str:
     """Return exp(z)."""
-    return f"EXP({dialect.clamped(z, -_MOST_LOG, _MOST_LOG)})"
+    return f"EXP({dialect.clamped(z, -_MAX_LOG, _MAX_LOG)})"
 
 
 def sigmoid(z: str, dialect: Dialect) -> str:
@@ -77,7 +77,7 @@ def _softplus(z: str, dialect: Dialect) -> str:
 
 
 def _size(z: str, dialect: Dialect) -> str:
-    return dialect.clamped(f"ABS({z})", None, _MOST_DEVIATIONS)
+    return dialect.clamped(f"ABS({z})", None, _MAX_DEVIATIONS)
 
 
 def _tail(t: str, x: str) -> str:
@@ -102,6 +102,6 @@ def tail_polynomial() -> tuple[float, ...]:
         return np.asarray(np.log(0.5 * erfcx(x / np.sqrt(2)) / t))
 
     # The largest x has the smallest t; smaller ones do not occur.
-    domain = [2 / (2 + _MOST_DEVIATIONS), 1.0]
+    domain = [2 / (2 + _MAX_DEVIATIONS), 1.0]
     fitted = np.polynomial.Chebyshev.interpolate(log_ratio, _TAIL_DEGREE, domain=domain)
     return tuple(fitted.convert(kind=np.polynomial.Polynomial).coef.tolist())

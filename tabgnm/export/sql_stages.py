@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from tabgnm.export.program import ExportError
 
-_MOST_COLUMNS = 1500  # PostgreSQL allows 1,664, SQLite 2,000
+_MAX_COLUMNS = 1500  # PostgreSQL allows 1,664, SQLite 2,000
 
 
 class Stages:
@@ -50,7 +50,7 @@ class Stages:
             needed = set(passed).union(*(read for _, read in own.values()))
             if own or number == 0:
                 stages.insert(0, [*passed, *(f"{expression} AS {name}" for name, (expression, _) in own.items())])
-        if max(map(len, stages)) > _MOST_COLUMNS:
+        if max(map(len, stages)) > _MAX_COLUMNS:
             raise ExportError(
                 f"the query needs {max(map(len, stages))} columns at a time, more than databases support; use a "
                 "smaller machine, for instance fit_sparse(X, y, n_edges=500)"

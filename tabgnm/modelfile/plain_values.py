@@ -15,7 +15,7 @@ from tabgnm.modelfile.errors import ModelFileError
 from tabgnm.training.history import Status
 
 _DEEPEST = 6
-_MOST_FIELDS = 100
+_MAX_FIELDS = 100
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -114,8 +114,8 @@ def plain_record(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def record(values: Any) -> dict[str, Any]:
     """Return the dict that `plain_record` was called with."""
-    if not isinstance(values, dict) or len(values) > _MOST_FIELDS:
-        raise ModelFileError(f"a candidate is {shown(values)}; expected an object with at most {_MOST_FIELDS} entries")
+    if not isinstance(values, dict) or len(values) > _MAX_FIELDS:
+        raise ModelFileError(f"a candidate is {shown(values)}; expected an object with at most {_MAX_FIELDS} entries")
     read = {}
     for name, value in values.items():
         texts = [name, value] if isinstance(value, str) else [name]

@@ -18,7 +18,7 @@ from tabgnm.paper.output import Page, TextTable, whole_file
 from tabgnm.paper.protocol import MAX_EPOCHS, N_FOLDS, Setting
 from tabgnm.paper.run import ExperimentPlan
 from tabgnm.paper.runtime import Runtime
-from tabgnm.paper.sparse import LARGEST_GAP, MOST_EDGES, SparseMachine
+from tabgnm.paper.sparse import LARGEST_GAP, MAX_EDGES, SparseMachine
 from tabgnm.paper.sparse import MAX_EPOCHS as SPARSE_EPOCHS
 from tabgnm.paper.summary import Cell, compare, summarize
 from tabgnm.paper.work import Result
@@ -164,7 +164,7 @@ def sparse_page(machines: Sequence[SparseMachine], max_epochs: int, seconds: flo
     edges = sorted(machine.n_edges for machine in machines)
     remarks = [f"A slice: {max_epochs} epochs, not {SPARSE_EPOCHS}."] if max_epochs != SPARSE_EPOCHS else []
     remarks += [
-        f"{n_good} of {len(machines)} machines have at most {MOST_EDGES} edges and are within {LARGEST_GAP} points of "
+        f"{n_good} of {len(machines)} machines have at most {MAX_EDGES} edges and are within {LARGEST_GAP} points of "
         f"the best possible accuracy, {bayes:.1f} % (all seeds in {seconds:.0f} s, {max_epochs} epochs).",
         f"Edges: {edges[0]} to {edges[-1]}, median {median(edges):g}. The paper's machine has 14 edges and an accuracy "
         "of 100 % on 20 test points; as the four Gaussians overlap, 20 points are too few to tell.",

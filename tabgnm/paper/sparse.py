@@ -37,7 +37,7 @@ N_FRESH = 10_000
 FRESH_SEED = 1_000_003  # far from the seeds of the experiment
 # Criteria of a success.
 LARGEST_GAP = 1.5  # points of accuracy below the best possible
-MOST_EDGES = 20
+MAX_EDGES = 20
 _SCALES = torch.logspace(-0.5, 1.5, 81)
 
 
@@ -71,7 +71,7 @@ class SparseMachine:
     @property
     def success(self) -> bool:
         """Whether the accuracy is close to the best possible one, with few edges."""
-        return self.accuracy >= 100 * xor_bayes_accuracy() - LARGEST_GAP and self.n_edges <= MOST_EDGES
+        return self.accuracy >= 100 * xor_bayes_accuracy() - LARGEST_GAP and self.n_edges <= MAX_EDGES
 
     @property
     def mlp(self) -> str:

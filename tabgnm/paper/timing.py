@@ -13,8 +13,8 @@ from tabgnm.training.settings import torch_device
 
 # One-time work is done by then: on a GPU, the second epoch captures the graph that later epochs replay.
 FIRST_EPOCHS = {"cpu": 1, "cuda": 3}
-LEAST_SECONDS = 0.5  # of a measurement
-MOST_EPOCHS = 400
+MIN_SECONDS = 0.5  # of a measurement
+MAX_EPOCHS = 400
 
 
 def seconds_of_fit(shape: Shape, members: Sequence[Member], settings: FleetSettings, table: Table) -> float:
@@ -34,8 +34,8 @@ def seconds_per_epoch(train: Callable[[int], float], device: str, n_epochs: int 
     train(first)  # for initialisations that are done once per process
     more = n_epochs or 1
     short, long = train(first), train(first + more)
-    while n_epochs is None and long - short < LEAST_SECONDS and more < MOST_EPOCHS:
-        growth = LEAST_SECONDS / max(long - short, LEAST_SECONDS / 100)
-        more = min(MOST_EPOCHS, math.ceil(1.2 * more * growth))
+    while n_epochs is None and long - short < MIN_SECONDS and more < MAX_EPOCHS:
+        growth = MIN_SECONDS / max(long - short, MIN_SECONDS / 100)
+        more = min(MAX_EPOCHS, math.ceil(1.2 * more * growth))
         short, long = train(first), train(first + more)
     return max(long - short, 0.0) / more

@@ -17,9 +17,9 @@ Array = NDArray[Any]
 
 N_POINTS = 400
 HELD_OUT = 0.4  # share of the points that the machine does not learn from
-MOST_CLASSES = 6
-MOST_ROWS = 1_000  # of a table: a sample of them shows the same, and an epoch stays short
-FEWEST_ROWS = 10
+MAX_CLASSES = 6
+MAX_ROWS = 1_000  # of a table: a sample of them shows the same, and an epoch stays short
+MIN_ROWS = 10
 _MARGIN = 0.12  # of the width of the window, at each side
 _SEED = 7
 
@@ -126,12 +126,12 @@ def from_table(data: Any, columns: Sequence[str] | None, target: str | None) -> 
     values = np.column_stack([complete[name].to_numpy().astype(float) for name in chosen])
     is_finite = np.isfinite(values).all(axis=1)
     values, labels = values[is_finite], complete[target].to_numpy()[is_finite]
-    if len(values) < FEWEST_ROWS:
-        raise ValueError(f"{len(values)} rows have values in all three columns; expected at least {FEWEST_ROWS}")
+    if len(values) < MIN_ROWS:
+        raise ValueError(f"{len(values)} rows have values in all three columns; expected at least {MIN_ROWS}")
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
-    if not 2 <= len(classes) <= MOST_CLASSES:
-        raise ValueError(f"target={target!r} has {len(classes)} different values; expected 2 to {MOST_CLASSES} classes")
-    order = np.random.default_rng(_SEED).permutation(len(values))[:MOST_ROWS]
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise ValueError(f"target={target!r} has {len(classes)} different values; expected 2 to {MAX_CLASSES} classes")
+    order = np.random.default_rng(_SEED).permutation(len(values))[:MAX_ROWS]
     if not (values[order].std(axis=0) > 0).all():
         raise ValueError(f"columns={chosen!r}: one of them is constant; use columns with different values")
     return _standardized(

@@ -13,12 +13,12 @@ from tabgnm.play.points import Points, points_of
 from tabgnm.play.settings import Settings
 from tabgnm.training.threads import single_threaded_math
 
-MOST_LISTENERS = 4
+MAX_LISTENERS = 4
 EPOCHS_PER_SECOND = 30.0
 FRAMES_PER_SECOND = 15.0
 UNWATCHED_SECONDS = 3.0  # so that loading the page again does not interrupt the training
 HEARTBEAT_SECONDS = 10.0  # a connection that is gone is noticed when something is written to it
-_MOST_STEPS = 10  # that wait to be done
+_MAX_STEPS = 10  # that wait to be done
 
 _CHANGES_POINTS = ("dataset", "noise")
 _CHANGES_NETWORK = (*_CHANGES_POINTS, "n_nodes", "n_layers")
@@ -97,7 +97,7 @@ class Session:
         """Do what a button of the page says."""
         with self._changed:
             if action == "step":
-                self._n_steps = min(self._n_steps + 1, _MOST_STEPS)
+                self._n_steps = min(self._n_steps + 1, _MAX_STEPS)
             if action == "reset":
                 self._seed += 1
                 self._new_network = True
@@ -126,7 +126,7 @@ class Session:
     def listen(self) -> Listener:
         """Return a listener for a new page; raise `TooManyPages` if there are enough of them."""
         with self._changed:
-            if len(self._listeners) >= MOST_LISTENERS:
+            if len(self._listeners) >= MAX_LISTENERS:
                 raise TooManyPages
             listener = Listener()
             self._listeners.add(listener)

@@ -37,7 +37,7 @@ from tabgnm.table import RawTable, read_table
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_POINTS = 1000  # rows that are drawn
+_MAX_POINTS = 1000  # rows that are drawn
 _MARGIN = 0.05
 _BANDS = 11
 
@@ -93,7 +93,7 @@ def plot_decision_boundary(
         labels = model._check_y(y, "y")
         check_lengths(raw.n_rows, labels)
     ax = axes_or_new(ax, 5.2, 4.2)
-    drawn = np.linspace(0, raw.n_rows - 1, min(raw.n_rows, _MOST_POINTS)).astype(np.intp)
+    drawn = np.linspace(0, raw.n_rows - 1, min(raw.n_rows, _MAX_POINTS)).astype(np.intp)
     rows = (values[0][drawn], values[1][drawn], None if labels is None else labels[drawn])
     draw = _draw_classes if isinstance(model.fitted_.targets, ClassTargets) else _draw_numbers
     draw(ax, model, across, up, predicted, *rows)

@@ -16,10 +16,10 @@ from tabgnm.plots.axes import COLORS, FAINT, FONT_SIZE, INK, PURPOSE, RULE, add_
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_COLUMNS = 6
+_MAX_COLUMNS = 6
 _ACROSS = 3
-_MOST_LEVELS = 10
-_MOST_BANDS = 2  # more would hide each other
+_MAX_LEVELS = 10
+_MAX_BANDS = 2  # more would hide each other
 _RUG = 0.08  # height of the bars of shares, as a part of the axes
 
 
@@ -63,7 +63,7 @@ def plot_effects(
     check_is_fitted(model, "fitted_")
     if columns is None:
         importances = model.feature_importances_
-        columns = [int(i) for i in np.argsort(-importances, kind="stable")[:_MOST_COLUMNS] if importances[i] > 0]
+        columns = [int(i) for i in np.argsort(-importances, kind="stable")[:_MAX_COLUMNS] if importances[i] > 0]
     options = {"n_points": n_points, "n_rows": n_rows, "random_state": random_state}
     found = effects(model, X, columns, **options)
     if not found:
@@ -137,7 +137,7 @@ def _draw_curve(ax: Any, effect: Effect, places: list[int]) -> None:
     x = effect.grid[known]
     for color, place in zip(COLORS, places, strict=False):
         name = shown(effect.outputs[place])
-        if len(x) and len(places) <= _MOST_BANDS:
+        if len(x) and len(places) <= _MAX_BANDS:
             ax.fill_between(
                 x, effect.lower[known, place], effect.upper[known, place], color=color, alpha=0.15, linewidth=0
             )
@@ -200,7 +200,7 @@ def _draw_shares(ax: Any, x: Any, share: Any) -> None:
 
 
 def _draw_levels(ax: Any, effect: Effect, places: list[int]) -> None:
-    n_drawn = min(len(effect.grid), _MOST_LEVELS)
+    n_drawn = min(len(effect.grid), _MAX_LEVELS)
     chosen = list(range(n_drawn))
     if effect.has_missing:
         chosen[-1] = len(effect.grid) - 1

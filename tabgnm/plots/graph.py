@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _LAYER_WIDTH = 2.3  # inches
 _ROW = 0.34
 _SMALLEST, _LARGEST = 2.2, 16.0
-_MOST_WEIGHTS = 20  # edges that are labelled with their weights
-_MOST_NAMED = 14  # hidden units of a layer that are named
+_MAX_WEIGHTS = 20  # edges that are labelled with their weights
+_MAX_NAMED = 14  # hidden units of a layer that are named
 _LONGEST_NAME = 36
 _LONGEST_HIDDEN_NAME = 16  # which is written among the edges
 _BEND = 0.45  # how far edges are horizontal near their ends
@@ -95,7 +95,7 @@ def plot_graph(
     ax.set_xlim(-shares[0] * whole, n_steps + shares[1] * whole)
     ax.set_ylim(-layout.tallest / 2 - 1.0, layout.tallest / 2 + 0.3)
     _draw_edges(ax, graph, layout)
-    if len(graph.edges) <= _MOST_WEIGHTS if show_weights is None else show_weights:
+    if len(graph.edges) <= _MAX_WEIGHTS if show_weights is None else show_weights:
         _draw_weights(ax, graph, layout, font, (ax_width / whole, ax_height / (layout.tallest + 1.3)))
     _draw_nodes(ax, graph, layout, names, font)
     _draw_legend(ax, graph, font)
@@ -208,7 +208,7 @@ def _draw_nodes(ax: Any, graph: DrawnGraph, layout: Layout, names: list[str], fo
     for node, height, name in zip(graph.nodes, layout.heights, names, strict=True):
         offset, aligned = _name_place(node, font)
         # Names of hidden nodes are written among edges.
-        if node.kind != "hidden" or n_hidden[node.layer] <= _MOST_NAMED:
+        if node.kind != "hidden" or n_hidden[node.layer] <= _MAX_NAMED:
             ax.annotate(
                 name,
                 (node.layer, height),

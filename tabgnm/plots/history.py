@@ -13,7 +13,7 @@ from tabgnm.plots.axes import NEGATIVE, POSITIVE, add_legend, axes_or_new, set_l
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-_MOST_LINES = 60  # of single networks
+_MAX_LINES = 60  # of single networks
 _LOG_RATIO = 5  # of the largest to the smallest median, from which on the axis is logarithmic
 
 
@@ -48,7 +48,7 @@ def plot_history(model: TabularEstimator, ax: Any = None) -> Any:
         lines = [line for line in lines if np.isfinite(line).any()]
         if not lines:
             continue
-        for line in lines[:: -(-len(lines) // _MOST_LINES)]:
+        for line in lines[:: -(-len(lines) // _MAX_LINES)]:
             ax.plot(np.arange(1, len(line) + 1), line, color=color, alpha=0.25, linewidth=0.8)
         median = _median(lines)
         medians.append(median)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 _ROW = 0.3  # inches
-_MOST_SETTINGS, _MOST_CHARS = 3, 56  # of a candidate that are named
+_MAX_SETTINGS, _MAX_CHARS = 3, 56  # of a candidate that are named
 
 
 def plot_pack(model: TabularEstimator, ax: Any = None) -> Any:
@@ -77,9 +77,9 @@ def _names(records: list[dict[str, Any]]) -> list[str]:
     names = []
     for record, own in zip(records, settings, strict=True):
         rare = sorted((counts[key][repr(value)], key) for key, value in own.items())
-        told = [key for count, key in rare if count <= len(records) / 2][:_MOST_SETTINGS]
+        told = [key for count, key in rare if count <= len(records) / 2][:_MAX_SETTINGS]
         texts = [f"{key}={own[key]:g}" if isinstance(own[key], float) else f"{key}={own[key]}" for key in told]
-        while len(said := ", ".join(texts)) > _MOST_CHARS and len(texts) > 1:
+        while len(said := ", ".join(texts)) > _MAX_CHARS and len(texts) > 1:
             texts.remove(max(texts, key=len))
         names.append(f"{record['candidate']}: {said}" if said else str(record["candidate"]))
     return names

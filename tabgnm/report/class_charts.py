@@ -18,10 +18,10 @@ from tabgnm.report.wording import decimals, percent, shortened
 
 Array = NDArray[Any]
 
-MOST_CLASSES = 12  # of a confusion matrix; the rarest share one row beyond
-_MOST_POINTS = 150  # of a curve
+MAX_CLASSES = 12  # of a confusion matrix; the rarest share one row beyond
+_MAX_POINTS = 150  # of a curve
 _CALIBRATION_BINS = 10
-_FEWEST_CALIBRATED = 10  # rows of a point of a calibration curve
+_MIN_CALIBRATED = 10  # rows of a point of a calibration curve
 _UNIT = Scale(0.0, 1.0)
 _SHARES = [(0.0, "0"), (0.25, ""), (0.5, "50 %"), (0.75, ""), (1.0, "100 %")]
 
@@ -70,14 +70,14 @@ def _merged(target: ClassesOfTarget) -> tuple[Array, list[str]]:
     n_classes = len(target.labels)
     table = np.zeros((n_classes, n_classes), dtype=np.int64)
     np.add.at(table, (target.codes, target.predicted), 1)
-    if n_classes <= MOST_CLASSES:
+    if n_classes <= MAX_CLASSES:
         return table, target.labels
-    frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[: MOST_CLASSES - 1])
-    place = np.full(n_classes, MOST_CLASSES - 1)
-    place[frequent] = np.arange(MOST_CLASSES - 1)
-    merged = np.zeros((MOST_CLASSES, MOST_CLASSES), dtype=np.int64)
+    frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[: MAX_CLASSES - 1])
+    place = np.full(n_classes, MAX_CLASSES - 1)
+    place[frequent] = np.arange(MAX_CLASSES - 1)
+    merged = np.zeros((MAX_CLASSES, MAX_CLASSES), dtype=np.int64)
     np.add.at(merged, (place[:, None], place[None, :]), table)
-    others = f"{n_classes - MOST_CLASSES + 1} others"
+    others = f"{n_classes - MAX_CLASSES + 1} others"
     return merged, [*(target.labels[code] for code in frequent), others]
 
 
@@ -131,7 +131,7 @@ def _roc(target: ClassesOfTarget, shown: list[int]) -> Chart:
     for series, code in enumerate(shown):
         positive, scores = target.codes == code, target.probabilities[:, code]
         false_rate, true_rate, _ = roc_curve(positive, scores)
-        keep = thinned(len(false_rate), _MOST_POINTS)
+        keep = thinned(len(false_rate), _MAX_POINTS)
         area = auc(positive, scores)
         panel.line(false_rate[keep], true_rate[keep], f"s{series}", f"{target.labels[code]}: AUC {decimals(area)}")
         keys.append(Key(series, target.labels[code], f"AUC {decimals(area)}"))
@@ -147,7 +147,7 @@ def _precision_recall(target: ClassesOfTarget, shown: list[int]) -> Chart:
         positive = target.codes == code
         precision, recall, _ = precision_recall_curve(positive, target.probabilities[:, code])
         mean = float(-np.sum(np.diff(recall) * precision[:-1]))
-        xs, ys = _steps(*(own[thinned(len(own), _MOST_POINTS)][::-1] for own in (recall, precision)))
+        xs, ys = _steps(*(own[thinned(len(own), _MAX_POINTS)][::-1] for own in (recall, precision)))
         panel.line(xs, ys, f"s{series}", f"{target.labels[code]}: {decimals(mean)}")
         if len(shown) == 1:
             panel.line([0, 1], [positive.mean()] * 2, "chance")
@@ -212,7 +212,7 @@ def _groups(stated: Array) -> list[Array]:
     waiting = np.empty(0, dtype=np.intp)
     for own in range(_CALIBRATION_BINS):
         waiting = np.concatenate([waiting, np.flatnonzero(bins == own)])
-        if len(waiting) >= _FEWEST_CALIBRATED:
+        if len(waiting) >= _MIN_CALIBRATED:
             groups.append(waiting)
             waiting = np.empty(0, dtype=np.intp)
     if not groups:

@@ -18,14 +18,14 @@ from tabgnm.report.wording import number, percent, shortened, text, with_spread
 Array = NDArray[Any]
 Ticks = list[tuple[float, str]]
 
-MOST_EFFECTS = 12
-MOST_LISTED = 100  # columns in tables below the charts
+MAX_EFFECTS = 12
+MAX_LISTED = 100  # columns in tables below the charts
 _IMPORTANCE_ROWS = 2_000
-_FEWEST_IMPORTANCE_ROWS = 200
+_MIN_IMPORTANCE_ROWS = 200
 _IMPORTANCE_WORK = 1.5e11  # rows x columns x repeats x weights of all networks: less than 10 seconds on two cores
 _EFFECT_ROWS = 200
-_MOST_LEVELS = 7
-_FEWEST_CHARACTERS = 9  # of the names of levels; where there is less room, they are slanted
+_MAX_LEVELS = 7
+_MIN_CHARACTERS = 9  # of the names of levels; where there is less room, they are slanted
 _SLANTED_CHARACTERS = 12
 _SEED = 0
 
@@ -80,7 +80,7 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
     ranked = sorted(used, key=lambda column: -mean[column])
     largest = max(float(mean[ranked[0]]), 1e-12) if ranked else 1.0
     measured = [] if alone else ranked
-    drawn, outputs = _effects(evaluation, measured[:MOST_EFFECTS])
+    drawn, outputs = _effects(evaluation, measured[:MAX_EFFECTS])
     cards = [
         ColumnCard(
             names[column],
@@ -101,13 +101,13 @@ def columns_section(evaluation: Evaluation) -> ColumnsSection:
     outside = _out_of_range(evaluation, names)
     return ColumnsSection(
         measure=measure,
-        cards=cards[:MOST_EFFECTS],
-        others=cards[MOST_EFFECTS : MOST_EFFECTS + MOST_LISTED],
+        cards=cards[:MAX_EFFECTS],
+        others=cards[MAX_EFFECTS : MAX_EFFECTS + MAX_LISTED],
         legend=tuple(Key(series, name, "") for series, name in enumerate(outputs)) if len(outputs) > 1 else (),
         effects=_about_effects(evaluation, outputs),
-        unused=unused[:MOST_LISTED],
-        out_of_range=outside[:MOST_LISTED],
-        n_more=max(0, len(cards) - MOST_EFFECTS - MOST_LISTED),
+        unused=unused[:MAX_LISTED],
+        out_of_range=outside[:MAX_LISTED],
+        n_more=max(0, len(cards) - MAX_EFFECTS - MAX_LISTED),
         ranked=ranked,
     )
 
@@ -117,7 +117,7 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     model = evaluation.model
     n_weights = sum(values.numel() for group in model.fitted_.groups for values in group.parameters.values())
     work_per_row = max(1, n_used) * n_weights
-    n_rows = int(np.clip(_IMPORTANCE_WORK // work_per_row, _FEWEST_IMPORTANCE_ROWS, _IMPORTANCE_ROWS))
+    n_rows = int(np.clip(_IMPORTANCE_WORK // work_per_row, _MIN_IMPORTANCE_ROWS, _IMPORTANCE_ROWS))
     n_rows = min(n_rows, evaluation.n_rows)
     repeats = int(np.clip(_IMPORTANCE_WORK // (work_per_row * n_rows), 1, 5))
     raw, y = evaluation.sample(n_rows)
@@ -256,12 +256,12 @@ def _rug(panel: Panel, across: Array) -> None:
 
 def _drawn_levels(effect: Effect, values: Scale, value_ticks: Ticks, shown: list[int], *, single: bool) -> Svg:
     labels = effect.labels
-    order = list(range(min(len(labels), _MOST_LEVELS)))
-    if effect.has_missing and len(labels) > _MOST_LEVELS:
+    order = list(range(min(len(labels), _MAX_LEVELS)))
+    if effect.has_missing and len(labels) > _MAX_LEVELS:
         order[-1] = len(labels) - 1
     names = [text(labels[level]) for level in order]
     room = int(270 / len(order) / 6.1)
-    slanted = room < _FEWEST_CHARACTERS and max(map(len, names)) > room
+    slanted = room < _MIN_CHARACTERS and max(map(len, names)) > room
     room = _SLANTED_CHARACTERS if slanted else max(3, room)
     x_ticks = [(float(place), shortened(name, room)) for place, name in enumerate(names)]
     panel = Panel(

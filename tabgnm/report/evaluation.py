@@ -19,7 +19,7 @@ from tabgnm.table import RawTable, read_table
 
 Array = NDArray[Any]
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 _SEED = 0
 
 
@@ -173,7 +173,7 @@ def evaluate(
     X: Any,
     y: Any,
     target_name: str | None,
-    most_rows: int = MOST_ROWS,
+    most_rows: int = MAX_ROWS,
     file_rows: Any = None,
 ) -> Evaluation:
     """Predict the rows of a table, or some of them if there are very many."""

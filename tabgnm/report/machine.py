@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Key = tuple[int, str, str, tuple[str, ...]]
 
 # Larger machines of a path are points of its chart only: nobody can read them, and they would fill megabytes.
-MOST_EDGES = 2_000
-_MOST_TERMS = 60  # of an equation that is worth reading
+MAX_EDGES = 2_000
+_MAX_TERMS = 60  # of an equation that is worth reading
 _DIGITS = 4  # significant ones, of the numbers in equations
 _WEIGHT_DIGITS = 9  # of weights that float32 does not hold
 
@@ -136,7 +136,7 @@ def _sizes(model: TabularEstimator) -> Iterable[TabularEstimator | None]:
         return
     has_names = hasattr(model, "feature_names_in_")
     for place, record in enumerate(model._path):
-        shown = record["chosen"] or record["edges"] <= MOST_EDGES
+        shown = record["chosen"] or record["edges"] <= MAX_EDGES
         yield small_machines.at_place(model, place, model._names, has_names) if shown else None
 
 
@@ -188,7 +188,7 @@ def _is_short(text: str) -> bool:
 
 
 def _unit(unit: Unit, numbers: list[int], line: Line | None) -> dict[str, Any]:
-    readable = line is not None and len(unit.sources) <= _MOST_TERMS
+    readable = line is not None and len(unit.sources) <= _MAX_TERMS
     return {
         "name": unit.name,
         "layer": unit.layer,

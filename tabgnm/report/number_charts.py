@@ -14,8 +14,8 @@ from tabgnm.report.wording import count, number, percent, shortened
 
 Array = NDArray[Any]
 
-_MOST_POINTS = 800
-_MOST_INTERVALS = 60
+_MAX_POINTS = 800
+_MAX_INTERVALS = 60
 _SEED = 0
 
 
@@ -25,14 +25,14 @@ def number_charts(target: NumbersOfTarget) -> list[Chart]:
     return [*charts, _intervals(target)] if target.interval is not None else charts
 
 
-def _drawn_rows(n_rows: int, most: int = _MOST_POINTS) -> Array:
+def _drawn_rows(n_rows: int, most: int = _MAX_POINTS) -> Array:
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(_SEED).choice(n_rows, most, replace=False))
 
 
 def _shown_rows(n_rows: int) -> str:
-    return f" {_MOST_POINTS:,} rows drawn at random." if n_rows > _MOST_POINTS else ""
+    return f" {_MAX_POINTS:,} rows drawn at random." if n_rows > _MAX_POINTS else ""
 
 
 def _against(target: NumbersOfTarget) -> Chart:
@@ -124,7 +124,7 @@ def _intervals(target: NumbersOfTarget) -> Chart:
     """Draw the intervals of some rows, by ascending prediction, with the true values."""
     assert target.interval is not None
     inside = (target.interval[:, 0] <= target.y) & (target.y <= target.interval[:, 1])
-    rows = _drawn_rows(len(target.y), _MOST_INTERVALS)
+    rows = _drawn_rows(len(target.y), _MAX_INTERVALS)
     rows = rows[np.argsort(target.predicted[rows], kind="stable")]
     values = scale_of(np.concatenate([target.interval[rows].reshape(-1), target.y[rows]]))
     title = f"Intervals of {target.name} and true values"

@@ -14,10 +14,10 @@ from tabgnm.report.class_charts import Chart
 from tabgnm.report.svg import Panel, Scale, scale_of, thinned
 from tabgnm.report.wording import count, number, percent, text, with_spread
 
-MOST_CANDIDATES = 12
-_MOST_GROUPS = 6
-_MOST_NETWORKS = 8  # of a candidate whose curves are drawn
-_MOST_POINTS = 80
+MAX_CANDIDATES = 12
+_MAX_GROUPS = 6
+_MAX_NETWORKS = 8  # of a candidate whose curves are drawn
+_MAX_POINTS = 80
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def pack_section(model: TabularEstimator) -> PackSection:
     return PackSection(
         summary=summary,
         common=sorted(common.items()),
-        candidates=[_line(own, common) for own in ordered[:MOST_CANDIDATES]],
-        n_left_out=max(0, len(ordered) - MOST_CANDIDATES),
+        candidates=[_line(own, common) for own in ordered[:MAX_CANDIDATES]],
+        n_left_out=max(0, len(ordered) - MAX_CANDIDATES),
         curves=curves,
         note=f"The {len(curves)} candidates with the largest weights." if drawn else "",
     )
@@ -119,9 +119,9 @@ def _line(record: dict[str, Any], common: dict[str, str]) -> CandidateLine:
 
 
 def _curves(model: TabularEstimator) -> list[Chart]:
-    groups = model.fitted_.groups[:_MOST_GROUPS]
+    groups = model.fitted_.groups[:_MAX_GROUPS]
     numbers = _numbers_of_groups(model)
-    histories = [[own for own in group.histories[:_MOST_NETWORKS] if own["train_loss"]] for group in groups]
+    histories = [[own for own in group.histories[:_MAX_NETWORKS] if own["train_loss"]] for group in groups]
     longest = max((len(own["train_loss"]) for of_group in histories for own in of_group), default=0)
     if longest < 2:
         return []
@@ -138,7 +138,7 @@ def _curves(model: TabularEstimator) -> list[Chart]:
             for kind, classes in (("train_loss", "train"), ("val_loss", "validation")):
                 losses = _numbers(own[kind])
                 if len(losses) > 1:
-                    keep = thinned(len(losses), _MOST_POINTS)
+                    keep = thinned(len(losses), _MAX_POINTS)
                     panel.line(keep + 1, losses[keep], classes)
         for own in own_histories:
             kind = "val_loss" if own["val_loss"] else "train_loss"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tabgnm")
 
-MOST_CHARTED_TARGETS = 3
-_MOST_NAMED = 3  # targets in the heading
+MAX_CHARTED_TARGETS = 3
+_MAX_NAMED = 3  # targets in the heading
 _TASKS = {
     "one": "classification, one class",
     "binary": "classification, two classes",
@@ -116,7 +116,7 @@ def report_html(
     scores = score_section(evaluation)
     _log.info("computing the importance and effects of columns for the report")
     columns = columns_section(evaluation)
-    charts = [(own.name, _charts(own)) for own in evaluation.targets[:MOST_CHARTED_TARGETS]]
+    charts = [(own.name, _charts(own)) for own in evaluation.targets[:MAX_CHARTED_TARGETS]]
     target = _names(evaluation)
     if title is None:
         title = f"Predicting {shortened(target, 60)}"
@@ -151,7 +151,7 @@ def _names(evaluation: Evaluation) -> str:
     if len(names) == 1:
         return names[0]
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
-    return listed if len(names) <= _MOST_NAMED and len(listed) <= 60 else f"{len(names)} targets"
+    return listed if len(names) <= _MAX_NAMED and len(listed) <= 60 else f"{len(names)} targets"
 
 
 def _facts(evaluation: Evaluation, target: str) -> list[tuple[str, str]]:

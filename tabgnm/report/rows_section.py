@@ -14,9 +14,9 @@ from tabgnm.report.wording import number, percent, text
 
 Array = NDArray[Any]
 
-MOST_ROWS = 8
-MOST_COLUMNS = 5
-_MOST_TARGETS = 3
+MAX_ROWS = 8
+MAX_COLUMNS = 5
+_MAX_TARGETS = 3
 # The start of a number, also as it is written in a text file, or of a missing value.
 _NUMBER = re.compile(r"[-+−]?[.]?[0-9]|−?∞|–$")
 
@@ -35,7 +35,7 @@ class RowsTable:
 
 def rows_section(evaluation: Evaluation, columns: list[int]) -> list[RowsTable]:
     """Return the tables; `columns` are those to show, the most important first."""
-    columns = columns[:MOST_COLUMNS]
+    columns = columns[:MAX_COLUMNS]
     if evaluation.kind == "one":
         return []
     if evaluation.classes:
@@ -81,15 +81,15 @@ def _compared(evaluation: Evaluation) -> str:
 
 
 def _table(evaluation: Evaluation, heading: str, explanation: str, order: Array, columns: list[int]) -> RowsTable:
-    chosen = order[:MOST_ROWS]
+    chosen = order[:MAX_ROWS]
     headings, cells = ["row"], [[f"{row:,}" for row in evaluation.row_numbers[chosen].tolist()]]
-    for own in evaluation.classes[:_MOST_TARGETS]:
+    for own in evaluation.classes[:_MAX_TARGETS]:
         prefix = f"{own.name}: " if len(evaluation.classes) > 1 else ""
         headings += [f"{prefix}true", f"{prefix}predicted", "probability"]
         cells.append([own.labels[code] for code in own.codes[chosen]])
         cells.append([own.labels[code] for code in own.predicted[chosen]])
         cells.append([percent(float(value), trimmed=False) for value in own.confidence[chosen]])
-    for target in evaluation.numbers[:_MOST_TARGETS]:
+    for target in evaluation.numbers[:_MAX_TARGETS]:
         prefix = f"{target.name}: " if len(evaluation.numbers) > 1 else ""
         headings += [f"{prefix}true", f"{prefix}predicted", "error"]
         cells.append([number(value, 4) for value in target.y[chosen]])

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 BASELINE_ROWS = 5_000
 BASELINE_FOLDS = 5
-FEWEST_ROWS = 30  # below which the page says that scores mean little
+MIN_ROWS = 30  # below which the page says that scores mean little
 _OOF_NAMES = {
     "accuracy": "accuracy",
     "log_loss": "log-loss",
@@ -196,13 +196,13 @@ def _headline(
         if np.isfinite(score.value):
             explained = percent(max(score.value, 0.0), 0)
             said += f", and predictions explain {explained} of the variance (R² {score.shown})"
-    few = " So few rows say little about a model." if evaluation.n_rows < FEWEST_ROWS else ""
+    few = " So few rows say little about a model." if evaluation.n_rows < MIN_ROWS else ""
     return f"{said}.{few} {_beside(evaluation, score, simple, gain)}".strip()
 
 
 def _beside(evaluation: Evaluation, score: Score, simple: list[Score], gain: tuple[float, float] | None) -> str:
     """Compare with the linear model; which is better is only said where both learned from the same rows."""
-    if len(simple) < 2 or evaluation.n_rows < FEWEST_ROWS:
+    if len(simple) < 2 or evaluation.n_rows < MIN_ROWS:
         return ""
     linear = simple[-1]
     shown = linear.shown if score.is_share else f"R² {linear.shown}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import mean_tweedie_deviance
 
-from tabgnm.estimators.class_targets import LEAST_PROBABILITY
+from tabgnm.estimators.class_targets import MIN_PROBABILITY
 from tabgnm.estimators.metrics import calibration_error, d2_of_quantiles
 from tabgnm.estimators.score_intervals import Bootstrap, r2_of_resamples, wilson_interval
 from tabgnm.estimators.targets import NumberTargets
@@ -129,7 +129,7 @@ def _class_scores(targets: list[ClassesOfTarget], bootstrap: Bootstrap) -> list[
     if all(len(own.labels) < 2 for own in targets):
         return found
     found.append(_balanced_accuracy(targets, bootstrap))
-    losses = np.mean([-np.log(np.maximum(own.of_truth, LEAST_PROBABILITY)) for own in targets], axis=0)
+    losses = np.mean([-np.log(np.maximum(own.of_truth, MIN_PROBABILITY)) for own in targets], axis=0)
     found.append(
         mean_over_rows(
             "Log-loss", losses, "Mean of −log(probability of the true class); lower is better, 0 is perfect.", bootstrap

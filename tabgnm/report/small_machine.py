@@ -18,7 +18,7 @@ from tabgnm.report.scores import accuracy_of_rows
 from tabgnm.report.wording import count, decimals, percent
 
 # A machine that can be read, and taught within seconds. Each class or target needs some edges of its own.
-FEWEST_EDGES = 30
+MIN_EDGES = 30
 _EDGES_PER_OUTPUT = 10
 _ROWS = 2_000
 _SETTINGS: dict[str, Any] = {
@@ -30,9 +30,9 @@ _SETTINGS: dict[str, Any] = {
     "label_share": 0,
 }
 _EXAMPLES = 6
-_MOST_EDGES = 200
+_MAX_EDGES = 200
 _ROUGH = 0.1  # accuracy or R² that a machine lacks, from which on the page warns of it
-_MOST_COLUMNS = 300  # of a table, beyond which distilling takes too long for a report
+_MAX_COLUMNS = 300  # of a table, beyond which distilling takes too long for a report
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ def _of_model(evaluation: Evaluation) -> SmallMachine:
     except NoSingleMachine:
         pass
     else:
-        if own.n_edges <= _MOST_EDGES:
+        if own.n_edges <= _MAX_EDGES:
             return SmallMachine(_data(evaluation, model), "This is the model itself.")
     if not isinstance(model, GNMParameters):
         return SmallMachine(None, f"{type(model).__name__} has fixed layers, so no small machine is distilled from it.")
-    if model.n_features_in_ > _MOST_COLUMNS:
+    if model.n_features_in_ > _MAX_COLUMNS:
         return SmallMachine(
             None, f"With {model.n_features_in_:,} columns, distilling a small machine would take too long for a report."
         )
     if evaluation.kind == "quantiles":
         return SmallMachine(None, "No small machine is distilled from a model of several quantiles.")
     raw, y = evaluation.sample(_ROWS)
-    n_edges = int(np.clip(_EDGES_PER_OUTPUT * _n_outputs(evaluation), FEWEST_EDGES, _MOST_EDGES))
+    n_edges = int(np.clip(_EDGES_PER_OUTPUT * _n_outputs(evaluation), MIN_EDGES, _MAX_EDGES))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the fit of the model itself warned about columns

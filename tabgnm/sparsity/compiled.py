@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 _TRIED_ROWS = 1024
 _TRIES = 5
-_MOST_SPARSE = 0.3  # density above which a sparse product is never faster, even if a busy processor measures otherwise
+_MAX_SPARSE = 0.3  # density above which a sparse product is never faster, even if a busy processor measures otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class CompiledMachine:
         rows = np.random.default_rng(0).standard_normal((self._n_values, _TRIED_ROWS)).astype(self.machine.dtype)
         self._use_sparse = []
         for level in self._levels:
-            if level.sparse.nnz > _MOST_SPARSE * level.dense.size:
+            if level.sparse.nnz > _MAX_SPARSE * level.dense.size:
                 self._use_sparse.append(False)
                 continue
             seconds = {}

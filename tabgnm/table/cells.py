@@ -22,8 +22,8 @@ _CONTAINERS = (dict, list, set, frozenset, tuple, np.ndarray, bytes, bytearray, 
 # The missing values of pandas, identified by the names of their types so that pandas need not be installed.
 _MISSING_TYPES = ("NAType", "NaTType")
 
-_MOST_DIGITS = 1000
-_MOST_BITS = 4096
+_MAX_DIGITS = 1000
+_MAX_BITS = 4096
 
 
 def is_missing(value: Any) -> bool:
@@ -126,11 +126,11 @@ def canonical(value: Any) -> str | None:
         return _duration_text(value)
     if isinstance(value, numbers.Integral):
         # Python refuses to convert integers with more than 4300 digits to text, because that takes long.
-        return str(int(value)) if int(value).bit_length() <= _MOST_BITS else hex(value)
+        return str(int(value)) if int(value).bit_length() <= _MAX_BITS else hex(value)
     if isinstance(value, float | np.floating):
         return _number_text(_shortest(float(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite():
-        if abs(value.adjusted()) > _MOST_DIGITS:  # all digits together could fill the memory
+        if abs(value.adjusted()) > _MAX_DIGITS:  # all digits together could fill the memory
             return str(value)
         return str(int(value)) if value == value.to_integral_value() else format(value.normalize(), "f")
     if isinstance(value, datetime.datetime):

@@ -22,8 +22,8 @@ from tabgnm.table.text import (
 )
 
 # A column of numbers may have a few other texts, such as "unknown"; they are treated as missing values.
-MOST_STRANGE_TEXTS = 3
-MOST_STRANGE_CELLS = 0.05
+MAX_STRANGE_TEXTS = 3
+MAX_STRANGE_CELLS = 0.05
 # Columns with few distinct integers, or with integers of one length, are more likely codes.
 FEW_NUMBERS = 10
 SHORTEST_CODE = 5
@@ -113,7 +113,7 @@ class _Texts:
 
     def are_few(self, strange: list[str]) -> bool:
         """Whether texts that cannot be read are so few that they are treated as missing values."""
-        return len(strange) <= MOST_STRANGE_TEXTS and self.n_cells(strange) <= MOST_STRANGE_CELLS * self.n_present
+        return len(strange) <= MAX_STRANGE_TEXTS and self.n_cells(strange) <= MAX_STRANGE_CELLS * self.n_present
 
     def agree(self, formats: Iterable[TextFormat]) -> bool:
         """Whether all texts have the same value in each of these formats."""
@@ -127,7 +127,7 @@ def detected_reading(cells: Iterable[Any]) -> TextReading | Ambiguous | Codes | 
     for kind in ("number", "datetime"):
         if not texts.are_there or texts.n_present == 0 or not texts.other_kinds <= _OBJECT_KINDS[kind]:
             continue
-        best = texts.readings(kind, MOST_STRANGE_TEXTS)
+        best = texts.readings(kind, MAX_STRANGE_TEXTS)
         if not best:
             continue
         formats, strange = [known for known, _ in best], best[0][1]

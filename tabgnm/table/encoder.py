@@ -29,7 +29,7 @@ ReadableKind = Literal["number", "category", "date"]
 # How many numbers are converted at a time: beyond its result, `encode` takes about 40 MB of memory at most.
 _BLOCK_SIZE = 2_000_000
 # Warn of rows without any known level of a category if there are so many, and not so many levels as of identifiers.
-_FEWEST_UNKNOWN, _MOST_USUAL_LEVELS = 10, 50
+_MIN_UNKNOWN, _MAX_USUAL_LEVELS = 10, 50
 _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 
 
@@ -233,7 +233,7 @@ class TableEncoder:
                 self._encode_numbers(part, out)
             for slot in layout.categories:
                 codes = slot.levels.codes(part.cells(slot.column))
-                if len(codes) >= _FEWEST_UNKNOWN and not slot.levels.has_named(codes):
+                if len(codes) >= _MIN_UNKNOWN and not slot.levels.has_named(codes):
                     self._warn_of_unknown(slot, part)
                 if slot.encoding == "embedding":
                     out[:, slot.targets.start] = codes
@@ -250,7 +250,7 @@ class TableEncoder:
         """Warn that no cell has a level of `fit`, as when its type has changed."""
         plan, names = self.plans[slot.column], slot.levels.names
         given = [cell for cell in canonical_cells(part.cells(slot.column)) if cell is not None]
-        if len(given) >= _FEWEST_UNKNOWN and 0 < len(names) <= _MOST_USUAL_LEVELS and plan.order is None:
+        if len(given) >= _MIN_UNKNOWN and 0 < len(names) <= _MAX_USUAL_LEVELS and plan.order is None:
             warn_caller(
                 f"column {plan.name!r} has no level that occurred in fit: it has {given[0]!r:.50}, for example, and "
                 f"fit had {names[0]!r:.50}. All cells count as unknown; give the column the type that it had in fit"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tabgnm.table.errors import TableError, printable, warn_caller
 from tabgnm.table.raw import RawTable
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: bool, estimator_name: str) -> RawTable:
@@ -64,7 +64,7 @@ def match_columns(raw: RawTable, fitted_names: Sequence[str], fitted_has_names: 
 def _refuse_disorder(names: Sequence[str]) -> None:
     if set(names) == {str(position) for position in range(len(names))}:
         raise TableError(
-            f"columns have the names {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''} in "
+            f"columns have the names {', '.join(names[:_MAX_NAMES])}{' ...' if len(names) > _MAX_NAMES else ''} in "
             "one table and no names in the other, so it is ambiguous whether to match them by name or by position; "
             "convert the names to strings in both tables with X.columns = X.columns.astype(str), or pass X.to_numpy() "
             "both times"
@@ -74,5 +74,5 @@ def _refuse_disorder(names: Sequence[str]) -> None:
 def _listed(heading: str, names: Sequence[str]) -> str:
     if not names:
         return ""
-    lines = [f"- {printable(name)}\n" for name in names[:_MOST_NAMES]]
-    return heading + "".join(lines) + ("- ...\n" if len(names) > _MOST_NAMES else "")
+    lines = [f"- {printable(name)}\n" for name in names[:_MAX_NAMES]]
+    return heading + "".join(lines) + ("- ...\n" if len(names) > _MAX_NAMES else "")

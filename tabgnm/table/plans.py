@@ -28,7 +28,7 @@ CATEGORY_ENCODINGS: tuple[CategoryEncoding, ...] = ("", "indicator", "two-level"
 RANK = "rank"  # the part of an ordered category that is encoded as a number
 
 # A category with at least this many levels looks like an identifier if most rows have a level with few rows.
-FEWEST_IDENTIFIERS = 50
+MIN_IDENTIFIERS = 50
 ROWS_OF_AN_IDENTIFIER = 5
 
 
@@ -304,7 +304,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
 
 def _are_identifiers(counts: Counter[str]) -> bool:
     """Whether most rows have a level that hardly any other row has, such as a customer number or free text."""
-    if len(counts) < FEWEST_IDENTIFIERS:
+    if len(counts) < MIN_IDENTIFIERS:
         return False
     n_rows = sum(counts.values())
     return sum(count for count in counts.values() if count <= ROWS_OF_AN_IDENTIFIER) > n_rows / 2

@@ -10,9 +10,9 @@ from typing import Any
 from tabgnm.table.cells import is_missing, kind_of_type
 from tabgnm.table.text import USUAL_READING, TextKind, says_nothing
 
-LEAST_SHARE = 0.8  # of the cells that must look like numbers or dates
-FEWEST_TEXTS = 10  # fewer are ordinary levels, such as "5 doors"
-MOST_UNITS = 4
+MIN_SHARE = 0.8  # of the cells that must look like numbers or dates
+MIN_TEXTS = 10  # fewer are ordinary levels, such as "5 doors"
+MAX_UNITS = 4
 
 # A sign or currency, a number and a unit; the sign or the unit must be present.
 _MEASURED = re.compile(r"(\(|[<>≤≥~≈]=?|[A-Z]{3}|[^\w\s.,:;#+-])?\s*[+-]?\d[\d.,]*\s*([^\d\s.,:;#+-][^\d\s]{0,5})?")
@@ -44,7 +44,7 @@ def resemblance(cells: Iterable[Any]) -> tuple[TextKind, str] | None:
                 texts[cell.strip()] += 1
         elif not is_missing(cell):
             n_numbers += kind_of_type(type(cell)) == "number"
-    if len(texts) + n_numbers <= FEWEST_TEXTS or not texts:
+    if len(texts) + n_numbers <= MIN_TEXTS or not texts:
         return None
     return _measured(texts, n_numbers) or _dated(texts)
 
@@ -63,13 +63,13 @@ def _measured(texts: Counter[str], n_numbers: int) -> tuple[TextKind, str] | Non
             units[found.groups()] += 1
         n_alike += count
         n_distinct += 1
-    if not others or len(units) > MOST_UNITS or n_distinct <= FEWEST_TEXTS or n_alike < LEAST_SHARE * n_cells:
+    if not others or len(units) > MAX_UNITS or n_distinct <= MIN_TEXTS or n_alike < MIN_SHARE * n_cells:
         return None
     return "number", others[0]
 
 
 def _dated(texts: Counter[str]) -> tuple[TextKind, str] | None:
     alike = [text for text in texts if _DATED.fullmatch(text)]
-    if len(alike) <= FEWEST_TEXTS or sum(texts[text] for text in alike) < LEAST_SHARE * texts.total():
+    if len(alike) <= MIN_TEXTS or sum(texts[text] for text in alike) < MIN_SHARE * texts.total():
         return None
     return "datetime", alike[0]

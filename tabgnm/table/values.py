@@ -24,7 +24,7 @@ _LAST_YEAR = 290_000  # the range of numpy's microseconds ends a little later
 
 # After fit, up to this many cells of a column that cannot be read, or up to half of the cells that are not missing,
 # become missing. More are an error: it is more likely a different column, or in another format.
-MOST_UNREADABLE_CELLS = 3
+MAX_UNREADABLE_CELLS = 3
 
 _REMEDY = "; convert the column to its type in fit, or fit again"
 _READING_REMEDY = {
@@ -312,7 +312,7 @@ def _read_text(
             unreadable.append(place)
     if unreadable:
         n_read = sum(said is not None for said in result)
-        if strict or len(unreadable) > max(MOST_UNREADABLE_CELLS, n_read):
+        if strict or len(unreadable) > max(MAX_UNREADABLE_CELLS, n_read):
             raise _unreadable(values, unreadable[0], column, reading, what)
         n_cells = "1 cell" if len(unreadable) == 1 else f"{len(unreadable):,} cells"
         place = unreadable[0]

@@ -19,7 +19,7 @@ from tabgnm.training.settings import FleetSettings, Member
 
 _TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
-LEAST_WORK_OF_PROCESSES = 2e11  # multiply-adds, some seconds of a core: starting processes takes as long
+MIN_WORK_OF_PROCESSES = 2e11  # multiply-adds, some seconds of a core: starting processes takes as long
 
 
 def n_cluster_workers(device: torch.device, work: float) -> int:
@@ -32,7 +32,7 @@ def n_cluster_workers(device: torch.device, work: float) -> int:
     backend, n_jobs = get_active_backend()
     if isinstance(backend, backends.LokyBackend):  # the default; the program has chosen it if there is a number of jobs
         n_processes = 1 if n_jobs is None else int(backend.effective_n_jobs(n_jobs))
-        return n_processes if n_processes > 1 and device.type == "cpu" and work >= LEAST_WORK_OF_PROCESSES else 0
+        return n_processes if n_processes > 1 and device.type == "cpu" and work >= MIN_WORK_OF_PROCESSES else 0
     # Threads of this process: fleets use them by themselves.
     local = backends.MultiprocessingBackend, backends.SequentialBackend, backends.ThreadingBackend
     return 0 if isinstance(backend, local) else max(1, int(backend.effective_n_jobs(-1)))

@@ -8,7 +8,7 @@ from tabgnm.training.interruption import is_within_fit
 
 # Multiply-adds of each device. For less, starting another GPU (its context, libraries and kernels) is not worth it: a
 # large one does as many in half a second.
-LEAST_WORK = 1e12
+MIN_WORK = 1e12
 
 
 def equal_devices(device: torch.device) -> list[torch.device]:
@@ -28,7 +28,7 @@ def equal_devices(device: torch.device) -> list[torch.device]:
 
 def devices_for(device: torch.device, work: float) -> list[torch.device]:
     """Return the devices to spread some work over, in multiply-adds; one within another fit, which has them already."""
-    n_worthwhile = int(work / LEAST_WORK)
+    n_worthwhile = int(work / MIN_WORK)
     if n_worthwhile < 2 or is_within_fit():
         return [device]
     return equal_devices(device)[:n_worthwhile]

@@ -13,7 +13,7 @@ from torch import Tensor
 from tabgnm.training.gpu_sharing import mark
 
 EPOCHS_KEPT = 32
-MOST_REQUESTS = 2
+MAX_REQUESTS = 2
 
 Fetched = NDArray[np.floating[Any]]
 
@@ -34,7 +34,7 @@ class EpochRecords:
         self._rows = [list(row) for row in self._kept.numpy()] if like.device.type == "cpu" else []
         self._copies: list[Tensor] = []  # page-locked, so that a GPU is not stopped; used in turn
         if like.device.type == "cuda":
-            self._copies = [torch.empty_like(self._kept, device="cpu", pin_memory=True) for _ in range(MOST_REQUESTS)]
+            self._copies = [torch.empty_like(self._kept, device="cpu", pin_memory=True) for _ in range(MAX_REQUESTS)]
 
     def write(self, epoch: Tensor, numbers: Sequence[Tensor]) -> None:
         """Record numbers (M,) of an epoch."""
@@ -48,7 +48,7 @@ class EpochRecords:
     def request(self, epochs: range) -> Callable[[], Fetched]:
         """Request the numbers of epochs; return a function that waits for them, (epochs, numbers, M).
 
-        At most `MOST_REQUESTS` requests may be pending.
+        At most `MAX_REQUESTS` requests may be pending.
         """
         places = [epoch % EPOCHS_KEPT for epoch in epochs]
         if self._kept.device.type == "cpu":

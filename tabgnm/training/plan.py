@@ -46,7 +46,7 @@ class PlannedFleet:
 _EVEN = 1.1  # of an equal share of the work: fleets are not divided for less
 _ROUNDING = 1e-6
 _SHARED_STEPS = 4  # steps must be this many times longer for threads that share them: these wait more often
-_MOST_COPIED = 2**29  # bytes of all copies of a table, for fleets that are trained at once on a CPU
+_MAX_COPIED = 2**29  # bytes of all copies of a table, for fleets that are trained at once on a CPU
 
 
 def multiply_adds(shape: Shape, n_rows: float) -> float:
@@ -78,7 +78,7 @@ def division_of_threads(n_threads: int, works: Sequence[int], table_bytes: int) 
     if is_within_fit() or mean_work < SMALLEST_GROUP:
         return 1, n_threads
     n_useful = 2 * mean_work // SMALLEST_GROUP  # with more threads, all of them take longer
-    n_at_once = max(1, min(n_threads, n_useful, len(works), _MOST_COPIED // max(1, table_bytes)))
+    n_at_once = max(1, min(n_threads, n_useful, len(works), _MAX_COPIED // max(1, table_bytes)))
     return n_at_once, max(1, min(n_threads, n_useful // _SHARED_STEPS) // n_at_once)
 
 

@@ -18,8 +18,8 @@ from tabgnm.training.gpu_sharing import mark
 
 T = TypeVar("T")
 
-_MOST_EPOCHS = 64
-_MOST_NUMBERS = 2**18  # of all these epochs
+_MAX_EPOCHS = 64
+_MAX_NUMBERS = 2**18  # of all these epochs
 
 
 class EpochWindow(Generic[T]):
@@ -28,7 +28,7 @@ class EpochWindow(Generic[T]):
     values: T  # of all epochs of the window
 
     def __init__(self, numbers_per_epoch: int) -> None:
-        self.n_epochs = max(1, min(_MOST_EPOCHS, _MOST_NUMBERS // numbers_per_epoch))
+        self.n_epochs = max(1, min(_MAX_EPOCHS, _MAX_NUMBERS // numbers_per_epoch))
         self._epochs = range(0)
 
     def move_to(self, epoch: int, compute: Callable[[range], T]) -> bool:

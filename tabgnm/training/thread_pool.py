@@ -14,7 +14,7 @@ from tabgnm.training.threads import flushes_denormals, torch_threads
 
 Work = Callable[[int, int], None]
 
-_MOST_SAVED = 10  # calls whose savings count, so that threads are disabled soon when the cores become busy
+_MAX_SAVED = 10  # calls whose savings count, so that threads are disabled soon when the cores become busy
 _PAUSE = 20  # times the time lost, so that trying again costs at most a twentieth
 
 
@@ -69,7 +69,7 @@ class ThreadPool:
         self._record(sum(job.seconds), time.perf_counter() - start)
 
     def _record(self, in_one_thread: float, taken: float) -> None:
-        self._saved = min(self._saved + in_one_thread - taken, _MOST_SAVED * in_one_thread)
+        self._saved = min(self._saved + in_one_thread - taken, _MAX_SAVED * in_one_thread)
         if self._saved < 0:
             self._resume = time.perf_counter() - _PAUSE * self._saved
             self._saved = 0.0

@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from tabgnm._printable import shown
 from tabgnm.training.machine import core_count
 
-MOST_THREADS = 1024  # starting more would take seconds without a benefit on any machine
+MAX_THREADS = 1024  # starting more would take seconds without a benefit on any machine
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -25,9 +25,9 @@ def thread_count(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return _torch_threads.outside()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MOST_THREADS:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0 or n_jobs > MAX_THREADS:
         raise ValueError(
-            f"n_jobs must be None, an integer from 1 to {MOST_THREADS}, or a negative integer such as -1 (all cores); "
+            f"n_jobs must be None, an integer from 1 to {MAX_THREADS}, or a negative integer such as -1 (all cores); "
             f"got {shown(n_jobs)}"
         )
     return int(n_jobs) if n_jobs > 0 else max(1, core_count() + 1 + int(n_jobs))

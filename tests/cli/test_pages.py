@@ -68,11 +68,11 @@ def test_the_demo_refuses_a_folder_that_it_cannot_write_to(name: str, complaint:
 
 def test_the_page_states_the_rule_of_the_task_and_the_exit_codes() -> None:
     from tabgnm.cli import terminal
-    from tabgnm.cli.training_table import MOST_CLASSES_OF_NUMBERS
+    from tabgnm.cli.training_table import MAX_CLASSES_OF_NUMBERS
 
     page = (ROOT / "docs/command-line.md").read_text()
-    assert f"at most {MOST_CLASSES_OF_NUMBERS} different values" in page
-    assert f"at most {MOST_CLASSES_OF_NUMBERS}" in " ".join(run("fit", "--help").output.replace("│", " ").split())
+    assert f"at most {MAX_CLASSES_OF_NUMBERS} different values" in page
+    assert f"at most {MAX_CLASSES_OF_NUMBERS}" in " ".join(run("fit", "--help").output.replace("│", " ").split())
     codes = ("UNEXPECTED", "USAGE", "BAD_TABLE", "BAD_MODEL", "INTERRUPTED", "CLOSED_PIPE")
     for code in [0, *(getattr(terminal, name) for name in codes)]:
         assert f"\n| {code} |" in page

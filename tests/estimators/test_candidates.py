@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tabgnm import GNMClassifier, GNMRegressor, MLPClassifier
 from tabgnm.estimators.candidates import BASE, LIST, SHORT_LIST, TableFacts, candidate_settings
-from tabgnm.estimators.effort import EFFORT_NAMES, FEWEST_EPOCHS, MOST_NUMERIC_INPUTS, effort_for
+from tabgnm.estimators.effort import EFFORT_NAMES, MAX_NUMERIC_INPUTS, MIN_EPOCHS, effort_for
 from tests.estimators.examples import frame, gnmr, mlp, numbers
 
 X, Y, T = numbers()
@@ -87,7 +87,7 @@ def test_without_numbers_in_the_table_candidates_that_differ_in_their_encoding_a
 def test_learned_features_become_fewer_per_column_with_more_columns(n_numbers: int) -> None:
     for settings in candidate_settings(AUTO, 16, TableFacts(n_numbers)):
         assert settings["numeric_dim"] >= 1
-        assert settings["numeric_dim"] == 1 or settings["numeric_dim"] * n_numbers <= MOST_NUMERIC_INPUTS
+        assert settings["numeric_dim"] == 1 or settings["numeric_dim"] * n_numbers <= MAX_NUMERIC_INPUTS
         if n_numbers <= 50:
             assert settings["numeric_dim"] == (8 if settings["numeric_embedding"] == "piecewise" else 4)
     (given,) = candidate_settings(AUTO | {"numeric_dim": 7}, 1, TableFacts(n_numbers))
@@ -170,8 +170,8 @@ def test_more_effort_is_more_of_everything(device: str) -> None:
 @given(n_rows=st.integers(1, 10**7), name=st.sampled_from(EFFORT_NAMES))
 def test_large_tables_get_fewer_epochs_but_never_hardly_any(n_rows: int, name: str) -> None:
     effort, most = effort_for(name, "cpu", n_rows), effort_for(name, "cpu", 1)
-    assert FEWEST_EPOCHS <= effort.max_epochs <= most.max_epochs
-    assert effort.max_epochs == FEWEST_EPOCHS or effort.max_epochs * n_rows <= effort.most_row_epochs
+    assert MIN_EPOCHS <= effort.max_epochs <= most.max_epochs
+    assert effort.max_epochs == MIN_EPOCHS or effort.max_epochs * n_rows <= effort.most_row_epochs
     assert 1 <= effort.patience <= most.patience
 
 

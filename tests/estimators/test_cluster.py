@@ -68,7 +68,7 @@ def test_processes_of_this_machine_train_a_fit_that_takes_long(monkeypatch: pyte
     alone = model.fit(X, y).predict_proba(X)
     with joblib.parallel_config("loky", n_jobs=2):
         np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), alone)  # too little work for other processes
-        monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
+        monkeypatch.setattr("tabgnm.training.cluster.MIN_WORK_OF_PROCESSES", 0.0)
         monkeypatch.setattr(Fleet, "fit", lambda *_, **__: pytest.fail("trained in this process"))
         np.testing.assert_allclose(model.fit(X, y).predict_proba(X), alone, atol=1e-6)
 
@@ -77,7 +77,7 @@ def test_processes_of_this_machine_train_a_fit_that_takes_long(monkeypatch: pyte
 def test_threads_and_a_single_process_are_no_cluster(
     backend: str, n_jobs: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
+    monkeypatch.setattr("tabgnm.training.cluster.MIN_WORK_OF_PROCESSES", 0.0)
     X, y, _ = numbers(60)
     alone = gnm().fit(X, y).predict_proba(X)
     with joblib.parallel_config(backend, n_jobs=n_jobs):
@@ -100,7 +100,7 @@ def test_a_time_limit_measures_the_speed_of_this_process(monkeypatch: pytest.Mon
         return speeds[-1]
 
     monkeypatch.setattr(time_limits, "_rows_per_second", watched)
-    monkeypatch.setattr("tabgnm.training.cluster.LEAST_WORK_OF_PROCESSES", 0.0)
+    monkeypatch.setattr("tabgnm.training.cluster.MIN_WORK_OF_PROCESSES", 0.0)
     model = gnm(n_folds=2, max_epochs=3, time_limit=60)
     model.fit(X, y)
     with joblib.parallel_config("loky", n_jobs=2):

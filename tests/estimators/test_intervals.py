@@ -143,7 +143,7 @@ def test_errors_of_rows_of_the_users_own_count_as_well() -> None:
 
 def test_many_errors_are_kept_as_quantiles_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     all_errors = mlpr().fit(X, T).fitted_.residuals
-    monkeypatch.setattr("tabgnm.estimators.out_of_fold._MOST_RESIDUALS", 11)
+    monkeypatch.setattr("tabgnm.estimators.out_of_fold._MAX_RESIDUALS", 11)
     few = mlpr().fit(X, T)
     for kept, own in zip(few.fitted_.residuals, all_errors, strict=True):
         assert kept.shape == (11, 1) and (np.diff(kept[:, 0]) >= 0).all() and np.isin(kept, own).all()

@@ -11,7 +11,7 @@ import pytest
 
 import tabgnm
 from tabgnm.estimators.narrowing import NARROWED_FROM
-from tabgnm.estimators.screening import MOST_RELATED, unrelated_columns
+from tabgnm.estimators.screening import MAX_RELATED, unrelated_columns
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
 
 LEVELS = "abcdefghijkl"
@@ -71,11 +71,11 @@ def test_left_out_rows_have_no_influence_on_the_columns_of_a_network() -> None:
 def test_no_network_has_more_than_the_most_related_columns() -> None:
     random = np.random.default_rng(0)
     y = random.normal(size=400)
-    X = y[:, None] + random.normal(size=(400, MOST_RELATED + 300))  # all are related
+    X = y[:, None] + random.normal(size=(400, MAX_RELATED + 300))  # all are related
     (candidate,) = mlpr(n_folds=2, n_candidates=1)._prepare(X, y).candidates
     assert candidate.left_out is not None
     n_inputs = candidate.data.encoder.n_encoded
-    assert [n_inputs - len(own) for own in candidate.left_out] == [MOST_RELATED] * 2
+    assert [n_inputs - len(own) for own in candidate.left_out] == [MAX_RELATED] * 2
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_large_tables_have_fewer_resamples_which_are_drawn_again_instead_of_kept
 ) -> None:
     assert Bootstrap(6000).n_resamples == 1000 and Bootstrap(20_000).n_resamples == 300
     kept = Bootstrap(40).means(Y)
-    monkeypatch.setattr(score_intervals, "_FEWEST_RESAMPLES", 1000)
-    monkeypatch.setattr(score_intervals, "_MOST_DRAWN", 10)
+    monkeypatch.setattr(score_intervals, "_MIN_RESAMPLES", 1000)
+    monkeypatch.setattr(score_intervals, "_MAX_DRAWN", 10)
     drawn = Bootstrap(40)
     assert drawn._kept is None
     np.testing.assert_array_equal(drawn.means(Y), kept)

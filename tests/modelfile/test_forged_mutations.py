@@ -30,8 +30,8 @@ CASES = [
     "path of a classifier",
 ]  # fmt: skip
 N_EACH = [20, pytest.param(960, marks=pytest.mark.slow)]  # files of each case; the latter are 20,160 together
-MOST_MEGABYTES = 250
-MOST_SECONDS = 5.0  # of processor time; only for the slow ones, on a machine that may be busy
+MAX_MEGABYTES = 250
+MAX_SECONDS = 5.0  # of processor time; only for the slow ones, on a machine that may be busy
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 4096, 2**31, 2**63, 10**30, 0.0, -0.0, 0.5, -1.5, 1e308, 5e-324, "", "x",
@@ -292,5 +292,5 @@ def test_a_forged_file_is_refused_or_the_model_works(case: str, n_files: int) ->
                 raise AssertionError(f"mutation {number} of {case!r} is not saved as it was: {error!r}") from error
     print(f"{case}: {loaded} of {n_files} loaded; {cost.megabytes:.0f} MB; slowest {slowest:.2f} s")  # noqa: T201
     assert 0 < loaded < n_files
-    assert cost.megabytes < MOST_MEGABYTES and longest < 1500
-    assert n_files < 100 or slowest < MOST_SECONDS
+    assert cost.megabytes < MAX_MEGABYTES and longest < 1500
+    assert n_files < 100 or slowest < MAX_SECONDS

@@ -33,7 +33,7 @@ from tests.modelfile.examples import (
     safetensors_file,
 )
 
-MOST_MEGABYTES = 250
+MAX_MEGABYTES = 250
 
 Schema = dict[str, Any]
 Change = Callable[[Schema], None]
@@ -696,7 +696,7 @@ def test_a_hostile_file_is_refused_in_little_memory(case: str, tmp_path: Path) -
     path.write_bytes(ATTACKS[case]())
     with measured() as cost, pytest.raises(ModelFileError) as caught:
         tabgnm.load(path)
-    assert cost.megabytes < MOST_MEGABYTES
+    assert cost.megabytes < MAX_MEGABYTES
     message = str(caught.value)
     assert message.startswith(repr(str(path))) and len(message) < 1500
 
@@ -727,7 +727,7 @@ def test_the_heaviest_file_that_is_not_refused_takes_little_memory_too(case: str
     path.write_bytes(HEAVY[case]())
     with measured() as cost:
         model = tabgnm.load(path)
-    assert cost.megabytes < MOST_MEGABYTES
+    assert cost.megabytes < MAX_MEGABYTES
     assert len(model.predict(numbers()[:, : model.n_features_in_])) == len(numbers())
 
 

@@ -32,7 +32,7 @@ from tests.modelfile.examples import (
     parts,
 )
 
-MOST_MEGABYTES = 250
+MAX_MEGABYTES = 250
 TIMES_THE_FILE = 10
 N_ROWS = 100
 
@@ -171,7 +171,7 @@ def test_what_would_take_much_more_than_its_weights_is_refused(case: str) -> Non
     data, _ = make()
     with measured() as cost, pytest.raises(ModelFileError, match=message):
         from_bytes(data)
-    assert cost.megabytes < MOST_MEGABYTES
+    assert cost.megabytes < MAX_MEGABYTES
 
 
 LARGE: dict[str, Callable[[], File]] = {
@@ -199,7 +199,7 @@ def test_what_is_not_refused_takes_little_memory_beyond_its_weights(case: str) -
         assert len(model.predict(X)) == N_ROWS
         if hasattr(model, "classes_"):
             model.predict_proba(X)
-    assert cost.megabytes < MOST_MEGABYTES + TIMES_THE_FILE * len(data) / 2**20
+    assert cost.megabytes < MAX_MEGABYTES + TIMES_THE_FILE * len(data) / 2**20
 
 
 @pytest.mark.parametrize(

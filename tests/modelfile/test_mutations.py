@@ -20,7 +20,7 @@ CASES = [
     "pack of regressors",
     "path of a classifier",
 ]
-MOST_MEGABYTES = 250
+MAX_MEGABYTES = 250
 
 
 def mix(data: bytearray, rng: random.Random) -> None:
@@ -63,7 +63,7 @@ def test_damaged_files_are_refused_or_the_same_model(n_mutations: int) -> None:
             slowest = max(slowest, time.process_time() - begun)
     print(f"{refused} of {n_mutations} refused; {cost.megabytes:.0f} MB; slowest {slowest:.2f} s")  # noqa: T201
     assert refused > 0.95 * n_mutations
-    assert cost.megabytes < MOST_MEGABYTES
+    assert cost.megabytes < MAX_MEGABYTES
 
 
 @pytest.mark.parametrize("case", ["no names"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tabgnm.play.frames import GRID, SCALE, History, frame_event, grid_rows
 from tabgnm.play.learner import Diverged, Learner, Scores
-from tabgnm.play.points import MOST_ROWS, from_table, generated
+from tabgnm.play.points import MAX_ROWS, from_table, generated
 from tabgnm.play.settings import GENERATED, Settings
 from tabgnm.training.threads import single_threaded_math
 
@@ -70,11 +70,11 @@ def test_a_table_gives_its_first_two_numeric_columns_or_those_that_are_named() -
 
 
 def test_rows_with_missing_values_are_left_out_and_a_long_table_is_sampled() -> None:
-    data = table(2 * MOST_ROWS)
+    data = table(2 * MAX_ROWS)
     data.loc[:20, "a"] = np.nan
     data.loc[20:30, "b"] = np.inf
     points = from_table(data, None, "label")
-    assert len(points.rows) == MOST_ROWS and np.isfinite(points.rows).all()
+    assert len(points.rows) == MAX_ROWS and np.isfinite(points.rows).all()
     few = table()
     few.loc[:9, "label"] = None
     assert len(from_table(few, None, "label").rows) == 50

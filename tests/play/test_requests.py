@@ -173,7 +173,7 @@ def test_the_defaults_are_within_their_own_bounds() -> None:
 
 def test_so_many_pages_can_be_open_and_a_closed_one_makes_room(client: Client) -> None:
     wait_for_room(client)
-    streams = [client.events() for _ in range(session.MOST_LISTENERS)]
+    streams = [client.events() for _ in range(session.MAX_LISTENERS)]
     for stream in streams:
         next(stream.__enter__())
     refused = client.send("GET", "/api/events")

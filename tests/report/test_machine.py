@@ -17,7 +17,7 @@ import torch
 from tabgnm import GNMRegressor
 from tabgnm.estimators.model_file import from_bytes, to_bytes
 from tabgnm.estimators.small_machines import at_place
-from tabgnm.report.machine import MOST_EDGES, machine_data, machine_html
+from tabgnm.report.machine import MAX_EDGES, machine_data, machine_html
 from tests.browser import browser, page
 from tests.estimators.examples import numbers
 from tests.export.program_examples import frame as every_kind
@@ -206,7 +206,7 @@ def test_the_data_of_a_hundred_columns_stay_well_below_a_megabyte() -> None:
     data = machine_data(with_path("binary", n_more_columns=100))
     assert data is not None and len(data["columns"]) > 100
     sizes = data["sizes"]
-    assert len(sizes) == 12 and sizes[0]["edges"] > MOST_EDGES and sizes[0]["machine"] is None
+    assert len(sizes) == 12 and sizes[0]["edges"] > MAX_EDGES and sizes[0]["machine"] is None
     assert sum(own["edges"] for own in sizes if own["machine"]) > 2_000
     assert len(json.dumps(data)) < 600_000
 
@@ -330,7 +330,7 @@ def test_edges_are_told_apart_by_width_colour_and_dashes(page: Page, tmp_path: P
 def test_beyond_200_edges_the_strongest_are_drawn_and_all_on_demand(page: Page, tmp_path: Path) -> None:
     model = small_model(table(), np.arange(240) % 7 * 1.0, density=0.5, n_layers=2)
     n_edges = sum(len(unit.sources) for unit in model.machine_.units)
-    assert 300 < n_edges < MOST_EDGES
+    assert 300 < n_edges < MAX_EDGES
     open_page(page, model, tmp_path)
     assert edges_shown(page) == 200
     note = page.locator("#machine-note")

@@ -39,7 +39,7 @@ class Trained:
 def spread_over(monkeypatch: pytest.MonkeyPatch, *names: str, ctrl_c_at: int = 0) -> Trained:
     """Let plans find these devices, and note what is trained on each."""
     monkeypatch.setattr(devices, "equal_devices", lambda _: [torch.device(name) for name in names])
-    monkeypatch.setattr(devices, "LEAST_WORK", 1.0)
+    monkeypatch.setattr(devices, "MIN_WORK", 1.0)
     trained, fit = Trained(ctrl_c_at), Fleet.fit
 
     def noted(self: Fleet, *tables: Any, **how: Any) -> FleetResult:

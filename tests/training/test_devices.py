@@ -225,7 +225,7 @@ def test_fleets_on_devices_of_their_own_stay_there(monkeypatch: pytest.MonkeyPat
 
 def test_little_work_is_not_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "equal_devices", lambda _: [torch.device("cpu", number) for number in range(4)])
-    least = devices.LEAST_WORK
+    least = devices.MIN_WORK
     assert [len(devices_for(CPU, share * least)) for share in (0, 1.9, 2, 3.5, 1e9)] == [1, 1, 2, 3, 4]
     assert devices_for(CPU, 0) == [CPU]
 

@@ -143,7 +143,7 @@ def test_epochs_of_many_steps_are_those_of_the_cpu(batch_size: int) -> None:
 def test_numbers_that_are_sent_again_and_again_are_those_of_the_cpu(
     monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    monkeypatch.setattr(prefetch, "_MOST_EPOCHS", 3)
+    monkeypatch.setattr(prefetch, "_MAX_EPOCHS", 3)
     train_twice(BASE, different_members(8), settings_for(max_epochs=12, **OPTIONS[option]))
 
 

@@ -119,7 +119,7 @@ def test_a_plan_uses_several_gpus_and_restores_the_current_one(monkeypatch: pyte
     if len(found) == 1:
         pytest.skip("needs two CUDA devices of the same model that are not in use")
     assert found[0].index == current and len(found) == len({device.index for device in found})
-    monkeypatch.setattr("tabgnm.training.devices.LEAST_WORK", 1.0)
+    monkeypatch.setattr("tabgnm.training.devices.MIN_WORK", 1.0)
     plan_of("float32").run()
     assert torch.cuda.current_device() == current
     assert sum(torch.cuda.memory_reserved(device) > 0 for device in found) > 1

@@ -28,7 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def with_windows_of(
     n_epochs: int, monkeypatch: pytest.MonkeyPatch, n_models: int, **settings: Any
 ) -> list[TrainedModel]:
-    monkeypatch.setattr(prefetch, "_MOST_EPOCHS", n_epochs)
+    monkeypatch.setattr(prefetch, "_MAX_EPOCHS", n_epochs)
     return train(BASE, different_members(n_models), settings_for(**settings))
 
 

@@ -13,7 +13,7 @@ from tabgnm.cli.tablefiles.errors import TableFileError, quoted
 from tabgnm.cli.tablefiles.formats import LABELS, Kind
 from tabgnm.cli.tablefiles.input_bytes import InputBytes
 
-_MOST_CELLS = 2_000_000  # of a frame: tables with very many columns come in fewer rows
+_MAX_CELLS = 2_000_000  # of a frame: tables with very many columns come in fewer rows
 _INDEX = re.compile(r"__index_level_\d+__")  # the index of a frame of pandas that has no name
 _EXACT = 2**53  # up to here, float64 has every whole number
 
@@ -46,7 +46,7 @@ class ArrowTable:
 
     def frames(self, chunk_rows: int) -> Iterator[Any]:
         """Yield frames of at most so many rows."""
-        n_rows = max(1, min(chunk_rows, _MOST_CELLS // len(self.columns)))
+        n_rows = max(1, min(chunk_rows, _MAX_CELLS // len(self.columns)))
         found = False
         for batch in self._batches(n_rows):
             for start in range(0, len(batch), n_rows):

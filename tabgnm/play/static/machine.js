@@ -7,7 +7,7 @@ const NODE = 64; // size of a node's element, which is scaled
 const [SMALLEST, LARGEST] = [20, 92];
 const MILLISECONDS = 90;
 const GONE = 0.02;
-const MOST_WEIGHTS = 6; // that are written next to their lines
+const MAX_WEIGHTS = 6; // that are written next to their lines
 const NAME = 24; // room for the name of a node
 const FOOT = 26; // room for the names of the layers
 
@@ -141,7 +141,7 @@ export class Machine {
     const edges = [...this.edges.values()].sort((a, b) => Math.abs(a.weight) - Math.abs(b.weight));
     for (const edge of edges) this.drawEdge(context, edge);
     const incoming = edges.filter((edge) => edge.to === this.shown);
-    for (const edge of incoming.slice(-MOST_WEIGHTS)) this.drawWeight(context, edge);
+    for (const edge of incoming.slice(-MAX_WEIGHTS)) this.drawWeight(context, edge);
     this.drawNames(context, width, height);
     return moving;
   }

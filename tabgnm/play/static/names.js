@@ -3,8 +3,8 @@
 
 import { number } from "./drawing.js";
 
-const MOST_TERMS = 6;
-const [FEWEST_DIGITS, MOST_DIGITS] = [3, 12];
+const MAX_TERMS = 6;
+const [MIN_DIGITS, MAX_DIGITS] = [3, 12];
 const SUPERSCRIPTS = "⁰¹²³⁴";
 
 export class Names {
@@ -41,7 +41,7 @@ export class Names {
   digits(terms) {
     const inputs = terms.filter(([, source]) => source.layer === 0).map(([, source]) => Number(source.node.slice(1)) - 1);
     const far = Math.max(1, ...inputs.map((place) => Math.abs(this.center[place]) / this.scale[place]));
-    return Math.min(MOST_DIGITS, FEWEST_DIGITS + Math.ceil(Math.log10(far)));
+    return Math.min(MAX_DIGITS, MIN_DIGITS + Math.ceil(Math.log10(far)));
   }
 
   // Text and elements that say what a node computes.
@@ -54,8 +54,8 @@ export class Names {
     const strongest = [...terms].sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const digits = this.digits(terms);
     const size = (value) => number(Math.abs(value), digits);
-    const sum = strongest.slice(0, MOST_TERMS).map(([weight, source]) => [weight, `${size(this.weight(weight, source))}·${this.of(source)}`]);
-    if (terms.length > MOST_TERMS) sum.push([1, `${terms.length - MOST_TERMS} more terms`]);
+    const sum = strongest.slice(0, MAX_TERMS).map(([weight, source]) => [weight, `${size(this.weight(weight, source))}·${this.of(source)}`]);
+    if (terms.length > MAX_TERMS) sum.push([1, `${terms.length - MAX_TERMS} more terms`]);
     const bias = this.bias(node, terms);
     if (bias || !sum.length) sum.push([bias, size(bias)]);
     const text = sum.map(([weight, term], i) => (weight < 0 ? (i ? " − " : "−") : i ? " + " : "") + term).join("");

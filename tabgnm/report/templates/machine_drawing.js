@@ -21,7 +21,7 @@ class Drawing {
   draw() {
     const { data, machine } = this.app;
     const width = Math.max(NARROWEST, this.host.clientWidth);
-    const { all, drawn } = chosenEdges(data, machine, this.all ? Infinity : MOST_DRAWN);
+    const { all, drawn } = chosenEdges(data, machine, this.all ? Infinity : MAX_DRAWN);
     this.edges = drawn;
     this.layout = arranged(data, machine, drawn, width);
     const { x, y, height } = this.layout;
@@ -84,8 +84,8 @@ class Drawing {
           "select a unit to see its bias. "
         : "";
     this.note.append(biases);
-    if (nAll <= MOST_DRAWN) return;
-    const button = element("button", { type: "button" }, this.all ? `Show the ${MOST_DRAWN} strongest` : "Show all");
+    if (nAll <= MAX_DRAWN) return;
+    const button = element("button", { type: "button" }, this.all ? `Show the ${MAX_DRAWN} strongest` : "Show all");
     button.addEventListener("click", () => {
       this.all = !this.all;
       this.draw();

@@ -1,6 +1,6 @@
 // Where nodes and edges of the drawing are: layers from left to right, ordered so that edges cross little.
 
-const MOST_DRAWN = 200; // edges that are drawn at first
+const MAX_DRAWN = 200; // edges that are drawn at first
 const NARROWEST = 680; // as laid out
 const SMALLEST = 0.8; // to which a drawing is shrunk to fit; if this is not enough, it scrolls
 const CARD = { left: 214, right: 186, row: 25, gap: 9 };

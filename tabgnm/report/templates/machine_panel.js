@@ -1,7 +1,7 @@
 // The panel of a node: its equation, what it reads, and how it responds to columns.
 
-const MOST_LISTED = 30;
-const MOST_RESPONSES = 6;
+const MAX_LISTED = 30;
+const MAX_RESPONSES = 6;
 
 class Panel {
   constructor(app) {
@@ -79,7 +79,7 @@ class Panel {
     const chosen = found.find((own) => own.place === this.column) ?? found[0];
     const name = (own) => app.data.columns[own.place].name;
     const shown = output >= 0 && app.prediction.probabilities ? shownShare : shownNumber;
-    const buttons = found.slice(0, MOST_RESPONSES).map((own) => {
+    const buttons = found.slice(0, MAX_RESPONSES).map((own) => {
       const button = element(
         "button",
         {
@@ -131,11 +131,11 @@ class Panel {
     }));
     terms.sort((a, b) => Math.abs(b.now) - Math.abs(a.now) || Math.abs(b.weight) - Math.abs(a.weight));
     const rows = terms
-      .slice(0, MOST_LISTED)
+      .slice(0, MAX_LISTED)
       .map((term) => this.edgeRow(term.source, value, app.nodeName(term.source), term.weight, term.now));
     if (unit.bias !== 0) rows.push(this.edgeRow(null, value, "bias", unit.bias, unit.bias));
     this.scaleBars(rows);
-    const rest = terms.length - MOST_LISTED;
+    const rest = terms.length - MAX_LISTED;
     return [
       this.heading("Current terms of the sum"),
       this.table(["from", "weight", "adds"], rows),
@@ -155,7 +155,7 @@ class Panel {
     if (!found.length) return [];
     found.sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight));
     const rows = found
-      .slice(0, MOST_LISTED)
+      .slice(0, MAX_LISTED)
       .map(({ target, weight }) =>
         this.edgeRow(value, target, app.nodeName(target), weight, weight * app.values[value]),
       );

@@ -1,6 +1,6 @@
 // What if: a control for each column that the machine reads, and the prediction as they change.
 
-const MOST_CLASSES = 10; // that are listed; of more, the most probable ones
+const MAX_CLASSES = 10; // that are listed; of more, the most probable ones
 
 class WhatIf {
   constructor(app) {
@@ -158,7 +158,7 @@ class WhatIf {
       probabilities.forEach((part, target) => {
         if (probabilities.length > 1 || app.data.targets.length) parts.push(element("h4", {}, app.targetName(target)));
         const order = part.map((_, i) => i);
-        if (part.length > MOST_CLASSES) order.sort((a, b) => part[b] - part[a]).splice(MOST_CLASSES);
+        if (part.length > MAX_CLASSES) order.sort((a, b) => part[b] - part[a]).splice(MAX_CLASSES);
         order.forEach((i) => {
           const value = part[i];
           const isLabel = value === Math.max(...part);

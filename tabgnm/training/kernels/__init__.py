@@ -48,8 +48,8 @@ _LOSS_KINDS: dict[type, int] = {
     Tweedie: 8,
 }
 ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
-MOST_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
-MOST_EMBEDDED = 2048  # and all weights of an embedded number
+MAX_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
+MAX_EMBEDDED = 2048  # and all weights of an embedded number
 
 
 def loss_kind(loss: Loss) -> int | None:

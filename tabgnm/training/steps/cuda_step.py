@@ -97,7 +97,7 @@ class CudaStep:
             and state.gates is None
             and state.adam.thresholds is None
             and kernels.loss_kind(settings.loss) is not None
-            and shape.n_outputs <= kernels.MOST_OUTPUTS
+            and shape.n_outputs <= kernels.MAX_OUTPUTS
             and has_no_variant_but_clamping(shape)
             and body.activation in kernels.ACTIVATIONS
             and state.batch_size * 2 * shape.activations_per_row < 2**31  # offsets are 32-bit integers
@@ -110,7 +110,7 @@ class CudaStep:
     def _supports_embedding(embedding: InputEmbedding, device: torch.device) -> bool:
         largest = max(embedding.n_basis, embedding.numeric_dim, embedding.level_dim)
         n_weights = embedding.n_basis * embedding.numeric_dim
-        fits = largest <= kernels.MOST_OUTPUTS and n_weights <= kernels.MOST_EMBEDDED
+        fits = largest <= kernels.MAX_OUTPUTS and n_weights <= kernels.MAX_EMBEDDED
         return fits and kernels.kernels_for(device, "embedding") is not None
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
