@@ -109,18 +109,18 @@ class JaxFleet:
         self.compile_seconds = time.perf_counter() - start
 
     def new_state(self) -> dict[str, Any]:
-        """Draw the initial state according to `shape.draws`, with NumPy, so that drawing needs no compilation."""
+        """Draw the initial state from `shape.initializers` with NumPy, so that drawing needs no compilation."""
         random = np.random.default_rng(0)
         sizes = {name: (self.n_stacked, *size) for name, size in self.shape.parameter_shapes().items()}
         weights = {}
-        for name, draw in self.shape.draws().items():
-            if draw.kind == "normal":
+        for name, initializer in self.shape.initializers().items():
+            if initializer.kind == "normal":
                 numbers = random.standard_normal(sizes[name], dtype=np.float32)
-            elif draw.kind == "uniform":
+            elif initializer.kind == "uniform":
                 numbers = 2 * random.random(sizes[name], dtype=np.float32) - 1
             else:
                 numbers = np.ones(sizes[name], dtype=np.float32)
-            weights[name] = numbers * np.float32(draw.scale)
+            weights[name] = numbers * np.float32(initializer.scale)
         state = {
             "weights": weights,
             "mean": {name: np.zeros(size, dtype=np.float32) for name, size in sizes.items()},

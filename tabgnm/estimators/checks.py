@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from tabgnm._printable import brief, shown
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 
 Array = NDArray[Any]
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.draws import Draw
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import check_choice, positive_integer
+from tabgnm.nn.initializers import Initializer
 
 NumericEmbedding = Literal["periodic", "piecewise"]
 NUMERIC_EMBEDDINGS = ("periodic", "piecewise")
@@ -77,8 +77,7 @@ class InputEmbedding:
             object.__setattr__(self, name, positive_integer(name, getattr(self, name), smallest=0))
         for name in ("n_basis", "numeric_dim", "level_dim"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        if self.numeric not in NUMERIC_EMBEDDINGS:
-            raise ValueError(f"numeric={shown(self.numeric)} is not known; use 'periodic' or 'piecewise'")
+        check_choice("numeric", self.numeric, NUMERIC_EMBEDDINGS)
         scale = self.frequency_scale
         if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
             raise ValueError(f"frequency_scale={shown(scale)} is out of range; expected a finite number > 0, e.g. 0.1")
@@ -136,14 +135,14 @@ class InputEmbedding:
             shapes["embed_level"] = (sum(self.levels), self.level_dim)
         return shapes
 
-    def draws(self) -> dict[str, Draw]:
+    def initializers(self) -> dict[str, Initializer]:
         """How each parameter is drawn."""
         every = {
-            "embed_frequency": Draw("normal", self.frequency_scale),
-            "embed_phase": Draw("uniform", math.pi),
-            "embed_weight": Draw("uniform", self.n_basis**-0.5),
-            "embed_bias": Draw("uniform", self.n_basis**-0.5),
-            "embed_level": Draw("uniform", self.level_dim**-0.5),
+            "embed_frequency": Initializer("normal", self.frequency_scale),
+            "embed_phase": Initializer("uniform", math.pi),
+            "embed_weight": Initializer("uniform", self.n_basis**-0.5),
+            "embed_bias": Initializer("uniform", self.n_basis**-0.5),
+            "embed_level": Initializer("uniform", self.level_dim**-0.5),
         }
         return {name: every[name] for name in self.parameter_shapes()}
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from tabgnm.nn.layout import NodeLayout, positive_integer
+from tabgnm.nn.checks import positive_integer
+from tabgnm.nn.layout import NodeLayout
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -5,19 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tabgnm._printable import shown
+from tabgnm.nn.checks import positive_integer
 
 NodeKind = Literal["input", "hidden", "bias", "output"]
-
-
-def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
-    """Return `value` as an int; raise if it is not an integer >= `smallest`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected an integer >= {smallest}")
-    number = int(value.__index__())
-    if number < smallest:
-        raise ValueError(f"{name}={number} is too small; expected an integer >= {smallest}")
-    return number
 
 
 @dataclass(frozen=True)

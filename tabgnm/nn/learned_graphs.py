@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tabgnm._printable import shown
 from tabgnm.nn.adjacency import edge_blocks
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.node_names import NodeNames
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape, body_of
 

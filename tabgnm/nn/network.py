@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tabgnm._printable import shown
 from tabgnm.nn import adjacency, hard_concrete, learned_graphs
-from tabgnm.nn.draws import Draw
+from tabgnm.nn.initializers import Initializer
 from tabgnm.nn.layout import NodeLayout
 from tabgnm.nn.message_passing import Trace, forward
 from tabgnm.nn.node_names import NodeNames
@@ -28,17 +28,17 @@ def dropout_rate(value: float) -> float:
     return float(value)
 
 
-def draw_(parameter: Tensor, how: Draw, generator: torch.Generator | None) -> None:
+def initialize_(parameter: Tensor, initializer: Initializer, generator: torch.Generator | None) -> None:
     """Fill a parameter with its initial values."""
     if parameter.is_meta:  # has none; and torch would load its compiler to draw nothing
         return
     with torch.no_grad():
-        if how.kind == "normal":
-            parameter.normal_(0.0, how.scale, generator=generator)
-        elif how.kind == "uniform":
-            parameter.uniform_(-how.scale, how.scale, generator=generator)
+        if initializer.kind == "normal":
+            parameter.normal_(0.0, initializer.scale, generator=generator)
+        elif initializer.kind == "uniform":
+            parameter.uniform_(-initializer.scale, initializer.scale, generator=generator)
         else:
-            parameter.fill_(how.scale)
+            parameter.fill_(initializer.scale)
 
 
 class Network(nn.Module):
@@ -68,10 +68,10 @@ class Network(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Initialize all parameters again."""
-        for name, how in self.shape.draws().items():
-            draw_(getattr(self, name), how, generator)
+        for name, initializer in self.shape.initializers().items():
+            initialize_(getattr(self, name), initializer, generator)
         with torch.no_grad():
-            self.shape.clear_dead_({name: getattr(self, name) for name in self._names})
+            self.shape.zero_unused_({name: getattr(self, name) for name in self._names})
         for name in self._gated:
             nn.init.constant_(getattr(self, f"log_alpha_{name}"), hard_concrete.INITIAL_LOG_ALPHA)
 

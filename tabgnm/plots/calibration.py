@@ -12,7 +12,7 @@ from tabgnm.estimators.checks import check_lengths
 from tabgnm.estimators.metrics import calibration_error
 from tabgnm.estimators.score_intervals import wilson_interval
 from tabgnm.estimators.targets import ClassTargets
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.plots.axes import COLORS, FAINT, RULE, add_legend, axes_or_new, set_style, shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tabgnm.estimators.effects import column_position
 from tabgnm.estimators.named_outputs import prediction_names, prediction_values
 from tabgnm.estimators.prediction import map_outputs
 from tabgnm.estimators.targets import ClassTargets
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.plots.axes import (
     COLORS,
     FAINT,

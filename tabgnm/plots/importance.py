@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.plots.axes import FAINT, INK, POSITIVE, axes_or_new, set_style, shown
 
 if TYPE_CHECKING:

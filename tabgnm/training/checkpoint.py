@@ -20,7 +20,7 @@ from torch import Tensor
 from tabgnm._files import paths
 from tabgnm._files.errors import FileError, cause
 from tabgnm._files.tensors import Arrays
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file

@@ -92,7 +92,7 @@ class FlatLayout:
         flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
         views, own_seeds = self.views(flat), counter_random.seed_array(seeds)
         for position, name in enumerate(self.sizes):
-            view, how, n = views[name], self.shape.draws()[name], math.prod(self.sizes[name])
+            view, how, n = views[name], self.shape.initializers()[name], math.prod(self.sizes[name])
             keys = torch.from_numpy(counter_random.keys(own_seeds, counter_random.INITIAL_WEIGHTS, position)).to(device)
             if how.kind == "normal":
                 scales = [how.scale] * len(seeds)
@@ -108,7 +108,7 @@ class FlatLayout:
         for model, start in enumerate(starts):
             for name, value in (start or {}).items():
                 views[name][model].copy_(value)
-        self.shape.clear_dead_(views)
+        self.shape.zero_unused_(views)
         if self.gates:
             flat[:, self.gate_places] = INITIAL_LOG_ALPHA
         return flat

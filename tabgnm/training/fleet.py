@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training import gpu_sharing
 from tabgnm.training.callbacks import Callback

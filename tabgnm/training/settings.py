@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
 from tabgnm.training.threads import thread_count

@@ -445,7 +445,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "an activation of megabytes": lambda: edited("no names", put("groups.0.shape.activation", "x" * 5_000_000)),
     "a variant that is a string": lambda: edited("no names", put("groups.0.shape.tied", "no")),
     "a setting of its own": lambda: edited("no names", put("groups.0.shape.extra", 1)),
-    "plans of its own": lambda: edited("no names", put("groups.0.shape._plans", [])),
+    "slices of its own": lambda: edited("no names", put("groups.0.shape._slices", [])),
     "hidden layers of an MLP that is none": lambda: edited(MSE, put("groups.0.shape.hidden", "55")),
     "a million hidden layers": lambda: edited(MSE, put("groups.0.shape.hidden", [1] * 1_000_000)),
     "another hidden layer": lambda: edited(MSE, put("groups.0.shape.hidden", [5, 5])),

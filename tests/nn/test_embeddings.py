@@ -285,7 +285,7 @@ def test_it_shows_what_it_is() -> None:
 TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: InputEmbedding(-1), ValueError, "n_plain=-1 is too small; expected an integer >= 0"),
     (lambda: InputEmbedding(0), ValueError, r"define no columns; expected at least one"),
-    (lambda: InputEmbedding(1, 1, "fourier"), ValueError, "numeric='fourier' is not known; use 'periodic' or"),  # type: ignore[arg-type]
+    (lambda: InputEmbedding(1, 1, "fourier"), ValueError, "numeric='fourier' is not known; use one of 'periodic'"),  # type: ignore[arg-type]
     (lambda: InputEmbedding(1, n_basis=0), ValueError, "n_basis=0 is too small"),
     (lambda: InputEmbedding(1, numeric_dim=0), ValueError, "numeric_dim=0 is too small"),
     (lambda: InputEmbedding(1, level_dim=0), ValueError, "level_dim=0 is too small"),

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.layout import positive_integer
+from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.losses.numbers import check_continuous
 
 
