@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 _TRIED_ROWS = 1024
 _TRIES = 5
-_MAX_SPARSE = 0.3  # density above which a sparse product is never faster, even if a busy processor measures otherwise
+_MAX_SPARSE = 0.3  # maximum density of a sparse product; above it, measurements that favor one are noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class _Level:
 class CompiledMachine:
     """A machine compiled for many rows. Its results equal those of `machine.run` up to rounding.
 
-    Units are grouped into levels: a level contains units that only read earlier levels, and is computed at once. For
-    each level, a dense and a sparse product are timed once, and the faster one is used from then on.
+    Units are grouped into levels. The units of a level read only earlier levels and are computed at once. For each
+    level, a dense and a sparse product are timed once, and the faster one is used afterwards.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from torch import Tensor
 from tabgnm.nn.message_passing import forward
 from tabgnm.nn.shapes import GNMShape
 
-_SHARE = 1e-6  # of the size of an output, a few times the rounding error of float32
+_SHARE = 1e-6  # fraction of the size of an output, a few times the rounding error of float32
 _BLOCK_ROWS = 8192
 
 
@@ -19,15 +19,15 @@ def without_negligible(
 ) -> dict[str, Tensor]:
     """Set weights and biases to 0 that change no output by more than a few times the rounding error of float32.
 
-    The effect of a weight on an output is bounded by its largest product with its source over the rows, times the
-    absolute weights on all ways from its target to the output; activation functions are at most about as steep as the
-    identity. It is compared with the size of the output: the largest term of its sum, or `least_size` if that is
-    larger.
+    The effect of a weight on an output is bounded by its largest product with its source over the rows, times the sum
+    over all paths from its target to the output of the products of absolute weights, because the slopes of activation
+    functions are at most about 1. This bound is compared with the size of the output: the largest term of its sum, or
+    `least_size` if that is larger.
 
     Parameters
     ----------
     shape : GNMShape
-        Without variants other than clamped inputs.
+        The shape of a network without variants other than clamped inputs.
     parameters : mapping of str to Tensor
     x : Tensor
         The training rows.
@@ -52,7 +52,7 @@ def without_negligible(
         largest = effect.amax(dim=1)
         kept[weight] = torch.where(own * largest < _SHARE, 0, parameters[weight])
         kept[bias] = torch.where(parameters[bias].abs() * largest < _SHARE, 0, parameters[bias])
-        effect = (kept[weight].abs() @ effect)[shape.n_inputs :]  # of the nodes of the layer before
+        effect = (kept[weight].abs() @ effect)[shape.n_inputs :]  # for the nodes of the previous layer
     return {name: kept[name] for name in parameters}
 
 

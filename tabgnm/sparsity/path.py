@@ -22,33 +22,34 @@ from tabgnm.training.interruption import ctrl_c_raises
 from tabgnm.training.progress import ProgressLine
 
 PENALTIES = ("l1", "group", "elastic", "l0")
-# Proximal Adam moves a weight by about its learning rate per step, so this range removes from hardly any to all edges.
+# A step of proximal Adam changes a weight by about the learning rate, so with these penalties, between hardly any and
+# all edges are removed.
 _STRENGTHS = tuple(0.02 * 150 ** (i / 7) for i in range(8))
-_L0_SCALE = 0.01  # the l0 penalty per edge that has about the same effect as an l1 penalty of 1
+_L0_SCALE = 0.01  # the l0 penalty with about the same effect as an l1 penalty of 1
 _ELASTIC_L2 = 0.02
 BUDGETS = (5, 8, 12, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 _ROWS_FOR_IMPORTANCE = 2048
 _SMALLEST_BATCH, _LARGEST_BATCH = 32, 128
 N_STEPS = 3000
-_SHARE_FROM_LARGER = 0.5  # of these steps, if a network starts from a trained one that is a little larger
+_SHARE_FROM_LARGER = 0.5  # fraction of N_STEPS for a network that starts from a slightly larger trained one
 
 Parameters = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class PathSettings:
-    """How a path is learned.
+    """Settings for training a path.
 
     Attributes
     ----------
     n_hidden, n_layers : int
-        Sizes of the dense network that the path starts from.
+        The size of the dense network that the path starts from.
     activation : str
     penalty : {"l1", "group", "elastic", "l0"}
     budgets : tuple of int
-        Numbers of edges, including biases.
+        The maximum numbers of edges, including biases.
     n_steps : int or None
-        The number of steps of training with a penalty, and again of fine-tuning; if None, `N_STEPS`.
+        The number of steps of training with a penalty, and also of fine-tuning; if None, `N_STEPS`.
     learning_rate : float
     device : str
     n_threads : int or None
@@ -112,7 +113,7 @@ def learn_path(
     sample_weight: Tensor | None = None,
     progress: ProgressLine | None = None,
 ) -> list[PathPoint]:
-    """Train networks with fewer and fewer edges, each on every set of rows.
+    """Train networks with decreasing numbers of edges on each set of rows.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def learn_path(
     loss : Loss
     n_outputs : int
     row_sets : sequence of Tensor
-        Rows to train on: those of folds, or all rows.
+        The sets of rows to train on: the training rows of folds, or all rows.
     groups : sequence of int
         The raw column of each input, starting at 0. The penalty "group" keeps or removes all inputs of a column.
     settings : PathSettings
@@ -179,7 +180,7 @@ def learn_path(
     least_size = _least_size(table.y, n_outputs)
 
     def network(parameters: Parameters, number: int) -> GNM:
-        """Return a network that was trained on the set of rows with this number, without negligible weights."""
+        """Return a network without the weights that are negligible on its set of training rows."""
         return _network(shape, without_negligible(shape, parameters, table.x[row_sets[number]], least_size))
 
     dense_models = trained[len(with_penalty) :]
@@ -200,11 +201,11 @@ def learn_path(
         found = trained_with(members, replace(fleet, max_epochs=max_epochs))
         return [network(model.parameters, number) for number, model in zip(numbers, found, strict=True)]
 
-    if not budgets:  # the dense network is smaller than all of them, such as a linear function of few columns
+    if not budgets:  # the dense network is smaller than all budgets, such as a linear function of few columns
         return points
     numbers = range(len(row_sets))
-    # Each budget is reached in two ways, and the better result is kept: from the sparsest penalized network that has
-    # enough edges, and from the network of the next larger budget.
+    # For each budget, keep the better of two networks: one pruned from the sparsest penalized network with enough
+    # edges, and one pruned from the network of the next larger budget.
     at_once = tuned(
         [_pruned(shape, paths[number], budget, table, row_sets[number]) for budget in budgets for number in numbers],
         list(numbers) * len(budgets),
@@ -229,7 +230,7 @@ def learn_path(
 
 
 def _epochs_and_batch_size(n_rows: int, n_steps: int) -> tuple[int, int]:
-    """Return the number of epochs that have at most `n_steps` steps, but at least one epoch, and the batch size."""
+    """Return the number of epochs for at most `n_steps` steps (at least one epoch), and the batch size."""
     batch_size = min(_LARGEST_BATCH, max(_SMALLEST_BATCH, n_rows // 30))
     steps_per_epoch = -(-n_rows // batch_size)  # the last batch may be smaller
     return max(1, n_steps // steps_per_epoch), batch_size
@@ -240,7 +241,7 @@ def _epochs_from_larger(fleet: FleetSettings) -> int:
 
 
 def _least_size(y: Tensor, n_outputs: int) -> Tensor:
-    """Return a lower bound on the size of outputs: 1, because targets are scaled, or that of smaller targets."""
+    """Return the minimum size of outputs for `without_negligible`: that of the targets, but at most 1."""
     largest = y.abs().amax(dim=0).clamp(max=1).to(torch.float64)
     return largest if largest.shape == (n_outputs,) else largest.max()
 
@@ -262,7 +263,7 @@ def _penalties(penalty: str, strength: float) -> dict[str, Any]:
 
 
 def _unpenalized(shape: GNMShape) -> Parameters:
-    """Exclude the biases of outputs from penalties: they are the mean, which every machine needs."""
+    """Return factors that exclude the biases of outputs from penalties, because every machine needs them."""
     name = f"bias_{shape.n_layers}"
     return {name: torch.zeros(shape.parameter_shapes()[name])}
 
@@ -286,7 +287,7 @@ def _n_live(network: GNM) -> int:
 def _pruned(
     shape: GNMShape, path: Sequence[Mapping[str, Tensor]], budget: int, table: Table, rows: Tensor
 ) -> Parameters:
-    """Prune the sparsest network of a path that has enough edges to the budget."""
+    """Prune the sparsest network of a path with at least `budget` edges to this number of edges."""
     networks = [_network(shape, parameters) for parameters in path]
     counts = [_n_live(network) for network in networks]
     enough = [i for i, count in enumerate(counts) if count >= budget]
@@ -297,7 +298,7 @@ def _pruned(
     importance = _importance(shape, parameters, table.x[rows[:_ROWS_FOR_IMPORTANCE]])
     ranked = torch.cat([own.flatten() for own in importance.values()]).sort(descending=True).values
     ranked = ranked[ranked > 0]
-    # Pruned edges may make other edges dead, so more edges than the budget may be kept if no more of them are live.
+    # Pruning an edge may make others dead. Keep as many edges as possible with at most `budget` live ones.
     low, high, best = min(budget, len(ranked)), len(ranked), None
     while low <= high:
         middle = (low + high) // 2
@@ -314,7 +315,7 @@ def _pruned(
 
 
 def _importance(shape: GNMShape, parameters: Parameters, x: Tensor) -> Parameters:
-    """Return the root mean square of what each edge adds to its target over some rows."""
+    """Return the root mean square of the contribution of each edge to its target over some rows."""
     importance = {}
     with torch.inference_mode():
         trace = forward(shape, parameters, x.to(next(iter(parameters.values())).dtype), keep=True)

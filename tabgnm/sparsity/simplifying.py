@@ -24,7 +24,7 @@ def simplified(machine: Machine) -> Machine:
       whose argument is never positive, such as a negative multiple of another ReLU.
     - Hidden units without an activation function are merged into the units that read them, unless this would add edges.
       The same holds for a ReLU whose argument is never negative, such as a positive multiple of another ReLU.
-    - Units that compute the same are merged into one.
+    - Equal units are merged.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def _with_constants_folded(machine: Machine) -> Machine:
 
 
 def _with_sums_inlined(machine: Machine) -> Machine:
-    """Merge hidden units without a function into the units that read them; the numbers of values stay the same."""
+    """Merge hidden units without a function into the units that read them; the numbering of values does not change."""
     is_sum = _sums(machine)
     n_readers = np.zeros(machine.n_values, dtype=int)
     n_without_bias = np.zeros(machine.n_values, dtype=int)  # readers to which an edge from the bias would be added
@@ -109,7 +109,7 @@ def _sums(machine: Machine) -> set[int]:
 
 
 def _never_negative(machine: Machine) -> set[int]:
-    """Return the units whose value is never negative, as far as that follows from functions and signs of weights."""
+    """Return units whose value is never negative, as implied by functions and signs of weights."""
     found: set[int] = set()
     for value, unit in enumerate(machine.units, start=machine.n_inputs):
         if unit.function in _NEVER_NEGATIVE or _has_no_negative_argument(unit, found):
@@ -123,7 +123,7 @@ def _has_no_negative_argument(unit: Unit, never_negative: set[int]) -> bool:
 
 
 def _with_merged(machine: Machine) -> Machine:
-    """Redirect readers of equal units to the first of them."""
+    """Replace references to equal units by references to the first of them."""
     first: dict[object, int] = {}
     stands_for: dict[int, int] = {}
     units = []
@@ -193,8 +193,8 @@ def with_short_names(machine: Machine) -> Machine:
 def with_hidden_names(machine: Machine, taken: Iterable[str] = ()) -> Machine:
     """Name hidden units h1, h2, ... in the order of computation, without the names of inputs, outputs and `taken`.
 
-    A unit that updates an input or an output node in an inner layer is a hidden unit like any other; `Unit.node` still
-    is the name of its node.
+    A unit that updates an input or an output node in an inner layer is a hidden unit, too; its `node` is still the name
+    of this node.
 
     Examples
     --------

@@ -84,7 +84,7 @@ class Structure:
 def depths(machine: Machine) -> list[int]:
     """Return the length of the longest path from an input to each value; 0 for inputs and hidden constants.
 
-    All outputs that no unit reads have the depth of the deepest of them, as in a layered network.
+    All outputs that no unit reads get the depth of the deepest of them, as in a layered network.
     """
     depth = [0] * machine.n_values
     for value, unit in enumerate(machine.units, start=machine.n_inputs):

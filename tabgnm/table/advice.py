@@ -37,7 +37,7 @@ class Advice:
     ----------
     topic : Topic
     column : str
-        Its name.
+        The name of the column.
     detail : str
         Details of this column, or "".
     """
@@ -52,7 +52,7 @@ class Advice:
 
 @contextmanager
 def warned_once() -> Iterator[None]:
-    """Within this context, warn about each column at most once per topic, however many encoders are fitted."""
+    """Within this context, warn about each column at most once per topic, even if several encoders are fitted."""
     if _warned.get() is not None:
         yield
         return
@@ -102,7 +102,7 @@ def warn_once_about(topic: str, message: str, category: type[Warning]) -> None:
 
 
 class ColumnWarning(UserWarning):
-    """A warning about columns, in parts for programs that have another remedy than Python code.
+    """A warning about columns, in parts, so that programs can replace the remedy in Python code by their own.
 
     Attributes
     ----------
@@ -110,9 +110,9 @@ class ColumnWarning(UserWarning):
     finding : str
         What was found, without a remedy.
     kinds : dict
-        The columns, with the kind that they may be declared as.
+        The columns, and the kind to declare each of them as.
     columns : tuple of Advice
-        What was found in each column, if the subject is "read as".
+        The findings by column, if the subject is "read as".
     """
 
     def __init__(

@@ -18,15 +18,15 @@ RARE = "(rare)"
 class Levels:
     """The levels of one category.
 
-    Code 0 stands for missing cells and unknown levels. The codes from 1 on stand for the levels in order. If there are
-    rare levels, they share one more code. Their names are not kept, so unseen levels count as rare too.
+    Code 0 is the code of missing cells and unknown levels. The levels have the codes 1, 2, ... in their order. Rare
+    levels, if any, share the next code. Their names are not stored, so unseen levels are then treated as rare, too.
 
     Parameters
     ----------
     names : sequence of str
-        The levels with a code of their own.
+        The levels with their own codes.
     rare : bool, default=False
-        Whether training rows had levels too rare for a code of their own.
+        Whether some levels of the training rows were too rare for their own codes.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Levels:
         return np.array([get(level, other) for level in canonical_cells(cells, self._text)], dtype=np.int64)
 
     def has_named(self, codes: NDArray[np.int64]) -> bool:
-        """Whether any of the codes stands for a level with a name."""
+        """Whether any of the codes is that of a named level."""
         return bool(((codes > 0) & (codes <= len(self.names))).any())
 
     def unknown(self, cells: Iterable[Any]) -> NDArray[np.bool_]:
-        """Return which cells have a level without a name; missing cells have no level."""
+        """Return which cells are not missing and have a level without a name."""
         return np.array([level not in self._code for level in canonical_cells(cells, self._text)], dtype=np.bool_)
 
     def _text(self, cell: Any) -> str | None:
@@ -69,7 +69,7 @@ class Levels:
 
 
 def count_levels(cells: Iterable[Any]) -> tuple[Counter[str], int]:
-    """Return how often each level occurs, and how many cells are missing."""
+    """Return the number of cells with each level, and the number of missing cells."""
     counts: Counter[Any] = Counter(canonical_cells(cells))
     n_missing = counts.pop(None, 0)
     return counts, n_missing

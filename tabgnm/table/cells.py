@@ -40,7 +40,7 @@ def is_missing(value: Any) -> bool:
 
 
 def kind_of_type(kind: type) -> CellKind | None:
-    """Return the kind of cells of a Python type; None if they can only be levels of a category."""
+    """Return the kind of cells of a Python type; None if they can be only levels of a category."""
     if issubclass(kind, bool | np.bool_):
         return "boolean"
     if issubclass(kind, np.timedelta64 | datetime.timedelta):  # before numbers: timedelta64 is a numpy integer
@@ -53,7 +53,7 @@ def kind_of_type(kind: type) -> CellKind | None:
 
 
 def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None = None) -> None:
-    """Raise if a cell is a container or binary data; `rows` are the rows of the table that messages name.
+    """Raise if a cell is a container or binary data; `rows` are the positions of the cells in the table, for messages.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def refuse_containers(cells: Iterable[Any], column: str, rows: RowChoice | None 
 
 
 def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowChoice | None = None) -> CellKind:
-    """Return the kind of a column of Python objects; `rows` are the rows of the table that messages name.
+    """Return the kind of a column of Python objects; `rows` are the positions of the cells in the table, for messages.
 
-    A mixture of numbers and booleans is numbers; any other mixture is text, that is, a category.
+    A mixture of numbers and booleans has the kind "number"; any other mixture is text, which becomes a category.
 
     Raises
     ------
@@ -103,8 +103,9 @@ def kind_of_cells(cells: Sequence[Any] | NDArray[Any], column: str, rows: RowCho
 def canonical(value: Any) -> str | None:
     """Return the string that identifies the level of a category; None for a missing cell.
 
-    The integer 3, the number 3.0 that it becomes in a column with missing values, and the string "3" are one level. So
-    are 0.1 in float32 and in float64, and a moment or duration in any type, rounded down to microseconds.
+    Equal values of different types are one level: the integer 3, the float 3.0 (which it becomes in a column with
+    missing values) and the string "3"; 0.1 in float32 and in float64; and dates and durations of any type, rounded down
+    to microseconds.
 
     Examples
     --------
@@ -165,10 +166,7 @@ def _moment_text(moment: datetime.datetime) -> str:
 
 
 def _shortest(number: float) -> float:
-    """Return a fraction that float32 can hold as the shortest decimal of float32; any other number unchanged.
-
-    So 0.1 that was stored as float32, and became 0.10000000149011612 in float64, is 0.1 again.
-    """
+    """Undo the rounding of a fraction to float32: 0.10000000149011612 becomes 0.1. Other numbers do not change."""
     if number.is_integer():
         return number
     try:
@@ -179,7 +177,7 @@ def _shortest(number: float) -> float:
 
 
 def former_text(value: Any) -> str | None:
-    """Return the text of a level in the first model files, if it may differ from that of `canonical`; else None."""
+    """Return the text of a level in the first version of model files if it may differ from `canonical`, else None."""
     if isinstance(value, float | np.floating):
         return _number_text(float(value))
     if isinstance(value, datetime.datetime):
@@ -188,9 +186,9 @@ def former_text(value: Any) -> str | None:
 
 
 def in_microseconds(values: Any) -> tuple[Any, Any]:
-    """Return numpy moments or durations (an array or a scalar) in microseconds, and which are out of range.
+    """Return NumPy dates or durations (an array or a scalar) in microseconds, and which of them are out of range.
 
-    numpy returns arbitrary numbers for what is out of range, so the result is converted back and compared.
+    NumPy returns arbitrary numbers for values that are out of range, so the result is converted back and compared.
 
     Returns
     -------
@@ -210,7 +208,7 @@ def naive(moment: datetime.datetime) -> datetime.datetime:
 
 
 def canonical_cells(cells: Iterable[Any], text_of: Callable[[Any], str | None] = canonical) -> list[str | None]:
-    """Return the text of every cell, computed once for each distinct cell."""
+    """Return the text of each cell, computed once for each distinct cell."""
     # The type is part of the key: 1, 1.0 and True are equal, but True is a different level.
     known: dict[Any, Any] = {}
     result: list[str | None] = []

@@ -1,4 +1,4 @@
-"""A readable summary of what was inferred about the columns of a table."""
+"""A readable summary of the inferred properties of the columns of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADINGS = ("column", "kind", "encoding", "levels", "missing", "encoded columns
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """What was inferred about one raw column.
+    """The inferred properties of a raw column.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class _Texts:
         self.n_present = len(others) + self.n_texts
 
     def strange(self, known: TextFormat, most: int | None) -> list[str] | None:
-        """Return the texts that a format cannot read; None if there are more than `most`, or no text has its sign."""
+        """Return the texts that a format cannot read; None if there are more than `most`, or its sign never occurs."""
         if known.sign and not any(known.sign in text for text in self.counts):
             return None
         found = []
@@ -97,7 +97,7 @@ class _Texts:
     def readings(self, kind: TextKind, most: int | None) -> list[tuple[TextFormat, list[str]]]:
         """Return the formats that leave the fewest cells unread, and the texts of these cells.
 
-        A format that can read no text is returned only if other cells are numbers or dates themselves.
+        A format that cannot read any text is returned only if there are cells that are numbers or dates themselves.
         """
         possible = []
         for known in TEXT_FORMATS[kind]:
@@ -112,7 +112,7 @@ class _Texts:
         return sum(self.counts[text] for text in texts)
 
     def are_few(self, strange: list[str]) -> bool:
-        """Whether texts that cannot be read are so few that they are treated as missing values."""
+        """Whether texts that cannot be read are rare enough to be treated as missing values."""
         return len(strange) <= MAX_STRANGE_TEXTS and self.n_cells(strange) <= MAX_STRANGE_CELLS * self.n_present
 
     def agree(self, formats: Iterable[TextFormat]) -> bool:

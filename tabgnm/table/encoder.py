@@ -26,15 +26,15 @@ from tabgnm.table.values import DATE_PARTS, Floats, as_moments, check_booleans
 
 ReadableKind = Literal["number", "category", "date"]
 
-# How many numbers are converted at a time: beyond its result, `encode` takes about 40 MB of memory at most.
+# Numbers that are converted at a time: in addition to its result, `encode` takes at most about 40 MB of memory.
 _BLOCK_SIZE = 2_000_000
-# Warn of rows without any known level of a category if there are so many, and not so many levels as of identifiers.
+# Warn if none of at least _MIN_UNKNOWN cells has a known level of a category with at most _MAX_USUAL_LEVELS levels.
 _MIN_UNKNOWN, _MAX_USUAL_LEVELS = 10, 50
 _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 
 
 class TableEncoder:
-    """Turns tables into arrays of numbers for a network.
+    """Converts tables to arrays of numbers for a network.
 
     Everything is learned from the rows passed to `fit`. The order of the encoded columns is: plain numbers, indicators
     and one-hot columns; numbers that the network embeds; codes of categories that the network embeds.
@@ -76,7 +76,7 @@ class TableEncoder:
         return self
 
     def without(self, columns: Iterable[int], note: str) -> TableEncoder:
-        """Return an encoder that does not use these raw columns, for the reason in `note`; others are as here."""
+        """Return a copy of this encoder that does not use some raw columns, for the reason in `note`."""
         unused = set(columns)
         nothing: dict[str, Any] = {"features": (), "indicator": False, "encoding": "", "levels": None, "span": None}
         encoder = TableEncoder(self.settings)
@@ -133,12 +133,12 @@ class TableEncoder:
 
     @property
     def learned_kinds(self) -> dict[str | int, str]:
-        """Kinds of the columns by position, for encoders of other rows, which alone might suggest other kinds."""
+        """The kinds of the columns by position, so that encoders of other rows use the same kinds."""
         return {column: plan.kind for column, plan in enumerate(self.plans) if plan.kind in KINDS}
 
     @property
     def plans(self) -> list[ColumnPlan]:
-        """How each raw column is encoded."""
+        """The plan of each raw column."""
         if self._plans is None:
             raise AttributeError("this TableEncoder is not fitted yet; call fit first")
         return self._plans
@@ -170,33 +170,33 @@ class TableEncoder:
 
     @property
     def recipes(self) -> list[Recipe]:
-        """How each encoded column is computed from a raw column, for code outside of this package."""
+        """Descriptions of how each encoded column is computed, for code outside of this package."""
         return recipes(self.plans, self._fitted_layout)
 
     @property
     def embedding(self) -> EmbeddingNumbers | None:
-        """What the network has to embed, or None if there is nothing to embed."""
+        """The parameters of the embedding in the network, or None if there is nothing to embed."""
         return self._fitted_layout.embedding(self.settings)
 
     @property
     def level_names(self) -> list[list[str]]:
-        """For each embedded category, the name of the level behind each code."""
+        """The names of the levels of each embedded category, by code."""
         return self._fitted_layout.level_names()
 
     @property
     def untrained_levels(self) -> list[int]:
-        """Positions in the stacked table of all levels that no training row had."""
+        """The positions of levels without training rows in the stacked embedding table of all categories."""
         positions, start = [], 0
         for slot in self._fitted_layout.categories:
             if slot.encoding == "embedding":
                 if self.plans[slot.column].n_missing == 0:
-                    positions.append(start)  # only code 0 can have no rows: all others were counted
+                    positions.append(start)  # only code 0 can be without training rows
                 start += slot.levels.n_codes
         return positions
 
     @property
     def columns(self) -> ColumnTable:
-        """What was inferred about each raw column, as a readable table."""
+        """The inferred properties of each raw column, as a readable table."""
         return ColumnTable.of_plans(self.plans, self._fitted_layout, self.settings)
 
     @property
@@ -247,7 +247,7 @@ class TableEncoder:
         return encoded
 
     def _warn_of_unknown(self, slot: CategorySlot, part: Source) -> None:
-        """Warn that no cell has a level of `fit`, as when its type has changed."""
+        """Warn that no cell has a level of `fit`, for instance because the type of the column has changed."""
         plan, names = self.plans[slot.column], slot.levels.names
         given = [cell for cell in canonical_cells(part.cells(slot.column)) if cell is not None]
         if len(given) >= _MIN_UNKNOWN and 0 < len(names) <= _MAX_USUAL_LEVELS and plan.order is None:
@@ -324,10 +324,10 @@ class TableEncoder:
         return "category", np.array([names.get(number) for number in numbers.tolist()], dtype=object)
 
     def typical_row(self) -> NDArray[np.float64]:
-        """Return an encoded row of typical numbers, nothing missing, and equal shares of all levels of a category.
+        """Return an encoded row of typical numbers, without missing values, with equal shares of all levels.
 
-        A number has the value that stands for missing numbers: a median or mean. Codes of embedded categories are 0,
-        because only the network can average their levels.
+        A number has the fill value of missing numbers: a median or mean. Codes of embedded categories are 0, because
+        only the network can average their levels.
         """
         layout = self._fitted_layout
         row = np.zeros(layout.n_encoded)
@@ -374,7 +374,7 @@ class TableEncoder:
         return outside
 
     def check_precision(self, dtype: DTypeLike) -> None:
-        """Raise if training numbers that are not scaled are too large or too small for a type."""
+        """Raise if training numbers are not scaled and too large or too small for a floating-point type."""
         limits = np.finfo(np.dtype(dtype).name)
         for slot in self._fitted_layout.features:
             plan = self.plans[slot.column]
@@ -395,7 +395,7 @@ class TableEncoder:
             )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return everything that was learned, as JSON values and arrays. It contains no rows of the training table."""
+        """Return the fitted state as JSON values and arrays. It contains no rows of the training table."""
         return written_state(self.settings, self.plans)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The encoded columns: their order, names and raw columns, and what the network has to embed."""
+"""The encoded columns: their order, names and raw columns, and the parameters of the embedding in the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = "(nothing)"  # the name of the input of a table without usable columns
 
 @dataclass(frozen=True)
 class EmbeddingNumbers:
-    """The parameters of an embedding of encoded columns; `vars` of it are the arguments of the torch module.
+    """The parameters of an embedding of encoded columns. Its fields are the arguments of `tabgnm.nn.InputEmbedding`.
 
     The encoded columns are `n_plain` numbers that pass through, then `n_numeric` numbers to embed, then one column of
     codes for each entry of `levels`.
@@ -83,7 +83,7 @@ class EncodedLayout:
     levels : tuple of int
         The number of codes of each embedded category.
     is_empty : bool
-        Whether no raw column can be used. There is one encoded column of zeros then.
+        Whether no raw column can be used. There is then one encoded column of zeros.
     """
 
     def __init__(self, plans: Sequence[ColumnPlan]) -> None:
@@ -126,7 +126,7 @@ class EncodedLayout:
             self._add_category(column, plan, plan.levels)
         elif plan.features and plan.indicator:
             if first_feature is None:
-                # All its numbers are embedded and follow later; this one is read only to find missing cells.
+                # All numbers of this column are embedded and follow later; this one is read only to find missing cells.
                 first_feature = len(self.features)
                 self.features.append(FeatureSlot(column, plan.features[0], None))
             self.indicators.append((first_feature, self._new(column, f"{plan.name} is missing")))
@@ -148,7 +148,7 @@ class EncodedLayout:
         return len(self.owners)
 
     def embedding(self, settings: TableSettings) -> EmbeddingNumbers | None:
-        """Return what there is to embed; None if the network takes all columns as they are."""
+        """Return the parameters of the embedding; None if no column is embedded."""
         if not self.n_numeric and not self.levels:
             return None
         return EmbeddingNumbers(
@@ -186,5 +186,5 @@ def _feature_name(plan: ColumnPlan, feature: Feature) -> str:
 
 
 def _visible(level: str) -> str:
-    """Return a level, in quotes if nothing of it could be seen."""
+    """Return a level, in quotes if it would be invisible."""
     return level if level.strip() else f'"{level}"'

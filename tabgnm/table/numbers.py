@@ -15,7 +15,7 @@ from tabgnm.table.values import Floats
 Method = Literal["identity", "linear", "smooth", "knots"]
 METHODS: tuple[Method, ...] = ("identity", "linear", "smooth", "knots")
 
-# Knots that are closer than this, in a column of numbers of ordinary size, are merged: slopes have to be finite.
+# Knots that are closer than this, in a column of numbers of ordinary size, are merged, so that slopes are finite.
 _SMALLEST_GAP = 1e-290
 _SMALL = 1e-150  # columns without larger numbers are converted to larger units before computations
 _SMALLEST = float(np.nextafter(0.0, 1.0))
@@ -27,7 +27,7 @@ _EMPTY: Floats = np.empty(0)
 class NumberMap:
     """How one feature is encoded.
 
-    "identity" returns a number x unchanged; "linear" returns z = (x - centre) / scale; "smooth" returns
+    "identity" returns a number x unchanged; "linear" returns z = (x - center) / scale; "smooth" returns
     z / sqrt(1 + (z / 3)²), which is close to z for small z and always between -3 and 3; "knots" interpolates linearly
     between the points (knots, targets) and is constant outside them. A missing number is encoded as `fill`.
     """
@@ -40,8 +40,8 @@ class NumberMap:
     targets: Floats = field(default_factory=lambda: _EMPTY)
 
 
-# All maps below are fitted to numbers in ascending order, finite and without missing ones. They are sorted only once,
-# and the order of the rows cannot affect the result, not even by a rounding error.
+# All maps below are fitted to finite numbers in ascending order, so that numbers are sorted only once and the order of
+# the rows does not affect the result, not even by rounding.
 
 
 def _unit(ascending: Floats) -> float:
@@ -72,7 +72,7 @@ def untouched(ascending: Floats) -> NumberMap:
 
 
 def fit_scaling(scaling: str, ascending: Floats) -> NumberMap:
-    """Return the map that scales numbers with this distribution; they must not all be equal."""
+    """Return the map that scales numbers with the distribution of the given ones, which must not all be equal."""
     if scaling == "none":
         return untouched(ascending)
     if scaling == "standard":
@@ -84,8 +84,8 @@ def fit_bins(n_bins: int, ascending: Floats) -> NumberMap:
     """Return the map to bin coordinates: the index of the bin, plus the relative position of a number in the bin.
 
     Edges are quantiles. If some of them coincide, as in a column that is mostly 0, further edges are quantiles of the
-    other numbers. If there are few distinct numbers, they are the edges themselves, so that a function of the
-    coordinate can take any value at each of them; there are fewer bins then.
+    other numbers. If there are few distinct numbers, these are the edges, so that a function of the coordinate can take
+    any value at each of them; there are then fewer bins.
     """
     ascending = _without_overflow(ascending)
     edges = ascending[_apart(ascending)]
@@ -116,7 +116,7 @@ def _quantiles(ascending: Floats, fractions: Floats) -> Floats:
 
 
 def _without_overflow(numbers: Floats) -> Floats:
-    """Clip the largest numbers of float64: the difference of two knots has to be finite."""
+    """Clip the largest numbers of float64, so that the difference of two knots is finite."""
     return np.clip(numbers, -_LARGEST / 2.1, _LARGEST / 2.1)
 
 
@@ -134,7 +134,7 @@ def _apart(ascending: Floats) -> NDArray[np.bool_]:
 def _standard(ascending: Floats) -> NumberMap:
     unit = _unit(ascending)
     ascending = ascending * unit
-    # Relative to the largest number, so that sums and squares neither overflow nor underflow.
+    # Relative to the largest number, so that sums and squares do not overflow or underflow.
     largest = float(max(-ascending[0], ascending[-1]))
     centre = float(np.mean(ascending / largest)) * largest
     with np.errstate(over="ignore", under="ignore"):
@@ -178,7 +178,7 @@ def _normal_scores(ascending: Floats) -> NumberMap:
 
 
 def unit_of_knots(one: NumberMap) -> float:
-    """Return the factor of numbers and knots before they are compared; 1 unless the knots are tiny."""
+    """Return the factor to scale numbers and knots by before they are compared; 1 unless the knots are tiny."""
     return _unit(one.knots) if one.method == "knots" else 1.0
 
 

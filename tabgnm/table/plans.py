@@ -1,4 +1,4 @@
-"""How each raw column is encoded, decided from its training rows."""
+"""Plans: how each raw column is encoded, based on its training rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS_OF_AN_IDENTIFIER = 5
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One number that is computed from a raw column.
+    """A number that is computed from a raw column.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class ColumnPlan:
         All levels of an ordered category, in their order.
     span : (float, float) or None
         The smallest and the largest number of the training rows, for dates in days since 1970. None for categories, for
-        columns that are not used, and in the first model files, which have no spans.
+        columns that are not used, and in early model files, which do not contain it.
     advice : Advice or None
         A warning that fit issues; not part of model files.
     """
@@ -101,7 +101,7 @@ class ColumnPlan:
 
 
 def inferred_kind(values: Values) -> Kind:
-    """Return the kind of a column that follows from its type."""
+    """Return the kind of a column, based on its type."""
     if values.kind == "text" or values.kind == "empty":
         return "category"
     return values.kind
@@ -135,7 +135,7 @@ def _numbers_of_values(values: Values, plan: ColumnPlan, *, declared: bool, stri
 
 
 def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) -> None:
-    """Raise if a column has an infinite number; `row_of` returns the row of the table at a position."""
+    """Raise if a column has an infinite number; `row_of` maps a position to the row of the table."""
     infinite = np.isinf(numbers)
     if infinite.any():
         place = int(infinite.argmax())
@@ -146,7 +146,7 @@ def refuse_infinity(numbers: Floats, name: str, row_of: Callable[[int], int]) ->
 
 
 def plan_column(source: Source, column: int, name: str, settings: TableSettings, override: str | None) -> ColumnPlan:
-    """Decide how to encode a column, from all rows of `source`."""
+    """Return the plan of a column, based on all rows of `source`."""
     if override == "ignore":
         return ColumnPlan(name, "ignore", note="left out as asked")
     if override == "category":
@@ -285,7 +285,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
             note = f"no level has {settings.min_level_count} rows: "
             encoding = "indicator" if indicator else ""
             note += "only whether it is missing is used" if indicator else "not used"
-            # It is right to leave out an identifier, but numbers or dates given as text would be left out too.
+            # Leaving out an identifier is right, but the column may contain numbers or dates written as text.
             advice = Advice("only gaps used" if indicator else "not used", name)
     if advice is None and _are_identifiers(counts):
         advice = Advice("identifiers", name)
@@ -303,7 +303,7 @@ def _plan_category(cells: Any, name: str, settings: TableSettings) -> ColumnPlan
 
 
 def _are_identifiers(counts: Counter[str]) -> bool:
-    """Whether most rows have a level that hardly any other row has, such as a customer number or free text."""
+    """Whether most rows have a level that hardly any other row shares, such as a customer number or free text."""
     if len(counts) < MIN_IDENTIFIERS:
         return False
     n_rows = sum(counts.values())

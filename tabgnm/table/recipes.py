@@ -1,4 +1,4 @@
-"""How each encoded column is computed from a raw one, in terms that are available in other languages too."""
+"""Recipes: how each encoded column is computed from a raw one, in terms that can be exported to other languages."""
 
 from __future__ import annotations
 

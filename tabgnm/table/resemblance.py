@@ -10,8 +10,8 @@ from typing import Any
 from tabgnm.table.cells import is_missing, kind_of_type
 from tabgnm.table.text import USUAL_READING, TextKind, says_nothing
 
-MIN_SHARE = 0.8  # of the cells that must look like numbers or dates
-MIN_TEXTS = 10  # fewer are ordinary levels, such as "5 doors"
+MIN_SHARE = 0.8  # the minimum fraction of the cells that look like numbers or dates
+MIN_TEXTS = 10  # the minimum number of distinct texts; fewer are ordinary levels, such as "5 doors"
 MAX_UNITS = 4
 
 # A sign or currency, a number and a unit; the sign or the unit must be present.
@@ -28,7 +28,7 @@ _DATED = re.compile(
 
 
 def resemblance(cells: Iterable[Any]) -> tuple[TextKind, str] | None:
-    """Return the kind that most cells of a category look like, and a text that cannot be read; None for other columns.
+    """Return the kind that most cells of a category resemble, and a text that cannot be read; None for other columns.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def resemblance(cells: Iterable[Any]) -> tuple[TextKind, str] | None:
 
 
 def _measured(texts: Counter[str], n_numbers: int) -> tuple[TextKind, str] | None:
-    """Recognize numbers with units, or with more words among them than are treated as missing values."""
+    """Recognize numbers with units, or mixed with too many words to treat these as missing values."""
     n_cells, n_alike = texts.total() + n_numbers, n_numbers
     units, others, n_distinct = Counter[tuple[str | None, ...]](), [], n_numbers
     for text, count in texts.items():

@@ -1,4 +1,4 @@
-"""Row numbers of a part of a table in the original table, which errors name."""
+"""Conversion of row numbers of a part of a table to those of the original table, for error messages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ RowChoice = slice | NDArray[np.integer[Any]]
 
 
 def taken(before: RowChoice | None, n_rows: int, rows: RowChoice) -> RowChoice:
-    """Return the rows of the table that `rows` of a part are.
+    """Return the rows of the table that correspond to `rows` of a part of it.
 
-    The part has `n_rows` rows, which are those in `before`; None stands for all rows of the table.
+    The part consists of `n_rows` rows, whose positions in the table are `before`; None means all rows of the table.
     """
     if isinstance(rows, slice) and not isinstance(before, np.ndarray):
         span = range(n_rows)[rows]
-        if span.step == 1:  # remains a slice, which gives views of arrays
+        if span.step == 1:  # keep a slice, for views instead of copies of arrays
             first = span.start + (0 if before is None else before.start)
             return slice(first, first + len(span))
     if before is None:
@@ -28,7 +28,7 @@ def taken(before: RowChoice | None, n_rows: int, rows: RowChoice) -> RowChoice:
 
 
 def row_number(rows: RowChoice | None, position: int) -> int:
-    """Return the row of the table at a position of a part, which consists of `rows` of the table."""
+    """Return the row of the table at a position of a part that consists of `rows` of the table."""
     if rows is None:
         return position
     return int(rows.start + position if isinstance(rows, slice) else rows[position])

@@ -49,13 +49,12 @@ class TableSettings:
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8
         The number of learned features per level. If 0, there are no embeddings: the `max_one_hot` most frequent levels
-        have a one-hot column each, and the others have none.
+        have one-hot columns, and the others have none.
     min_level_count : int, default=3
-        The minimum number of training rows of a level with an embedding of its own. All rarer levels of a column share
+        The minimum number of training rows for a level to have its own embedding. All rarer levels of a column share
         one embedding. A column with only rare levels is not used, with a warning.
     max_levels : int, default=5000
-        The maximum number of levels of a column that have embeddings of their own: the most frequent ones. All others
-        are treated as rare.
+        The maximum number of levels of a column with their own embeddings. Less frequent levels are treated as rare.
     kinds : mapping or None, default=None
         The kinds of some columns, by name or position: "number", "category", "datetime" or "ignore". All other kinds
         are inferred.
@@ -108,7 +107,7 @@ class TableSettings:
 
 
 def check_choice(name: str, value: object, known: Sequence[str | None]) -> None:
-    """Raise unless the value of a setting is known; estimators pass their own names and choices."""
+    """Raise unless the value of a setting or parameter is one of the known values."""
     if not isinstance(value, str | None) or value not in known:
         raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, known))}")
 

@@ -16,7 +16,7 @@ from tabgnm.table.rows import RowChoice, row_number, taken
 from tabgnm.table.values import Floats, Values, values_of_array
 
 _NOT_IN_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
-_REMEMBERED_ROWS = 2**14  # typed cells of larger parts are not kept: they would take as much memory as the table
+_REMEMBERED_ROWS = 2**14  # typed cells of larger parts are not cached: they would take as much memory as the table
 
 
 class Source(Protocol):
@@ -144,7 +144,7 @@ class SparseSource:
 
 
 class Column:
-    """One column with its own type. It is read when it is first needed, once for all parts of a table.
+    """One column with its own type. It is read on first use, once for all parts of a table.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ class Column:
     def __init__(self, data: NDArray[Any] | nw.Series[Any], name: str) -> None:
         self._data = data
         self._name = name
-        # Values if the column has a type. An array if the cells determine the type, or may be refused: then a table of
-        # some rows depends on these rows alone.
+        # Values if the column has a type. An array if the type depends on the cells or cells may be invalid: the result
+        # for some rows must depend only on these rows.
         self._values: Values | NDArray[Any] | None = None
         self._cells: NDArray[Any] | None = None
         self._said: dict[str, dict[str, Any]] = {}
@@ -253,7 +253,7 @@ class ColumnsSource:
         return ColumnsSource([self._columns[column] for column in columns], self.n_rows, self._rows)
 
     def values(self, column: int, name: str) -> Values:
-        """Return the cells of a column, typed; all encoders of a model share them and what was read from them."""
+        """Return the typed cells of a column, which all encoders of a model share, including parsed values."""
         values = self._values.get(column)
         if values is None:
             values = self._columns[column].values(self._rows, name)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 TextKind = Literal["number", "datetime"]
 
-# Texts that stand for a missing number or date; compared without case and surrounding spaces.
+# Texts that mean a missing number or date; compared without case and surrounding spaces.
 MISSING_TEXTS = frozenset(
     {"", "-", "--", ".", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "missing"}
 )
@@ -37,7 +37,7 @@ LONGEST_TEXT = 1000  # characters of a number or date; longer texts are not pars
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a text stands for a missing number or date.
+    """Whether a text means a missing number or date.
 
     Examples
     --------
@@ -152,11 +152,11 @@ class TextFormat:
     Attributes
     ----------
     name : str
-        An example of it; also what model files call it.
+        An example of the format, which is also its name in model files.
     kind : {"number", "datetime"}
     parse : callable
-        Returns the number that a stripped text stands for, or the moment in UTC without a time zone; None if the text
-        does not have this format.
+        Returns the number, or the date in UTC without a time zone, of a stripped text; None if it does not have this
+        format.
     sign : str
         A character that some text of a column must contain for the column to be in this format.
     """
@@ -167,7 +167,7 @@ class TextFormat:
     sign: str = ""
 
 
-# The first format of a kind is the default, in which text is read if the column had numbers or dates in fit.
+# The first format of a kind is the default: it is used if the column had numbers or dates in fit, but now has text.
 TEXT_FORMATS: dict[TextKind, tuple[TextFormat, ...]] = {
     "number": (
         TextFormat("1234.5", "number", _with_point),
@@ -203,7 +203,7 @@ class TextReading:
     ----------
     kind : {"number", "datetime"}
     format : str
-        Name of a `TextFormat`.
+        The name of a `TextFormat`.
     missing : tuple of str
         Texts that are missing values in this column, in addition to `MISSING_TEXTS`.
 
@@ -222,13 +222,13 @@ class TextReading:
         return says_nothing(text) or text.strip() in self.missing
 
     def parse(self, text: str) -> Any:
-        """Return the number or moment that a text stands for; None if it cannot be read."""
+        """Return the number or date of a text; None if it cannot be read."""
         text = text.strip()
         if len(text) > LONGEST_TEXT:
             return None
         said = _FORMATS[self.format].parse(text)
         if said is None and self.format in _GROUPED_FORMATS and _CERTAIN_GROUPS.search(text):
-            # Numbers of a thousand or more may first occur after fit.
+            # Numbers with thousands separators may occur only after fit.
             return _FORMATS[_GROUPED_FORMATS[self.format]].parse(text)
         return said
 

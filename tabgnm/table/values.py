@@ -20,10 +20,10 @@ Floats = NDArray[np.float64]
 # Parts of a moment, in the order in which they are encoded.
 DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 _DAY = 86_400_000_000  # microseconds
-_LAST_YEAR = 290_000  # the range of numpy's microseconds ends a little later
+_LAST_YEAR = 290_000  # the range of NumPy's microseconds ends slightly later
 
 # After fit, up to this many cells of a column that cannot be read, or up to half of the cells that are not missing,
-# become missing. More are an error: it is more likely a different column, or in another format.
+# become missing values. More are an error: the column is probably a different one or has another format.
 MAX_UNREADABLE_CELLS = 3
 
 _REMEDY = "; convert the column to its type in fit, or fit again"
@@ -49,9 +49,9 @@ class Values:
     rows : RowChoice or None
         The rows of the table, for messages; None for all rows.
     said : dict
-        A cache of parsed texts for each format: encoders of a model read the same columns.
+        A cache of parsed texts by format, because the encoders of a model read the same columns.
     numbers : dict
-        A cache of the numbers of these cells, for each way of reading them.
+        A cache of the numbers of these cells, by the way of reading them.
     """
 
     kind: CellKind
@@ -66,7 +66,7 @@ class Values:
 
 
 def values_of_cells(cells: NDArray[Any], column: str, rows: RowChoice | None = None) -> Values:
-    """Return the values of a column of Python objects (1-D object array), whose types determine the kind."""
+    """Return the values of a column of Python objects (1-D object array); their types determine the kind."""
     kind = kind_of_cells(cells, column, rows)
     if kind in ("number", "boolean"):
         return Values(kind, _floats(Values(kind, cells, rows), column), rows)
@@ -169,7 +169,7 @@ def _seconds(cell: Any) -> float:
 
 
 def _all_missing(values: Values) -> bool:
-    """Whether all cells are missing, whatever their type: a frame must give even an empty column some type."""
+    """Whether all cells are missing, regardless of the type, because columns of frames have a type even if empty."""
     if values.kind == "text":
         return all(map(is_missing, values.data))
     return values.kind == "empty" or bool(np.isnan(values.data).all())
@@ -218,7 +218,7 @@ def as_numbers(
 def _plain_numbers(cells: NDArray[Any]) -> Floats | None:
     """Return the numbers of a column whose cells are all missing or text such as "-12.5e3"; None for other columns.
 
-    Most columns are like this, and parsing each text by its format would take several times as long.
+    This is a fast path for most columns; parsing each text by its format would take several times as long.
     """
     present = np.array([isinstance(cell, str) for cell in cells], dtype=np.bool_)
     texts = cells[present].tolist()
@@ -234,7 +234,7 @@ def _plain_numbers(cells: NDArray[Any]) -> Floats | None:
 
 
 def as_booleans(values: Values, column: str) -> Floats:
-    """Return a column as 0, 1 and NaN; other numbers and strings than those for booleans raise."""
+    """Return a column as 0, 1 and NaN; raise for other numbers, and for strings that are not booleans."""
     if values.kind == "text":
         numbers = np.empty(len(values.data))
         for row, cell in enumerate(canonical_cells(values.data)):
