@@ -81,22 +81,22 @@ class TabularEstimator(
     def _network_shape(
         self, n_inputs: int, n_outputs: int, settings: Mapping[str, Any], n_auto: int
     ) -> GNMShape | MLPShape:
-        """Return the network of a candidate; `n_auto` is its width where nothing else says so."""
+        """Return the shape of a candidate's networks; `n_auto` is the width for parameters that are "auto"."""
         raise NotImplementedError
 
     def _make_targets(self, y: Array, weights: Array | None, classes: Any, *, may_vary: bool) -> Targets:
-        """Learn the targets from these rows; `classes` may be targets that already know all labels."""
+        """Learn the targets from these rows; `classes` may be targets of the same kind that know all labels."""
         raise NotImplementedError
 
     def _with_own_loss(self, targets: Targets) -> Targets:
-        """Return the targets of an earlier fit with the loss that the parameters name now."""
+        """Return the targets of an earlier fit with the loss that the parameters currently set."""
         raise NotImplementedError
 
     def _check_classes(self, targets: Targets, classes: Any) -> None:
         """Raise if `classes` differ from those of earlier calls."""
 
     def _labels_of_all_rows(self, y: Array) -> Any:
-        """Return all labels that may occur, from rows of which some have no weight."""
+        """Return all labels of these rows, including those of rows with weight 0."""
         raise NotImplementedError
 
     def _row_weights(self, y: Array, sample_weight: Array | None, streamed: Targets | None) -> Array | None:
@@ -107,10 +107,10 @@ class TabularEstimator(
         raise NotImplementedError
 
     def _check_learnable(self, y: Array, name: str, row_number: Callable[[int], int]) -> None:
-        """Raise if the loss cannot learn these targets; errors name rows of the table that was given."""
+        """Raise if the loss cannot learn these targets; `row_number` maps a position to the row that errors name."""
 
     def _reduce(self, outputs: list[Tensor]) -> list[Array]:
-        """Combine the outputs of each group, (networks, rows, c), to arrays with one entry per row."""
+        """Combine the outputs of each group, (networks, rows, c), into arrays with one entry per row."""
         raise NotImplementedError
 
     def _as_predicted(self, combined: Array) -> Any:
@@ -307,7 +307,7 @@ class TabularEstimator(
         return match_columns(raw, self._names, hasattr(self, "feature_names_in_"), type(self).__name__)
 
     def _predicted(self, X: Any, reduce: Callable[[list[Tensor]], list[Array]]) -> list[Array]:
-        """Return what `reduce` makes of the outputs of all groups, for all rows of a table."""
+        """Apply `reduce` to the outputs of all groups for all rows of a table."""
         check_is_fitted(self, "fitted_")
         thread_count(self.n_jobs)  # an invalid number is refused before the table is read
         raw, fitted = self._matched(read_table(X)), self.fitted_

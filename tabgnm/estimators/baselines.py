@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_MAX_LEVELS = 20  # of a category that have an input of their own in the linear models
-_MAX_ROWS = 50_000  # that a linear model is fitted to: more hardly change it
+_MAX_LEVELS = 20  # levels of a category that are one-hot encoded for linear models
+_MAX_ROWS = 50_000  # training rows of a linear model; more hardly change it
 _MAX_ITERATIONS = 300
 
-# From encoded training rows, targets and weights, and encoded rows to predict, to predictions of the latter.
+# Takes encoded training rows, their targets and weights, and encoded validation rows; returns predictions for these.
 _Fit = Callable[[Array, Array, Array, Array], Array]
 
 
@@ -120,12 +120,12 @@ def baselines(
             encoded = [_encoded(model, raw, fold, random_state) for fold in folds]
             found.append(_judged(task, *task.linear, folds, weights, encoded))
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            pass  # columns that no linear model can use; the other baseline remains
+            pass  # a linear model cannot use these columns; keep the other baseline
     return found
 
 
 def _targets_of(known: ClassTargets, labels: Array) -> ClassTargets:
-    """Return the model's targets, or such that also know labels that the model was not fitted to."""
+    """Return the model's targets, or new ones if `labels` contains labels that the model does not know."""
     try:
         known.codes(labels)
     except ValueError:
@@ -134,7 +134,7 @@ def _targets_of(known: ClassTargets, labels: Array) -> ClassTargets:
 
 
 def _folds(cv: Any, task: _Classes | _Numbers, kept: Array, n_rows: int, seed: int) -> list[tuple[Array, Array]]:
-    """Return training and validation rows of each fold, as positions among all rows; none without validation."""
+    """Return the training and validation rows of each fold as positions among all rows, skipping folds without both."""
     if cv is None or hasattr(cv, "__index__"):
         n_folds = 5 if cv is None else check_integer("cv", cv, smallest=2)
         strata = None if task.strata is None else task.strata[kept]
@@ -152,7 +152,7 @@ def _rows(fold: Fold, kept: Array) -> tuple[Array, Array]:
 def _encoded(
     model: TabularEstimator, raw: RawTable, fold: tuple[Array, Array], seed: int
 ) -> tuple[Array, Array, Array]:
-    """Return the rows that a linear model is fitted to, and these and the validation rows as numbers."""
+    """Return the training rows of a linear model, their encoding and that of the validation rows."""
     train, val = fold
     if len(train) > _MAX_ROWS:
         train = np.sort(np.random.default_rng(seed).choice(train, _MAX_ROWS, replace=False))
@@ -269,7 +269,7 @@ class _Classes:
         return np.split(predicted, np.cumsum(self._n_classes)[:-1], axis=1)
 
     def score(self, rows: Array, predicted: Array, weights: Array) -> float:
-        """Return the share of the rows of which all labels are right."""
+        """Return the fraction of rows for which all labels are correct."""
         labels = np.stack([part.argmax(axis=1) for part in self._parts(predicted)], axis=1)
         return float(np.average((labels == self.y[rows]).all(axis=1), weights=weights))
 

@@ -1,8 +1,8 @@
-"""The candidates of a pack: different settings, of which the ones that suit a table are kept.
+"""The candidates of a pack: different settings; those that suit a table are kept.
 
-There are two lists, for long training and for short training. Their candidates were chosen on half of the data sets by
-the out-of-fold loss of the weighted pack; `docs/recipe.md` has the figures. After the end of a list, candidates are
-drawn.
+There are two lists, for long and for short training. Their candidates were chosen on half of the data sets by the
+out-of-fold loss of the weighted pack; `docs/recipe.md` has the figures. If more candidates are needed than a list has,
+they are drawn at random.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.effort import MAX_NUMERIC_INPUTS
 
-# What a candidate of the list has unless it says otherwise. These parameters of the estimators are "auto" by default.
+# Default settings of the listed candidates. These parameters of the estimators are "auto" by default.
 BASE: dict[str, Any] = {
     "n_layers": 3,
     "activation": "silu",
@@ -36,7 +36,7 @@ BASE: dict[str, Any] = {
     "screen_columns": False,
     "target_transform": "none",
 }
-# Columns can be left out (screen_columns) only of networks in which these are as in BASE.
+# Columns can be left out (screen_columns) only if these settings are as in BASE.
 VARIANTS = ("combine", "clamp_inputs", "persistent_outputs", "tied")
 _PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
 LIST: tuple[dict[str, Any], ...] = (
@@ -58,7 +58,7 @@ LIST: tuple[dict[str, Any], ...] = (
     {"tied": True, "n_layers": 4},
     {"persistent_outputs": True},
 )
-# For training with few steps, which needs higher learning rates.
+# For training with few steps, which requires higher learning rates.
 SHORT_LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
     {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many columns
@@ -94,18 +94,18 @@ _NUMERIC = ("scaling", "numeric_embedding", "n_basis", "numeric_dim", "frequency
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What the choice of candidates may look at: the shape of a table and of its targets, never single rows.
+    """The properties of a table and its targets that the choice of candidates depends on.
 
     Attributes
     ----------
     n_numbers : int
-        Columns that are encoded as numbers.
+        The number of columns that are encoded as numbers.
     long_tail : bool
-        Whether all targets are positive and their logarithms are less skewed.
+        Whether all targets are positive and right-skewed, and their logarithms are less skewed.
     screened : bool
-        Whether there are so many numbers and levels that some are left out by a candidate.
+        Whether to add a candidate that leaves out unrelated columns (screening).
     narrowed : bool
-        Whether there are so many that all candidates leave some out.
+        Whether all candidates leave out unrelated columns.
     """
 
     n_numbers: int
@@ -122,9 +122,10 @@ def candidate_settings(
     Parameters
     ----------
     given : mapping
-        Values of the parameters of an estimator. A value fixes a parameter for all candidates, "auto" leaves it to
-        them; candidates that become equal by this, or because the table has no numbers, count once.
+        The parameters of an estimator. A value other than "auto" replaces that of all candidates. Candidates that are
+        equal as a result, or because the table has no numbers, count once.
     n : int
+        The maximum number of candidates.
     facts : TableFacts
     listed : sequence of dict, default=LIST
         The settings that come first, `LIST` or `SHORT_LIST`.
@@ -157,8 +158,8 @@ def candidate_settings(
 
 
 def _drawn(n: int) -> Iterator[dict[str, Any]]:
-    random = np.random.default_rng(0)  # the same for everybody, so that a candidate has a meaning
-    for _ in range(20 * n):  # some may be equal to others
+    random = np.random.default_rng(0)  # a fixed seed: the same candidates in every fit
+    for _ in range(20 * n):  # enough draws for n different candidates
         drawn = {name: values[int(random.integers(len(values)))] for name, values in _DRAWN.items()}
         if drawn["numeric_embedding"] == "piecewise":
             drawn |= {"n_basis": int(random.choice([16, 32, 48])), "numeric_dim": int(random.choice([4, 8, 12]))}
@@ -166,7 +167,7 @@ def _drawn(n: int) -> Iterator[dict[str, Any]]:
 
 
 def _what_matters(settings: Mapping[str, Any], facts: TableFacts) -> list[tuple[str, Any]]:
-    """Return the settings without those that change nothing for this table."""
+    """Return the settings without those that have no effect on this table."""
     unused: tuple[str, ...] = ()
     if not facts.n_numbers:
         unused = _NUMERIC

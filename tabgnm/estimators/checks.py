@@ -17,7 +17,7 @@ from tabgnm.nn.checks import positive_integer
 
 Array = NDArray[Any]
 
-# Tensors of the fleet cannot count further.
+# Larger integers would overflow counters of the fleet.
 _LARGEST_INTEGER = 2**31 - 1
 # Sums of larger (or smaller) weights would overflow (or underflow) float64.
 _WEIGHT_RANGE = (1e-100, 1e100)

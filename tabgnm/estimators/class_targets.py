@@ -35,7 +35,7 @@ class ClassTargets:
     Attributes
     ----------
     kind : {"one", "binary", "multiclass", "multilabel", "joint"}
-        A single class, two, more; columns of 0 and 1; or several targets with classes of their own.
+        One class, two classes, more classes, columns of 0 and 1, or several targets with their own classes.
     classes : list of arrays
         One array of labels per target; for "multilabel" the two values 0 and 1 of each column.
     label_smoothing : float
@@ -44,11 +44,11 @@ class ClassTargets:
     kind: str
     classes: list[Array]
     label_smoothing: float = 0.0
-    transform = "none"  # not of a target that is a label
+    transform = "none"  # labels are not transformed
 
     @classmethod
     def of(cls, y: Array, label_smoothing: float = 0.0, classes: Any = None) -> ClassTargets:
-        """Learn the classes from y, or from `classes` if given: labels, or a list of labels per target."""
+        """Learn the classes from y, or from `classes` if given (labels, or a list of labels per target)."""
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.dtype.kind in "biufSU":  # scikit-learn does not know other labels, such as dates
@@ -62,7 +62,7 @@ class ClassTargets:
         return cls("joint", [sort_classes(column)[0] for column in (y.T if lists is None else lists)], label_smoothing)
 
     def refuse_other_classes(self, classes: Any) -> None:
-        """Raise if these differ from the classes of earlier calls."""
+        """Raise if `classes` differ from those of earlier calls."""
         given = [list_of_labels(classes)] if self.kind not in ("multilabel", "joint") else None
         given = lists_of_labels(classes, len(self.classes)) if given is None else given
         for own, known in zip(given or [], self.classes, strict=given is not None):
@@ -140,7 +140,7 @@ class ClassTargets:
         return codes * (1 - self.label_smoothing) + self.label_smoothing / 2 if self.label_smoothing else codes
 
     def strata(self, y: Array) -> Array | None:
-        """Return the strata of the rows for drawing validation rows, or None."""
+        """Return the stratum of each row for stratified validation rows, or None."""
         return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
 
     metric_name = "accuracy"
@@ -166,7 +166,7 @@ class ClassTargets:
         ]
 
     def out_of_fold(self, outputs: Tensor) -> Array:
-        """Return what is averaged over networks: the probabilities of all classes of all targets, (rows, classes)."""
+        """Return the values to average over networks: probabilities of all classes of all targets, (rows, classes)."""
         parts = self.log_probabilities(outputs.unsqueeze(0).to(torch.float64))
         return np.concatenate([np.exp(part[0].numpy()) for part in parts], axis=1)
 
@@ -220,9 +220,9 @@ def mean_log_probabilities(of_groups: list[list[Tensor]], weights: Array, temper
 
     Shape
     -----
-    - of_groups: of each group and target, (networks, rows, classes)
+    - of_groups: (networks, rows, classes) for each group and target
     - weights: (networks of all groups,)
-    - output: of each target, (rows, classes)
+    - output: (rows, classes) for each target
     """
     if len(weights) == 1:
         parts = [part[0] for part in of_groups[0]]
@@ -247,7 +247,7 @@ def _labels_state(labels: Array) -> dict[str, Any]:
     return {"dtype": labels.dtype.str, "values": values}
 
 
-# Types of labels that a file may name; NumPy has many more, some of which would allocate much memory.
+# The label types that a file may name. NumPy has many more, some of which would allocate much memory.
 _LABEL_TYPE = re.compile(r"[|<>](b1|[iu][1248]|f[248]|U[1-9]\d{0,7}|O|[Mm]8(\[\d{0,6}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 _MAX_LABEL_BYTES = 2**25  # of all targets together
 

@@ -1,4 +1,4 @@
-"""Machines of targets that are constant: predictions do not depend on the network, so it has no edges for them."""
+"""Machines for constant targets: predictions do not depend on the network, so the machine has no edges for them."""
 
 from __future__ import annotations
 

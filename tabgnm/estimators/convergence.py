@@ -1,4 +1,4 @@
-"""Whether training went well: warnings about networks that needed more epochs, or that training only made worse."""
+"""Convergence warnings: networks that needed more epochs, or that were best after the first epoch."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import NetworkGroup, PreparedFit
 
-_LAST_EPOCHS = 0.05  # share of the epochs that counts as "the last one"
-_LATE_EPOCHS = 0.1  # share of the epochs in which the loss has to have fallen ...
-_MIN_FALL = 0.01  # ... by this share of its fall since the first epoch
+# The loss was still falling if the best epoch is among the last _LAST_EPOCHS, and at least _MIN_FALL of the total fall
+# happened in the last _LATE_EPOCHS (all as fractions).
+_LAST_EPOCHS = 0.05
+_LATE_EPOCHS = 0.1
+_MIN_FALL = 0.01
 _MAX_WEIGHT = 0.5
-_MIN_EPOCHS = 5  # with fewer, it is no sign that the first one was the best
+_MIN_EPOCHS = 5  # with fewer epochs, the first may be the best by chance
 
 
 def convergence_warnings(
     prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield warnings about the networks with most of the weight, as pairs of topic and message.
+    """Yield (topic, message) pairs if the affected networks have more than half of the weight.
 
-    There are no warnings without validation, with `patience=None`, when training continues from call to call, or if
-    training was stopped or shortened by Ctrl-C or a time limit (`limited`).
+    There are no warnings without validation rows or if training continued an earlier fit. There is no warning about too
+    few epochs with `patience=None`, or if training was stopped or shortened (`limited`).
     """
     if not prepared.rows.validated or prepared.previous is not None:
         return
@@ -59,7 +61,8 @@ def _was_still_improving(history: Mapping[str, Any]) -> bool:
         return False
     if history["status"] != "completed" or best <= (1 - _LAST_EPOCHS) * n_epochs:
         return False
-    # A learning rate that falls to 0 makes tiny steps in the end, of which the last one is often the best.
+    # As the learning rate falls to 0, the last steps are tiny, and the last epoch is often the best by a negligible
+    # amount.
     before = losses[: n_epochs - math.ceil(_LATE_EPOCHS * n_epochs)]
     if not before:
         return True

@@ -1,6 +1,6 @@
-"""Outputs of all networks for many rows on a CPU: a thread takes a few rows through all networks at a time.
+"""Outputs of all networks for many rows on a CPU: each thread applies all networks to one block of rows at a time.
 
-The rows are few enough for their activations to stay in the cache of a core, and threads share nothing but the weights.
+Blocks are small enough for their activations to stay in the cache of a core. Threads share only the weights.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_MAX_ROWS = 512  # that a thread takes at a time
-_MAX_ACTIVATIONS = 2**19  # of one network, for wide ones
+_MAX_ROWS = 512  # rows of a block
+_MAX_ACTIVATIONS = 2**19  # of one network for a block; limits the rows for wide networks
 
 
 class CpuOutputs:
@@ -53,7 +53,7 @@ class CpuOutputs:
         self._pool = ThreadPool(n_threads)
 
     def map(self, encoded: Sequence[Tensor], reduce: Callable[[list[Tensor]], list[Array]]) -> list[list[Array]]:
-        """Apply `reduce` to the outputs for a few rows at a time.
+        """Apply `reduce` to the outputs for each block of rows.
 
         Parameters
         ----------
@@ -80,14 +80,14 @@ class CpuOutputs:
 
 
 class _RowsOfEncoder:
-    """A few encoded rows, (rows, columns), in the forms that groups want."""
+    """A block of encoded rows, (rows, columns), also in the transposed form that `_NumpyGroup` requires."""
 
     def __init__(self, rows: Tensor) -> None:
         self.rows = rows
         self._by_column: Array | None = None
 
     def by_column(self) -> Array:
-        """Return (columns + 1, rows), the last being ones."""
+        """Return the transposed rows, (columns + 1, rows); the last row is all ones."""
         if self._by_column is None:
             self._by_column = np.ones((self.rows.shape[1] + 1, len(self.rows)), self.rows.numpy().dtype)
             self._by_column[:-1] = self.rows.numpy().T
@@ -95,7 +95,7 @@ class _RowsOfEncoder:
 
 
 class _NumpyGroup:
-    """The networks of a group, one after the other in NumPy: it has the faster cosine, and no call is wasted."""
+    """Computes the networks of a group one after the other in NumPy, whose cosine and small calls are faster."""
 
     def __init__(self, shape: Shape, stacked: Mapping[str, Tensor], n_threads: int) -> None:
         layout = FlatLayout(shape)
@@ -117,7 +117,7 @@ class _NumpyGroup:
 
 
 class _TorchGroup:
-    """The networks of a group with a variant that only torch computes, all at once."""
+    """Computes all networks of a group at once in torch, for variants that `_NumpyGroup` does not support."""
 
     def __init__(self, shape: Shape, stacked: Mapping[str, Tensor], n_threads: int) -> None:  # noqa: ARG002 - as above
         self._shape, self._stacked = shape, stacked

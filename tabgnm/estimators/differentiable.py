@@ -24,7 +24,7 @@ def predictions(fitted: FittedPack, outputs: list[Tensor], scale: Scale) -> Tens
     fitted : FittedPack
         With numbers as targets, or with more than one class.
     outputs : list of Tensor
-        Of each group, (networks, rows, c).
+        One of shape (networks, rows, c) per group.
     scale : {"probability", "log_odds", "target"}
 
     Shape
@@ -48,13 +48,13 @@ def _of_classes(fitted: FittedPack, targets: ClassTargets, outputs: list[Tensor]
 
 
 def _log_odds(log_probabilities: Tensor) -> Tensor:
-    """Return the log-odds of each class against all others; at most 36, where 1 - p would round to 0."""
+    """Return the log-odds of each class against all others, limited to 36, because 1 - p would round to 0 beyond it."""
     least = -torch.finfo(torch.float64).eps
     return log_probabilities - torch.log(-torch.expm1(log_probabilities.clamp(max=least)))
 
 
 def _in_units(targets: object, outputs: Tensor) -> Tensor:
-    """Return outputs (networks, rows, c) in units of the target; as `NumberTargets.numbers`."""
+    """Return outputs (networks, rows, c) in units of the target, like `NumberTargets.numbers`."""
     assert isinstance(targets, NumberTargets)
     scale, offset, limit = targets.link()
     limited = outputs.to(torch.float64) if limit is None else outputs.to(torch.float64).clamp(-limit, limit)

@@ -28,9 +28,9 @@ Array = NDArray[Any]
 
 N_POINTS = 20
 N_ROWS = 200
-_QUANTILES = (0.01, 0.99)  # of the numbers that a grid reaches: single outliers would stretch it
+_QUANTILES = (0.01, 0.99)  # ends of a grid; outliers would stretch it
 _SPREAD = (0.1, 0.9)  # quantiles over rows
-_BLOCK_ELEMENTS = 2**22  # encoded numbers at a time
+_BLOCK_ELEMENTS = 2**22  # encoded numbers per block
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class Effect:
     mean : array of shape (points, outputs)
         Mean prediction if all rows had this value.
     lower, upper : arrays of shape (points, outputs)
-        10 % and 90 % quantiles of the curves of single rows, each shifted by a constant so that all have the same mean.
-        Where they are far from the mean, the effect depends on other columns.
+        10 % and 90 % quantiles of the curves of single rows, shifted so that all curves have the same mean. Where they
+        are far from `mean`, the effect depends on other columns.
     outputs : tuple
         Names of the predictions: labels (for two classes only the second label, whose probability is predicted), "y",
         or "y0", "y1", ... for several targets.
@@ -105,7 +105,7 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """Points of one column: values, a row of the table that has each, and shares of the rows."""
+    """Points of one column: their values, a row of the table with each value, and shares of the rows."""
 
     column: int
     kind: Literal["number", "category", "date"]
@@ -193,14 +193,14 @@ def effects(
 
 
 def _bounds(targets: Targets) -> tuple[float, float]:
-    """Return the least and the greatest value that a prediction can have."""
+    """Return the range of possible predictions."""
     if isinstance(targets, ClassTargets):
         return 0.0, 1.0
     return (0.0 if isinstance(targets.loss, LogLinkLoss) else -np.inf), np.inf
 
 
 def _effect(grid: _Grid, name: str, curves: Array, outputs: tuple[Any, ...], bounds: tuple[float, float]) -> Effect:
-    """Summarise the curves of rows, (points, rows, outputs)."""
+    """Summarize the curves of rows, (points, rows, outputs)."""
     centers = np.tensordot(grid.share / grid.share.sum(), curves, 1)  # (rows, outputs)
     moved = curves - centers + centers.mean(axis=0)
     lower, upper = np.clip(np.quantile(moved, _SPREAD, axis=1), *bounds)
@@ -208,7 +208,7 @@ def _effect(grid: _Grid, name: str, curves: Array, outputs: tuple[Any, ...], bou
 
 
 def _replaced(rows: Tensor, points: Tensor, own: Tensor) -> Tensor:
-    """Return all rows once for each point, (points x rows, columns), with the point's values in `own` columns."""
+    """Return a copy of all rows for each point, (points x rows, columns), with the point's values in columns `own`."""
     copies = rows.expand(len(points), *rows.shape).clone()
     copies[:, :, own] = points[:, None, own]
     return copies.reshape(-1, rows.shape[1])
@@ -238,7 +238,7 @@ def column_position(model: TabularEstimator, column: str | int) -> int:
 def _grid(
     column: int, kind: Literal["number", "category", "date"], values: Array, order: Sequence[str] | None, n_points: int
 ) -> _Grid:
-    """Choose the points of a column from its values in all rows, of which NaN, NaT and None are missing."""
+    """Choose the points of a column from its values in all rows; NaN, NaT and None are missing values."""
     missing = np.array([value is None for value in values]) if kind == "category" else np.isnan(values)
     present = values[~missing]
     points, counts = _levels(present, order, n_points) if kind == "category" else _quantiles(present, n_points)
@@ -250,24 +250,24 @@ def _grid(
 
 
 def _quantiles(present: Array, n_points: int) -> tuple[Array, Array]:
-    """Return ascending values that occur, and how many rows are nearest to each."""
+    """Return values that occur, in ascending order, and the number of rows closest to each."""
     distinct = np.unique(present)
     if len(distinct) > n_points:
         ascending = np.sort(present)
         places = np.linspace(*_QUANTILES, n_points) * (len(ascending) - 1)
         distinct = np.unique(ascending[np.round(places).astype(np.intp)])
-        # Where some quantiles coincide, as in a column that is mostly 0, the points left over are other values.
+        # If quantiles coincide, as in a column that is mostly 0, use other values for the remaining points.
         others = np.unique(ascending[int(places[0]) : int(places[-1]) + 1])
         others = others[~np.isin(others, distinct)]
         chosen = np.linspace(0, len(others) - 1, min(n_points - len(distinct), len(others)))
         distinct = np.union1d(distinct, others[np.round(chosen).astype(np.intp)])
-    # Halves of differences, as these are also right for dates.
+    # Half differences instead of half sums, which are not defined for dates.
     middles = distinct[:-1] + (distinct[1:] - distinct[:-1]) / 2
     return distinct, np.bincount(np.searchsorted(middles, present), minlength=len(distinct))
 
 
 def _levels(present: Array, order: Sequence[str] | None, n_points: int) -> tuple[Array, Array]:
-    """Return the most frequent levels and how many rows have each."""
+    """Return the most frequent levels and their numbers of rows."""
     frequent = sorted(Counter(present.tolist()).items(), key=lambda item: (-item[1], item[0]))[:n_points]
     if order is not None:
         place = {level: rank for rank, level in enumerate(order)}

@@ -1,4 +1,4 @@
-"""How much work a fit does: what "auto" means for candidates, folds, epochs and width. The only place that says it.
+"""How much work a fit does: the meaning of "auto" for candidates, folds, epochs and width.
 
 `docs/recipe.md` explains the figures.
 """
@@ -15,35 +15,39 @@ if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
 EFFORT_NAMES = ("fast", "default", "best")
-SMALL_TABLE = 500  # rows; folds of smaller tables are drawn and trained twice
+SMALL_TABLE = 500  # rows; on smaller tables, k-fold cross-validation is repeated, and batches are smaller
 SMALL_TABLE_BATCH = 32
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a fit spends.
+    """The amount of work of a fit.
 
     Attributes
     ----------
     n_candidates : int
+        The number of candidates.
     n_folds : int
-        Networks per candidate, each validated on a fold of its own.
+        The number of networks per candidate, each validated on a different fold.
     max_epochs, patience : int
+        The epochs of each network.
     n_nodes : int
-        Nodes of a network, where inputs and outputs leave enough of them free.
+        The number of nodes of a network; more are used if too few of them would be hidden nodes.
     most_row_epochs : float
-        Epochs are reduced on large tables, so that rows x epochs is at most this.
+        The maximum of rows x epochs; the epochs are reduced for larger tables.
     race_rows : int
-        Candidates race from so many rows on; below it, a second round would take longer than it saves.
+        The minimum number of rows for a race of the candidates. On smaller tables, a race costs more time than it
+        saves.
     most_networks : int
-        Networks to keep, which bounds the time of predictions and the size of a model file.
+        The maximum number of networks to keep, which limits the prediction time and the size of a model file.
     n_steps : int
-        Steps of an epoch, roughly, as long as the batches are not too small or large for this.
+        The approximate number of steps per epoch, if the batch size is within its limits.
     smallest_batch, largest_batch : int
+        The limits of the batch size.
     most_weights : float
-        Networks with more weights than this get fewer epochs even on small tables, see `for_networks`.
+        Networks with more weights than this get fewer epochs even on small tables; see `for_networks`.
     is_short : bool
-        Whether networks are trained with few steps, for which other candidates are better.
+        Whether networks are trained with few steps, which uses a different list of candidates.
     """
 
     n_candidates: int
@@ -61,7 +65,7 @@ class Effort:
     is_short: bool = False
 
     def for_networks(self, n_weights: int, n_rows: int) -> Effort:
-        """Return what a fit spends on networks with so many weights: fewer epochs and candidates on wide tables."""
+        """Return this effort with fewer epochs and candidates if the networks have many weights."""
         most = self.most_row_epochs * self.most_weights
         work = n_weights * max(n_rows, MIN_ROWS) * self.max_epochs
         if work <= most:
@@ -74,26 +78,26 @@ class Effort:
         )
 
     def with_epochs(self, max_epochs: int) -> Effort:
-        """Return this with fewer epochs, and a patience that is the same share of them, but not left to chance."""
+        """Return this effort with at most `max_epochs` epochs, and a patience that is reduced proportionally."""
         if max_epochs >= self.max_epochs:
             return self
         patience = max(MIN_EPOCHS // 2, round(self.patience * max_epochs / self.max_epochs))
         return replace(self, max_epochs=max_epochs, patience=patience)
 
     def most_candidates(self, n_folds: int) -> int:
-        """Return how many candidates may have a weight, with so many networks each."""
+        """Return the maximum number of candidates to keep, given the number of networks per candidate."""
         return max(MIN_KEPT, self.most_networks // n_folds)
 
     def batch_size(self, n_rows: int) -> int:
-        """Return the number of rows of a batch, a power of 2, for so many training rows."""
+        """Return the batch size, a power of 2, for `n_rows` training rows."""
         smallest = self.smallest_batch if n_rows >= SMALL_TABLE else SMALL_TABLE_BATCH
         power = 1 << max(0, (n_rows // self.n_steps).bit_length() - 1)
         return min(max(power, smallest), self.largest_batch)
 
 
-# A GPU trains many networks in the time of one, so it is given more of them. On a CPU, time grows with each of them;
-# networks of 128 nodes are nearly as good as those of 256, and three times as fast. Large batches do not make a CPU
-# much faster, and large tables have few epochs, so that more steps make networks better.
+# A GPU trains many networks in the time of one, so more are trained on it. On a CPU, the time is proportional to their
+# number, and networks with 128 nodes are nearly as accurate as those with 256 and three times as fast. Large batches
+# hardly save time on a CPU, and large tables get few epochs, so small batches (more steps) improve the networks.
 _EFFORTS = {
     ("cpu", "fast"): Effort(
         n_candidates=2,
@@ -184,15 +188,15 @@ _EFFORTS = {
 }
 MIN_EPOCHS = 20
 MIN_CANDIDATES = 3
-MIN_KEPT = 3  # candidates that may have a weight, however many folds there are
-MIN_ROWS = 2000  # below, the time of a step does not depend on the rows
-# Numbers that learned features of all numeric columns together may have: with more columns, each gets fewer, and with
-# more than half of them none.
+MIN_KEPT = 3  # the maximum number of candidates to keep is at least this, regardless of the number of folds
+MIN_ROWS = 2000  # with fewer rows, the time of an epoch is assumed not to decrease further
+# The maximum number of learned features of all numeric columns together. With many columns, each gets fewer features;
+# with more than half as many columns as this, they get none.
 MAX_NUMERIC_INPUTS = 400
 
 
 def effort_for(name: str, device_type: str, n_rows: int) -> Effort:
-    """Return what a fit on this device to a table with so many rows spends."""
+    """Return the effort for a table with `n_rows` rows on a type of device."""
     effort = _EFFORTS["cpu" if device_type == "cpu" else "cuda", name]
     return effort.with_epochs(max(MIN_EPOCHS, int(effort.most_row_epochs / max(1, n_rows))))
 
@@ -204,5 +208,5 @@ def check_effort(value: object) -> None:
 
 
 def effort_of(estimator: TabularEstimator, n_rows: int) -> Effort:
-    """Return what a fit to so many rows spends."""
+    """Return the effort of an estimator for a table with `n_rows` rows."""
     return effort_for(estimator.effort, torch_device(str(estimator.device)).type, n_rows)

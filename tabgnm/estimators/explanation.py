@@ -159,7 +159,7 @@ def _encoded(model: TabularEstimator, raw: RawTable) -> list[Tensor]:
 
 
 def _base_inputs(model: TabularEstimator, integrals: PathIntegrals, raw: RawTable | None, n_base: int) -> list[Tensor]:
-    """Return the inputs of the base: the point of reference, or rows that are evenly spaced by their predictions."""
+    """Return the inputs of the base: the reference point, or rows chosen evenly in the order of their predictions."""
     if raw is None:
         return integrals.typical_inputs()
     if raw.n_rows > n_base:
@@ -179,7 +179,7 @@ def _base_inputs(model: TabularEstimator, integrals: PathIntegrals, raw: RawTabl
 def _contributions(
     integrals: PathIntegrals, rows: list[Tensor], bases: list[Tensor], base_value: Tensor, n_steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Return contributions, (rows, columns, outputs), whose sums are right, and what was added for that."""
+    """Return contributions, (rows, columns, outputs), corrected by the integration error, and this error."""
     values = integrals.contributions(rows, bases, n_steps)
     residuals = integrals.predict(rows) - base_value - values.sum(dim=1)  # (rows, outputs)
     sizes = values.abs()

@@ -1,4 +1,4 @@
-"""What can be seen of a fit: columns, candidates, out-of-fold predictions, histories and networks."""
+"""Results of a fit: columns, candidates, out-of-fold predictions, histories and networks."""
 
 from __future__ import annotations
 

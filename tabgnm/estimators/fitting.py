@@ -1,4 +1,4 @@
-"""What a fit is made of: rows and folds, candidates to train, and the networks that an estimator keeps."""
+"""The parts of a fit: rows and folds, candidates to train, and the networks that an estimator keeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tabgnm.training import FleetSettings, Member, Table, TrainedModel
 
 Array = NDArray[Any]
 
-UNRELATED = "no measurable relation to the target: not used"  # what `columns_` says of columns that are left out
+UNRELATED = "no measurable relation to the target: not used"  # for columns that are left out, in `columns_`
 
 
 @dataclass
@@ -33,18 +33,18 @@ class NetworkGroup:
     Attributes
     ----------
     settings : dict
-        What is this candidate's own, see `tabgnm.estimators.candidates`.
+        The settings of the candidate; see `tabgnm.estimators.candidates`.
     weight : float
-        Share of the candidate in predictions; that of each network is an equal part of it.
+        The weight of the candidate in predictions, divided equally among its networks.
     encoder : TableEncoder
     targets : Targets
     shape : Shape
     parameters : dict of Tensor
         Weights of all networks by name, each of shape (networks, ...).
     seeds, folds : list of int
-        Of each network.
+        The seed and the fold of each network.
     histories : list of dict
-        Losses and metric per epoch of each network.
+        The losses and the metric of each epoch, one dict per network.
     """
 
     settings: dict[str, Any]
@@ -92,24 +92,24 @@ class FittedPack:
     Attributes
     ----------
     groups : list of NetworkGroup
-        Candidates with a weight, the largest first.
+        The candidates that were kept, by descending weight.
     targets : Targets
-        In whose terms predictions are made; a group may learn a transform of them.
+        The targets of the predictions; a group may learn a transform of them.
     importances : array of float
-        One per column of the table.
+        The importance of each column of the table.
     candidates : list of dict
-        What `pack_` shows, one for each candidate that was tried.
+        The records of `pack_`, one for each candidate that was tried.
     scores : dict of float
-        What `oof_scores_` shows; empty if no rows were left out.
+        The scores of `oof_scores_`; empty if no rows were held out.
     temperature : float
-        Divides the logarithms of probabilities.
+        The temperature of calibration: logarithms of probabilities are divided by it.
     residuals : list of arrays
-        Sorted absolute errors of the rows that each fold left out, (errors, outputs), or quantiles of them; for
-        prediction intervals. A single array if all folds left out the same rows.
+        For prediction intervals: sorted absolute errors on the held-out rows of each fold, (errors, outputs), or
+        quantiles of them. A single array if all folds held out the same rows.
     n_left_out : int
-        Number of rows that the errors are of.
+        The number of different held-out rows.
     fold_seed : int
-        Seed of the folds, so that continued training has the same ones.
+        The seed of the folds; continued training uses the same folds.
     weighted : bool
         Whether the rows had sample weights.
     """
@@ -132,7 +132,7 @@ class FittedPack:
 
     @property
     def encoders(self) -> list[TableEncoder]:
-        """The different encoders of the groups, that of the first group first."""
+        """The distinct encoders of the groups, in the order of the groups."""
         return list({id(group.encoder): group.encoder for group in self.groups}.values())
 
     @property
@@ -142,7 +142,7 @@ class FittedPack:
 
     @property
     def network_weights(self) -> Array:
-        """Share of each network in predictions, group by group."""
+        """The weight of each network in predictions, group by group."""
         own = [np.full(group.n_networks, group.weight / group.n_networks) for group in self.groups]
         weights = np.concatenate(own)
         return np.asarray(weights / weights.sum())
@@ -156,18 +156,18 @@ class PreparedRows:
     raw_val: RawTable | None
     y: Array
     y_val: Array | None
-    kept: Array | None  # rows with a weight, of the table that was given
+    kept: Array | None  # positions of the rows with positive weight in the given table; None for all
     n_given: int
     targets: Targets
     folds: list[Fold]
     seeds: list[int]  # one per fold
     weights: Array | None  # sample weights x class weights
     score_weights: Array | None  # sample weights
-    trained_on: Array | None  # rows that any fold is trained on, if not all
-    may_vary: bool  # whether targets may vary in later rows
+    trained_on: Array | None  # training rows of any fold; None for all
+    may_vary: bool  # whether targets that are constant here may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
     unused: dict[int, tuple[int, ...]] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
-    left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns, of each fold, by id of the table
+    left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns for each fold, by id of the table
 
     @property
     def n_rows(self) -> int:
@@ -186,7 +186,7 @@ class PreparedRows:
 
     @cached_property  # shared by the candidates of a search
     def val_spreads(self) -> list[float]:
-        """Spread of the validation targets of each fold, the scale of its metric."""
+        """The spread of the validation targets of each fold, which scales the metric."""
         numbers = self.target_tensor(self.targets, torch.float64)
         spreads = []
         for rows in (fold.val for fold in self.folds):
@@ -207,7 +207,7 @@ class PreparedRows:
 
 @dataclass(frozen=True, eq=False)
 class PreparedTable:
-    """A table as the networks of a candidate get it; it is encoded when it is first used."""
+    """A table in the encoding of a candidate; it is encoded on first use."""
 
     encoder: TableEncoder
     targets: Targets
@@ -230,8 +230,8 @@ class PreparedCandidate:
     members: list[Member]  # one per fold
     seeds: list[int]
     folds: list[int]
-    previous: NetworkGroup | None = None  # that training continues from
-    left_out: list[Array] | None = None  # columns that each member does without
+    previous: NetworkGroup | None = None  # the networks to continue training from
+    left_out: list[Array] | None = None  # encoded columns that each member does not use
 
     @property
     def n_folds(self) -> int:
@@ -239,7 +239,7 @@ class PreparedCandidate:
         return len(self.members)
 
     def with_epochs(self, max_epochs: int) -> PreparedCandidate:
-        """Return this with at most so many epochs, and a patience that is the same share of them."""
+        """Return this candidate with at most `max_epochs` epochs, and a patience that is reduced proportionally."""
         fleet = self.fleet
         if max_epochs >= fleet.max_epochs:
             return self
@@ -247,7 +247,7 @@ class PreparedCandidate:
         return replace(self, fleet=replace(fleet, max_epochs=max_epochs, patience=patience))
 
     def table(self, position: int) -> Table:
-        """Return the table that a member is trained on: columns that are left out are 0."""
+        """Return the table that a member is trained on, in which the columns it leaves out are 0."""
         table = self.data.table
         if self.left_out is None:
             return table
@@ -256,9 +256,10 @@ class PreparedCandidate:
         return Table(x, table.y)
 
     def finished(self, position: int, model: TrainedModel) -> TrainedModel:
-        """Return a trained member that takes any row from now on.
+        """Return a trained member, prepared for rows that it was not trained on.
 
-        Weights of columns that were left out become 0, and levels that it has not seen are as good as none.
+        The weights of columns that it leaves out are set to 0, and the embeddings of levels that it has not seen to the
+        mean of those it has seen.
         """
         if self.previous is None:
             train = self.members[position].train
@@ -280,11 +281,10 @@ class PreparedFit:
     names: list[str]
     has_names: bool
     previous: FittedPack | None = None
-    trial_epochs: int | None = None  # a short time limit: first, all candidates are tried on one fold
-    first_folds: int | None = None  # a short time limit: only these folds at first
-    spare: tuple[
-        PreparedCandidate, ...
-    ] = ()  # candidates for which a time limit leaves no time, unless others are fast
+    # With a short time limit:
+    trial_epochs: int | None = None  # first train all candidates on one fold for this many epochs
+    first_folds: int | None = None  # train only this many folds at first
+    spare: tuple[PreparedCandidate, ...] = ()  # further candidates, in case that time is left
 
     def group(self, number: int, weight: float, trained: Mapping[int, TrainedModel]) -> NetworkGroup:
         """Collect the trained networks of a candidate, by their position among its members."""
@@ -317,13 +317,13 @@ class PreparedFit:
         return values
 
     def _scores(self, candidate: PreparedCandidate, position: int, measured: list[float]) -> list[float]:
-        """Return accuracies, or R², for metrics that a fleet has measured."""
+        """Convert metrics that a fleet has measured to accuracies or R²."""
         targets = candidate.data.targets
         spread = self.rows.val_spreads[candidate.folds[position]] if targets.transform == "none" else 1.0
         return targets.metric(measured, spread)
 
     def score(self, number: int, position: int, measured: float) -> float:
-        """Return the accuracy, or R², of a network of a candidate for a metric that a fleet has measured."""
+        """Convert a metric that a fleet has measured for a network to the accuracy or R²."""
         return self._scores(self.candidates[number], position, [measured])[0]
 
 
@@ -347,7 +347,7 @@ def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_unseen_levels_neutral(shape: Shape, parameters: dict[str, Tensor], x: Tensor) -> None:
-    """Set the embedding of levels that no training row of a network has to the mean of the others of their column."""
+    """Set the embeddings of levels without training rows to the mean of the other levels of their column."""
     embedding = shape.embedding
     if embedding is None or not embedding.levels:
         return
@@ -380,7 +380,7 @@ class EncodedTables:
     Attributes
     ----------
     rows : dict of PreparedRows
-        By the parameters that they depend on.
+        The prepared rows, by the parameters that they depend on.
     """
 
     def __init__(self) -> None:
@@ -397,9 +397,9 @@ class EncodedTables:
         dtype: Any,
         unused: tuple[int, ...] = (),
     ) -> tuple[TableEncoder, Callable[[], Array]]:
-        """Fit an encoder on `rows` of a table; `kept` are its rows within the fold, `unused` the columns to leave out.
+        """Fit an encoder on `rows` of a table, without the columns `unused`; `kept` identifies the rows of the table.
 
-        Also returns a function that encodes the whole table, once.
+        Also returns a cached function that encodes the whole table.
         """
         key = (repr(settings), _digest(kept), _digest(rows), np.dtype(dtype).str, unused)
         if key not in self._encoders:

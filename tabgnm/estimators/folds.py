@@ -1,4 +1,4 @@
-"""Folds: which rows a network of a candidate is trained on, and on which it is validated."""
+"""Folds: the training and validation rows of each network of a candidate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-_HOLD_OUT = 0.1  # of the rows, with a single fold
+_HOLD_OUT = 0.1  # fraction of validation rows with a single fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +31,14 @@ def hold_out(n_rows: int, strata: Array | None, seed: int) -> list[Fold]:
 
 
 def without_validation(n_rows: int, n_folds: int) -> list[Fold]:
-    """Return folds that are trained on all rows, and not validated."""
+    """Return folds that use all rows for training, without validation."""
     return [Fold(torch.arange(n_rows), None) for _ in range(n_folds)]
 
 
 def k_folds(n_rows: int, strata: Array | None, n_folds: int, seed: int, repeat: int = 0) -> list[Fold]:
     """Divide the rows into folds of equal size, each with its share of every stratum.
 
-    A stratum with a single row is validated nowhere, as no network could have learned it.
+    A stratum with a single row is never used for validation, because no network would be trained on it.
     """
     random = np.random.default_rng([seed, 0x5EED, repeat])
     n_folds = min(n_folds, n_rows)
@@ -71,7 +71,7 @@ def group_numbers(groups: Any, n_rows: int) -> Array:
 def group_folds(n_rows: int, labels: Array, n_folds: int, strata: Array | None = None, seed: int = 0) -> list[Fold]:
     """Divide the rows into folds so that rows of one group are in the same fold.
 
-    Each fold has about its share of every stratum, as far as groups allow it.
+    The folds are stratified as far as the groups allow.
     """
     n_groups = len(np.unique(labels))
     if n_groups < 2:
@@ -93,12 +93,12 @@ def splitter_folds(
 ) -> list[Fold]:
     """Return the folds of a scikit-learn splitter, or of an iterable of pairs of training and validation rows.
 
-    A splitter divides the rows with a weight, `kept`; an iterable names rows of the table that was given.
+    A splitter divides the rows with positive weight (`kept`); an iterable refers to rows of the given table.
     """
     splits = list(cv.split(np.zeros((n_rows, 1)), y, groups) if hasattr(cv, "split") else cv)
     if not splits:
         raise ValueError(f"cv={cv!r:.80} yields no folds; expected at least one pair of training and validation rows")
-    place = np.arange(n_rows)  # of each row of the table among the rows with a weight
+    place = np.arange(n_rows)  # position of each row of the table among those with positive weight
     if kept is not None and not hasattr(cv, "split"):
         place = np.full(n_given, -1)
         place[kept] = np.arange(n_rows)
@@ -122,7 +122,7 @@ def splitter_folds(
                 "disjoint sets of rows, because networks are compared on rows they were not trained on"
             )
         folds.append(Fold(torch.from_numpy(rows[0]), torch.from_numpy(rows[1])))
-    # The largest first: a race or a time limit looks at the first folds only, which of time series are the shortest.
+    # The largest fold first: a race or a time limit may use only the first folds, the shortest ones of time series.
     return sorted(folds, key=lambda fold: -len(fold.train))
 
 
@@ -150,17 +150,17 @@ def _fold(n_rows: int, val: Array) -> Fold:
 
 
 def validation_rows(n_rows: int, strata: Array | None, fraction: float, seed: int) -> Array:
-    """Draw validation rows: `fraction` of each stratum, but never all of its rows.
+    """Draw a fraction of the rows of each stratum for validation, but never all of them.
 
-    The number of rows of a stratum is rounded up or down at random, so that rare classes are also validated at times.
-    At least one row is drawn if any stratum has two.
+    The number of rows per stratum is rounded up or down at random, so rare classes are sometimes validated as well. At
+    least one row is drawn if any stratum has two.
     """
     random = np.random.default_rng([seed, 0x5EED])
     if n_rows < 2:
         return np.arange(0)
     groups = [np.arange(n_rows)]
     if strata is not None:
-        # A single sort, as there may be very many strata.
+        # Sort only once: there may be many strata.
         order = np.argsort(strata, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(strata[order])) + 1)
     chosen = []

@@ -1,4 +1,4 @@
-"""Records as a table of the library that people have."""
+"""Conversion of records to a pandas DataFrame, if pandas is installed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def as_frame(records: list[dict[str, Any]], columns: Sequence[str] | None = None) -> Any:
-    """Return a pandas DataFrame with one row per record, or the records where pandas is not installed.
+    """Return a pandas DataFrame with one row per record, or the records if pandas is not installed.
 
-    `columns` are those of a table that may have no rows.
+    `columns` are the columns of the table, required if there may be no records.
     """
     try:
         import pandas as pd  # type: ignore[import-untyped]

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 GRADIENT_ROWS = 1024
-_SHUFFLED_ELEMENTS = 2**24  # numbers of shuffled rows at a time
+_SHUFFLED_ELEMENTS = 2**24  # encoded numbers of shuffled rows per block
 
 
 def gradient_times_input(fitted: FittedPack, prepared: PreparedFit) -> Array:
     """Return the mean of |gradient x input| over rows and networks for each column, scaled to a sum of 1.
 
-    The gradient is that of the largest output by the inputs of message passing: encoded numbers, one-hots, and learned
-    features of embedded columns. The inputs that belong to one column of the table are summed. Candidates count
-    by their weight.
+    This is the gradient of the output with the largest absolute value with respect to the inputs of message passing:
+    encoded numbers, one-hot columns, and learned features of embedded columns. Products are summed over the inputs that
+    belong to one column of the table. Candidates are averaged by weight.
     """
     n_columns, n_rows = len(prepared.names), prepared.rows.n_rows
     total = np.zeros(n_columns)

@@ -1,10 +1,10 @@
 """Contributions of columns to predictions: gradients integrated along straight paths (Sundararajan et al., 2017).
 
-A path leads from a base to a row, in the inputs of message passing: scaled numbers, indicators of missing values,
-one-hots, and the learned features of embedded columns. Along each input the integral of the gradient is multiplied by
-the distance, and the inputs that belong to one column of the table are summed. All columns together make up the
-difference of the two predictions, except for the error of the numerical integral: where it is too large, the steps of a
-path are halved.
+A path leads from a base to a row in the space of the inputs of message passing: scaled numbers, missing-value
+indicators, one-hot columns, and the learned features of embedded columns. The contribution of an input is the mean
+gradient along the path, multiplied by the difference of the input. Contributions are summed over the inputs that belong
+to one column of the table. The sum over all columns is the difference of the two predictions, up to the error of the
+numerical integration. Where this error is too large, the steps of a path are halved.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-FIRST_STEPS = 2  # of a path
-# Gauss-Lobatto quadrature of a step: the ends are among the points, so that their predictions come for nothing.
+FIRST_STEPS = 2  # initial number of steps of a path
+# Gauss-Lobatto quadrature of a step: the nodes include both ends, so their predictions require no extra computation.
 _NODES = torch.tensor([-1, -((3 / 7) ** 0.5), 0, (3 / 7) ** 0.5, 1], dtype=torch.float64) / 2 + 0.5
 _WEIGHTS = torch.tensor([1 / 10, 49 / 90, 32 / 45, 49 / 90, 1 / 10], dtype=torch.float64) / 2
-# Error of a step, relative to the sum of the absolute contributions of its path, at which it is halved. It is smaller
-# than what is promised for a row, as the errors of steps add up; over the paths from several bases they mostly cancel.
+# A step is halved if its error exceeds this fraction of the sum of the absolute contributions of its path. This is
+# less than the documented error of a row, because the errors of steps add up. Over several bases, they mostly cancel.
 _STEP_TOLERANCE = 1e-3 / 8
-_MIN_SIZE = 1e-6  # relative to that of other rows: less is rounding
-_PIECE_ELEMENTS = 2**23  # activations at a time
+_MIN_SIZE = 1e-6  # relative to the largest row; smaller errors are rounding
+_PIECE_ELEMENTS = 2**23  # activations per call
 
 
 class PathIntegrals:
@@ -44,9 +44,9 @@ class PathIntegrals:
     ----------
     fitted : FittedPack
     n_columns : int
-        Of the table.
+        The number of columns of the table.
     scale : Scale
-        Of the predictions.
+        The scale of the predictions.
     """
 
     def __init__(self, fitted: FittedPack, n_columns: int, scale: Scale) -> None:
@@ -62,7 +62,7 @@ class PathIntegrals:
         return [body.inputs(encoded[places[id(body.group.encoder)]]) for body in self._bodies]
 
     def typical_inputs(self) -> list[Tensor]:
-        """Return the inputs of the point of reference, (networks, 1, inputs): typical numbers, means of levels."""
+        """Return the inputs of the reference point, (networks, 1, inputs): typical numbers, means of levels."""
         return [body.typical_inputs() for body in self._bodies]
 
     def predict(self, inputs: list[Tensor]) -> Tensor:
@@ -81,7 +81,7 @@ class PathIntegrals:
         rows, bases : list of Tensor
             Inputs of each group, (networks, rows, inputs) and (networks, bases, inputs).
         n_steps : int
-            Most steps of a path, if all were as small as the smallest one.
+            The minimum length of a step is 1 / n_steps of its path.
         """
         n_rows, n_bases = rows[0].shape[1], bases[0].shape[1]
         total: Tensor | None = None
@@ -100,8 +100,8 @@ class PathIntegrals:
     def _integrals(self, starts: list[Tensor], paths: list[Tensor], n_steps: int, tolerance: float) -> Tensor:
         """Return the contributions of a few paths, (paths, columns, outputs).
 
-        A path is divided into steps. The integral over a step is right if its columns add up to the difference of the
-        predictions at its ends; otherwise, as where the gradient jumps, the step is halved.
+        A path is divided into steps. If the contributions to a step do not sum to the difference of the predictions at
+        its ends, for instance because the gradient jumps, the step is halved.
         """
         n_paths = starts[0].shape[1]
         first = min(FIRST_STEPS, n_steps)
@@ -126,7 +126,7 @@ class PathIntegrals:
     def _steps(
         self, starts: list[Tensor], paths: list[Tensor], path: Tensor, place: Tensor, width: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the contributions of steps, (steps, columns, outputs), and what is missing, (steps, outputs)."""
+        """Return the contributions of steps, (steps, columns, outputs), and the errors of their sums."""
         values, errors = [], []
         for some in torch.split(torch.arange(len(path)), max(1, self._rows_at_once() // len(_NODES))):
             own = path[some]
@@ -173,12 +173,12 @@ class PathIntegrals:
 
 
 class _Body:
-    """The networks of a group behind their embeddings."""
+    """The networks of a group without their embeddings."""
 
     def __init__(self, group: NetworkGroup, *, exact: bool) -> None:
         self.group, shape = group, group.shape
         parameters = group.exact_parameters if exact else group.parameters
-        # Not inference tensors, which autograd would refuse.
+        # Copies, because autograd does not accept inference tensors.
         self._parameters = {name: value.clone() for name, value in parameters.items()}
         self._embedding = shape.embedding
         self._body = body_of(shape)
@@ -205,7 +205,7 @@ class _Body:
         if embedding is not None and embedding.levels:
             first_place, first_level = inputs.shape[2] - len(embedding.levels) * embedding.level_dim, 0
             for n_levels in embedding.levels:
-                known = self._parameters["embed_level"][:, first_level + 1 : first_level + n_levels]  # 0: unknown ones
+                known = self._parameters["embed_level"][:, first_level + 1 : first_level + n_levels]  # 0: unknown
                 inputs[:, 0, first_place : first_place + embedding.level_dim] = known.mean(dim=1)
                 first_place, first_level = first_place + embedding.level_dim, first_level + n_levels
         return inputs

@@ -1,4 +1,4 @@
-"""Prediction intervals by CV+ (Barber et al., 2021): errors of left-out rows around the predictions of their folds."""
+"""Prediction intervals by CV+ (Barber et al., 2021): predictions of each fold plus and minus its held-out errors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _BISECTIONS = 40
 def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float, n_rows: int) -> Array:
     """Return the lower and upper ends of intervals.
 
-    The upper end is the quantile of prediction + error over all left-out rows, where the prediction is that of the
-    networks which the row was left out of; the lower end likewise.
+    The upper end is a quantile, over all held-out rows, of the absolute error on the held-out row plus the prediction
+    of the networks that were not trained on it. The lower end is computed likewise.
 
     Parameters
     ----------
     centers : array of shape (folds, rows)
-        Predictions of the networks of each fold.
+        The predictions of the networks of each fold.
     residuals : sequence of arrays
-        Sorted absolute errors of the rows that each fold left out. Folds count equally.
+        The sorted absolute errors on the held-out rows of each fold. All folds have equal weight.
     coverage : float
-        Share of the targets that should lie within the interval.
+        The fraction of the targets that should lie within the interval.
     n_rows : int
-        Number of different rows that the errors are of.
+        The number of different held-out rows.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def cv_plus(centers: Array, residuals: Sequence[Array], coverage: float, n_rows:
         )
     upper = _quantile(centers, residuals, level)
     lower = -_quantile(-centers, residuals, level)
-    # With a low coverage folds that disagree may leave nothing between the ends.
+    # If the coverage is low and the folds disagree, the lower end may exceed the upper end.
     middle = (lower + upper) / 2
     return np.stack([np.minimum(lower, middle), np.maximum(upper, middle)], axis=1)
 

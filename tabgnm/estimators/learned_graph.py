@@ -78,7 +78,7 @@ class LearnedGraph:
         return NodeNames.of_columns(encoder.encoded_names, owners, outputs, group.shape.embedding)
 
     def _named_targets(self, group: NetworkGroup) -> tuple[str, ...]:
-        """Return the names of the targets, those of y or "y"; others for those whose name a column has."""
+        """Return the names of the targets, or default names for those without a name or with that of a column."""
         targets, known = group.targets, self._target_names()
         n_targets = _n_targets(targets)
         taken = {*self._names, *group.encoder.encoded_names}
@@ -99,8 +99,8 @@ class LearnedGraph:
 def output_names(targets: Targets, names: Sequence[str]) -> list[str]:
     """Return the names of the outputs of a network, given those of the targets.
 
-    The target itself if it is a number or one of several labels; "y_q10" for one of several quantiles; and the class
-    that an output stands for, "y=yes".
+    The name of the target if it is a number or one of several multilabel columns, "y_q10" for one of several quantiles,
+    and "y=yes" for a class.
     """
     return [output for place, name in enumerate(names) for output in _outputs_of(targets, place, name)]
 
@@ -120,7 +120,7 @@ def _n_targets(targets: Targets) -> int:
 
 
 def _usual_names(n_targets: int) -> Iterator[list[str]]:
-    """Yield names for targets without one: y; target; target_2; ... or y0, y1; target_0, target_1; ..."""
+    """Yield default names of targets: y; target; target_2; ... or y0, y1; target_0, target_1; ..."""
     for number in itertools.count():
         name = "y" if number == 0 else "target" if number == 1 else f"target_{number}"
         joint = "" if number == 0 else "_"

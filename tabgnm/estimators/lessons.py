@@ -25,39 +25,41 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# Rows in all that a machine is taught on, where there are fewer. Mixed rows lie where no real ones do: more of them, or
-# more of their columns swapped, cost a small machine edges that it lacks elsewhere.
+# Smaller tables are augmented to this number of rows. Augmented rows lie where there are no real ones: with more of
+# them, or with more columns swapped, a small machine would use edges to fit them that it needs elsewhere.
 _AUGMENTED_ROWS = 5_000
-_SWAPPED = 0.1  # share of the columns that an augmented row takes from another one
-_LABEL_SHARE = 0.5  # machines that learn from labels and predictions are better than those that learn from either
-_MAX_ONE_HOT = 12  # levels of a category; those that are less frequent have no input
+_SWAPPED = 0.1  # fraction of the columns that an augmented row takes from another row
+_LABEL_SHARE = 0.5  # learning from both labels and predictions is better than learning from either
+_MAX_ONE_HOT = 12  # levels of a category; less frequent levels have no input
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What a small machine is to learn, and how it is judged.
+    """The training data of a small machine, and the targets to evaluate it on.
 
     Attributes
     ----------
     encoder : TableEncoder
     table : Table
-        Encoded rows with their targets; real rows first, then augmented ones.
+        Encoded rows with the targets to learn; real rows first, then augmented ones.
     n_real : int
+        The number of real rows.
     source : Tensor
-        The real row that each row is, or takes most of its columns from.
+        The position of each real row, or of the real row that an augmented row takes most columns from.
     loss : Loss
-        That is trained with.
+        The training loss.
     targets : Targets
-        In whose terms predictions are made.
+        Converts outputs to predictions.
     judged : Tensor
-        Targets of the real rows that the machine is judged by.
+        The targets of the real rows for evaluation.
     judged_by : {"target", "model"}
         Whether these are true targets or predictions of the teacher.
     sample_weight : Tensor or None
-        Of all rows, times class weights; an augmented row has the weight of its source.
+        Weights of all rows, including class weights; an augmented row has the weight of its source.
     score_weight : Array or None
-        Sample weights of the real rows without class weights: scores are those of `score`.
+        Sample weights of the real rows without class weights, as in `score`.
     strata : Array or None
+        The stratum of each real row, for stratified folds.
     """
 
     encoder: TableEncoder
@@ -74,14 +76,14 @@ class Lesson:
 
 
 def _readable_settings(estimator: TabularEstimator) -> TableSettings:
-    """Return the settings of a table whose encoded columns a person can read."""
+    """Return settings for encoded columns that are easy to interpret."""
     return TableSettings(
         scaling="standard", numeric_embedding=None, max_one_hot=_MAX_ONE_HOT, level_dim=0, kinds=estimator.column_kinds
     )
 
 
 def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Lesson, RawTable]:
-    """Return what is to be learned from labels."""
+    """Return a lesson for learning from labels, and the table without rows of weight 0."""
     raw = read_table(X)
     labels = estimator._check_y(y, "y")
     check_lengths(raw.n_rows, labels)
@@ -110,7 +112,7 @@ def _taken(weights: Array | None, rows: Array) -> Array | None:
 
 
 def _scaled(weights: Array | None) -> Array | None:
-    """Return weights of at most 1: only their ratios matter, and those of single precision are limited."""
+    """Scale weights to at most 1, because large ones could overflow float32; only their ratios matter."""
     return None if weights is None else weights / weights.max()
 
 
@@ -130,9 +132,9 @@ def lesson_of_teacher(
     n_augmented: int | None,
     rng: np.random.RandomState,
 ) -> tuple[Lesson, RawTable]:
-    """Return what is to be learned from the predictions of a fitted estimator, on real and augmented rows.
+    """Return a lesson for learning the predictions of a fitted estimator on real and augmented rows, and the table.
 
-    On real rows, it is the weighted mean of predictions and labels, if there are labels.
+    If there are labels, the targets of real rows are the weighted mean of predictions and labels.
     """
     raw = teacher._matched(read_table(X))
     fitted = teacher.fitted_
@@ -148,7 +150,7 @@ def lesson_of_teacher(
         rows = _rows_of_positive_weight(weights)
         raw, hard, weights, given = raw.take(rows), hard[rows], weights[rows], _taken(given, rows)
     weights, given = _scaled(weights), _scaled(given)
-    # A quantile of predicted quantiles is not a quantile of the target, and neither is their mean.
+    # A quantile of predicted quantiles is not a quantile of the target.
     from_labels = _predicts_quantiles(targets)
     if from_labels and labels is None:
         raise ValueError(
@@ -157,7 +159,7 @@ def lesson_of_teacher(
         )
     if from_labels and n_augmented:
         warnings.warn(f"n_augmented={n_augmented} is not used: quantiles are learned from y", stacklevel=3)
-    if label_share is None:  # labels that the teacher learned with weights are not learned without
+    if label_share is None:  # do not learn labels without weights if the teacher learned them with weights
         label_share = 0.0 if fitted.weighted and given is None else _LABEL_SHARE
     elif from_labels or (labels is None and label_share):
         cause = "quantiles are learned from y" if from_labels else "y is not given"
@@ -199,14 +201,14 @@ def _predicts_quantiles(targets: Targets) -> bool:
 
 
 def _imitated(targets: Targets, parts: list[Array]) -> tuple[Loss, Tensor]:
-    """Return the loss for imitating the predictions of a model, and what it learns from."""
+    """Return the loss for imitating the predictions of a model, and the targets to learn."""
     if isinstance(targets, ClassTargets):
         return _soft(targets, [np.exp(part) for part in parts])
     return targets.loss, targets.tensor(parts[0], torch.float32)
 
 
 def _as_taught(targets: Targets, judged: Tensor) -> Tensor:
-    """Return true targets in the form of those that `_imitated` returns."""
+    """Return true targets in the same form as the targets that `_imitated` returns."""
     if not (isinstance(targets, ClassTargets) and targets.kind in ("multiclass", "joint")):
         return judged.to(torch.float32).reshape(len(judged), -1)
     columns = judged.reshape(len(judged), -1).to(torch.int64).unbind(dim=1)
@@ -215,7 +217,7 @@ def _as_taught(targets: Targets, judged: Tensor) -> Tensor:
 
 
 def _soft(targets: ClassTargets, probabilities: list[Array]) -> tuple[Loss, Tensor]:
-    """Return the loss for probabilities of the classes of each target, and what it learns from."""
+    """Return the loss for soft labels, given the class probabilities of each target, and the targets to learn."""
     if targets.kind in ("multiclass", "joint"):
         sizes = tuple(map(len, targets.classes))
         return SoftCrossEntropy(sizes), torch.as_tensor(np.concatenate(probabilities, axis=1), dtype=torch.float32)

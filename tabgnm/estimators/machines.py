@@ -28,21 +28,20 @@ if TYPE_CHECKING:
     from tabgnm.estimators.fitting import FittedPack
     from tabgnm.nn.node_names import NodeNames
 
-# With n_edges, machines are cut down from those of a few larger sizes, which makes them better than cutting at once.
+# With n_edges, machines of a few larger sizes are trained first and reduced step by step, which is more accurate.
 _LARGER_SIZES = 3
 
 
 class NoSingleMachine(ValueError, AttributeError):
     """The estimator has several networks, learned embeddings or gates, so there is no single machine to read.
 
-    Raised by what reads a machine: `machine_`, `describe`, `edges`, `equations` and `tabgnm.export.program_of`.
-    `export` raises `ExportError` instead. It is also an AttributeError, so that `hasattr(estimator, "machine_")` is
-    False.
+    Raised by `machine_`, `describe`, `edges`, `equations` and `tabgnm.export.program_of`; `export` raises `ExportError`
+    instead. It is an AttributeError, so that `hasattr(estimator, "machine_")` is False.
     """
 
 
 def check_teaching(label_share: float | None, n_augmented: int | None) -> None:
-    """Raise if a parameter that only `distill` has is invalid."""
+    """Validate the parameters that only `distill` has; raise if any is invalid."""
     if label_share is not None:
         check_number("label_share", label_share, 0, 1, "0.5", include_low=True, include_high=True)
     if n_augmented is not None:
@@ -50,7 +49,7 @@ def check_teaching(label_share: float | None, n_augmented: int | None) -> None:
 
 
 def advice(estimator: Any) -> str:
-    """Say how to get a small machine from an estimator, for errors."""
+    """Return the part of an error message that explains how to get a small machine from an estimator."""
     from tabgnm.estimators.parameters import GNMParameters  # not at the top: the parameters of all estimators
 
     if isinstance(estimator, GNMParameters):

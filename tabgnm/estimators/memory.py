@@ -19,10 +19,10 @@ from tabgnm.training.plan import division_of_threads, step_work
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import PreparedCandidate, PreparedFit
 
-# What threads, allocators and libraries take in a first fit, whatever the table.
+# Memory that threads, allocators and libraries take in a first fit, independent of the table.
 _OVERHEAD = 40 * 2**20
-_ROW_BYTES = 64  # targets, folds, weights and orders of a row
-_COPIES_OF_OUTPUTS = 4  # in a prediction: of all pieces, put together, and converted
+_ROW_BYTES = 64  # targets, folds, weights and permutations, per row
+_COPIES_OF_OUTPUTS = 4  # of predictions: pieces, concatenated and converted
 
 ENCODED, TRAINED, STEPS, OUT_OF_FOLD = "encoded table", "trained networks", "training steps", "out-of-fold predictions"
 _GRADIENTS, _ROWS, _LIBRARIES, _OUTPUTS = "importances", "rows and folds", "libraries", "outputs"
@@ -35,9 +35,9 @@ class MemoryUse:
     Attributes
     ----------
     parts : dict of int
-        In main memory.
+        The use of main memory.
     gpu_parts : dict of int
-        In the memory of the GPU, or of each GPU that is used; empty on a CPU.
+        The use of the memory of the GPU, or of each GPU if several are used; empty on a CPU.
     """
 
     parts: Mapping[str, int]
@@ -60,7 +60,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Memory that `fit`, and predictions for the same number of rows, use in addition to the table itself.
+    """Memory that `fit` uses, and predictions for the same number of rows, in addition to the table itself.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def check_memory(prepared: PreparedFit) -> None:
     if needed.bytes > limit:
         raise MemoryError(_refusal(prepared, needed.parts, limit, "of memory, but this process may use"))
     if device.type == "cuda":
-        # As many networks as fit are trained at once, and at least one.
+        # As many networks are trained at once as fit in memory, but at least one.
         gpu = {ENCODED: needed.gpu_parts[ENCODED], STEPS: max(map(_bytes_of_one, prepared.candidates))}
         limit = torch.cuda.get_device_properties(device).total_memory
         if sum(gpu.values()) > limit:
@@ -95,7 +95,7 @@ def check_memory(prepared: PreparedFit) -> None:
 
 
 def shown(n_bytes: float) -> str:
-    """Return a number of bytes as people write it."""
+    """Return a number of bytes in a readable unit."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if n_bytes < 1000 or unit == "TB":
             break
@@ -129,7 +129,7 @@ def _training(prepared: PreparedFit) -> MemoryUse:
     parts[_GRADIENTS] = max(map(_gradient_bytes, candidates))
     if device.type == "cuda":
         return MemoryUse(parts, {ENCODED: copied, STEPS: steps})
-    # Importances are computed when all networks are trained, so that only the larger of both counts.
+    # Importances are computed after training, so only the larger of the two counts.
     return MemoryUse(parts | {ENCODED: encoded + copied, STEPS: max(0, steps - parts[_GRADIENTS])})
 
 
@@ -162,7 +162,7 @@ def _n_rows(prepared: PreparedFit) -> int:
 
 
 def _n_predicted(prepared: PreparedFit) -> int:
-    """Return how many numbers are predicted for a row: all probabilities, or all targets."""
+    """Return the number of predicted values per row: all probabilities, or all targets."""
     targets = prepared.rows.targets
     if isinstance(targets, ClassTargets):
         return sum(max(2, len(classes)) for classes in targets.classes)
@@ -182,13 +182,13 @@ def _table_bytes(candidate: PreparedCandidate, n_rows: int) -> int:
 
 
 def _n_kept(prepared: PreparedFit) -> int:
-    """Return how many networks are kept at most."""
+    """Return the maximum number of networks that are kept."""
     n_folds = len(prepared.candidates[0].members)
     return min(len(prepared.candidates), prepared.effort.most_candidates(n_folds)) * n_folds
 
 
 def _fleets(candidates: list[PreparedCandidate]) -> Iterator[list[PreparedCandidate]]:
-    """Yield candidates whose networks are trained together."""
+    """Yield lists of candidates whose networks are trained in one fleet."""
     groups: dict[Any, list[PreparedCandidate]] = {}
     for own in candidates:
         groups.setdefault((with_frequency_scale(own.shape, 1.0), own.fleet), []).append(own)
@@ -196,7 +196,7 @@ def _fleets(candidates: list[PreparedCandidate]) -> Iterator[list[PreparedCandid
 
 
 def _fleets_at_once(prepared: PreparedFit) -> int:
-    """Return how many fleets are trained at once on a CPU, each with its own memory; on a GPU they share it."""
+    """Return the number of fleets that are trained at once, each with its own memory; 1 on a GPU."""
     settings = prepared.candidates[0].fleet
     if settings.torch_device().type == "cuda":
         return 1

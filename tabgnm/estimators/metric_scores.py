@@ -1,4 +1,4 @@
-"""The score of given predictions by a metric, and whether a metric can score such targets at all."""
+"""Scores of given predictions, and a check that a metric can score the targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabgnm.nn.losses import LogLinkLoss, Tweedie
 
 Array = NDArray[Any]
 
-_MAX_CHECKED_ROWS = 1000  # to see whether a metric fits
+_MAX_CHECKED_ROWS = 1000  # rows for the check of a metric
 
 
 def score(
@@ -31,13 +31,13 @@ def score(
 def check_metric_fits(
     metric: Any, targets: ClassTargets | NumberTargets, y: Array, *, all_logarithms: bool = False
 ) -> None:
-    """Raise if a metric cannot score such targets, before anything is trained.
+    """Raise if a metric cannot score these targets; called before training.
 
-    `all_logarithms` says that all candidates learn the logarithm of the target.
+    `all_logarithms` means that all candidates learn the logarithm of the target.
     """
     if isinstance(targets, ClassTargets):
         if targets.kind == "one":
-            return  # a single class is predicted whatever the metric says
+            return  # a single class is always predicted, regardless of the metric
         if needs_numbers(metric):
             raise ValueError(
                 f"metric={metric!r:.80} cannot score these targets (it compares numbers, but y has classes); use "
@@ -75,7 +75,7 @@ def check_metric_fits(
 
 
 def _as_model(targets: ClassTargets | NumberTargets, predictions: Array, y: Array) -> Predicted:
-    """Return something that scorers take for a fitted model, of the classes that y has."""
+    """Return predictions in a form that scorers accept as a fitted model, with the classes that y has."""
     if isinstance(targets, NumberTargets):
         numbers = predictions[:, 0] if targets.one_dimensional and targets.quantiles is None else predictions
         return Predicted("regressor", {"predict": numbers})

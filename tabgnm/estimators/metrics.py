@@ -26,7 +26,7 @@ _SHORT_NAMES = {
     "poisson_deviance": "neg_mean_poisson_deviance",
     "gamma_deviance": "neg_mean_gamma_deviance",
 }
-_TWEEDIE = "tweedie_deviance"  # which scikit-learn has no score of, as it depends on the power
+_TWEEDIE = "tweedie_deviance"  # not a named score of scikit-learn, because it depends on the power
 _CALIBRATION_BINS = 15
 _OF_POSITIVE = {
     _TWEEDIE,
@@ -70,17 +70,17 @@ def check_metric(value: object, name: str = "metric", default: str | None = "aut
 
 
 def needs_positive(metric: Any) -> bool:
-    """Whether a metric is known to be defined for positive predictions only."""
+    """Whether a metric is known to require positive predictions."""
     return isinstance(metric, str) and _SHORT_NAMES.get(metric, metric) in _OF_POSITIVE
 
 
 def needs_numbers(metric: Any) -> bool:
-    """Whether a metric is known to compare numbers, which labels of classes are not."""
+    """Whether a metric is known to require numbers as targets, so it cannot score classes."""
     return isinstance(metric, str) and _SHORT_NAMES.get(metric, metric) in _OF_NUMBERS
 
 
 def scorer_of(metric: Any, n_classes: int = 2, tweedie_power: float = Tweedie.power) -> Callable[..., float]:
-    """Return the scorer that a metric other than "auto" stands for."""
+    """Return the scorer for a metric other than "auto"."""
     name = _SHORT_NAMES.get(metric, metric) if isinstance(metric, str) else metric
     if isinstance(name, str) and name == _TWEEDIE:
         made: Callable[..., float] = make_scorer(mean_tweedie_deviance, greater_is_better=False, power=tweedie_power)
@@ -92,28 +92,28 @@ def scorer_of(metric: Any, n_classes: int = 2, tweedie_power: float = Tweedie.po
 
 
 def scores_predictions_only(scorer: Callable[..., float]) -> bool:
-    """Whether a scorer looks at predictions and labels only, as those of `make_scorer` do.
+    """Whether a scorer uses only predictions and labels, like those of `make_scorer`.
 
-    A function of a user may do anything with the estimator and the table that it gets.
+    Other functions may use the estimator and the table in any way.
     """
     return hasattr(scorer, "_score_func")
 
 
 def takes_weights(scorer: Callable[..., float]) -> bool:
-    """Whether a scorer has an argument for sample weights; functions of users need not have one."""
-    # Scorers of scikit-learn take any argument, and pass it to a function that may not.
+    """Whether a scorer has the argument `sample_weight`."""
+    # A scikit-learn scorer accepts any argument and passes it to its function, which may not accept it.
     parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters.values()
     return any(own.name == "sample_weight" or own.kind is own.VAR_KEYWORD for own in parameters)
 
 
 class Predicted:
-    """Given predictions in the form of a fitted model, which is what scorers expect.
+    """Precomputed predictions with the interface of a fitted model, for scorers.
 
     Parameters
     ----------
     kind : {"classifier", "regressor"}
     predictions : dict of arrays
-        What its methods return, by their name: predict, predict_proba, decision_function.
+        The return values of its methods, by name: predict, predict_proba, decision_function.
     classes : array or list of arrays, default=None
     """
 
@@ -184,7 +184,7 @@ def calibration_error(probabilities: Array, codes: Array, weights: Array | None 
 def scaled_r2(y: Array, predicted: Array, weights: Array | None) -> float:
     """Return scikit-learn's R² of numbers (rows, outputs) of any size.
 
-    It is computed in units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
+    Numbers are scaled by a power of 2, because squares of very large (small) numbers would overflow (underflow).
     """
     _, exponent = np.frexp(np.maximum(np.abs(y).max(axis=0), np.abs(predicted).max(axis=0)))
     return float(r2_score(np.ldexp(y, -exponent), np.ldexp(predicted, -exponent), sample_weight=weights))
@@ -198,7 +198,7 @@ def quantile_losses(y: Array, predicted: Array, quantiles: tuple[float, ...], we
 
 
 def d2_of_quantiles(y: Array, predicted: Array, quantiles: tuple[float, ...], weights: Array | None) -> float:
-    """Return 1 - L / L₀: the quantile losses of the predictions, summed, and those of the quantiles of y."""
+    """Return 1 - L / L₀, where L is the sum of the quantile losses of the predictions, and L₀ of the quantiles of y."""
     constants = weighted_quantiles(y, quantiles, np.ones(len(y)) if weights is None else weights)
     loss = float(quantile_losses(y, predicted, quantiles, weights).sum())
     base = float(quantile_losses(y, np.broadcast_to(constants, predicted.shape), quantiles, weights).sum())

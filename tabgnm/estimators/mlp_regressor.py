@@ -42,8 +42,8 @@ class MLPRegressor(MLPParameters, TabularRegressor):
         Whether to standardize the target for training, or to divide it by its mean with a log link. Predictions are in
         units of the target either way.
     target_transform : {"auto", "none", "log"}, default="auto"
-        The transform of the target that networks learn. "log" requires positive targets. "auto" adds candidates with
-        "log" if the target has a long tail and the loss has no log link.
+        The transform of the target before training. "log" requires positive targets. "auto" adds candidates with
+        "log" if the target is positive and right-skewed and the loss has no log link.
     effort : {"default", "fast", "best"}, default="default"
         How much work `fit` does: the number of candidates, folds and epochs where these are "auto".
     time_limit : float or None, default=None
@@ -68,8 +68,8 @@ class MLPRegressor(MLPParameters, TabularRegressor):
     learning_rate : float or "auto", default="auto"
         The maximum learning rate of the schedule.
     batch_size : int or "auto", default="auto"
-        The number of rows per training step. "auto" aims at 64 steps per epoch on a GPU and 32 on a CPU, with 32 to 512
-        rows per step (at least 64 on a CPU for tables with 500 rows or more).
+        The number of rows per training step. "auto" aims at 64 steps per epoch on a GPU or with `effort="best"`, and at
+        32 steps otherwise, with at least 32 rows per step and at most 512 on a GPU or 128 on a CPU.
     dropout : float or "auto", default="auto"
         The dropout rate of all layers except the last.
     l1, l2, l0 : float, default=0.0
@@ -104,16 +104,15 @@ class MLPRegressor(MLPParameters, TabularRegressor):
         targets.
     screen_columns : bool or "auto", default="auto"
         Whether to leave out columns that a statistical test on the training rows of each network finds unrelated to the
-        target. Columns with a learned embedding are always used, so numbers have none if this is True, unless
-        `numeric_embedding` is given. "auto" adds a candidate with screening for tables with more than 50 encoded
-        columns, and screens all candidates for tables with more than 500. Tables with more than 20 million encoded
-        numbers are not screened.
+        target. Columns with a learned embedding are never left out, so True also disables `numeric_embedding="auto"`.
+        "auto" adds a candidate with screening for tables with more than 50 encoded columns, and screens all candidates
+        for tables with more than 500. Tables with more than 20 million encoded numbers are not screened.
     max_one_hot : int, default=8
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8
         The number of learned features per category with an embedding.
     min_level_count : int, default=3
-        The minimum number of rows of a level with an embedding of its own. All rarer levels of a category share one
+        The minimum number of rows for a level to have its own embedding. All rarer levels of a category share one
         embedding.
     column_kinds : dict or None, default=None
         The kinds of some columns, by name or position, such as {"zip": "category"}: "number", "category", "datetime" or

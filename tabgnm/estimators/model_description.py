@@ -1,4 +1,4 @@
-"""An estimator as JSON values and arrays, for its model file."""
+"""Conversion of an estimator to JSON values and arrays for its model file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FITTED_WITH = "fitted_with"
 TARGET_NAME, TARGET_NAMES = "target_name", "target_names"
 # Whether the rows had sample weights. Left out if they had none.
 WEIGHTED = "weighted"
-# The sizes that a small machine was chosen from. Left out if there are none.
+# The path of sizes that a small machine was chosen from. Left out if there is none.
 PATH = "path"
 # The number of threads depends on the machine, not on the model, and folds refer to rows of the training data.
 NOT_STORED = {"n_jobs", "cv"}
@@ -101,7 +101,7 @@ def _described_group(group: NetworkGroup, encoder: int, base: Targets) -> tuple[
 def _described_path(estimator: TabularEstimator) -> tuple[list[dict[str, Any]], Arrays]:
     """Return sizes and scores of a path as JSON values, and the arrays of all machines except the chosen one.
 
-    Most weights of these machines are 0, so only the others are stored, with their positions.
+    Most weights of these machines are 0, so only nonzero weights are stored, with their positions.
     """
     arrays: Arrays = {}
     for place, (record, fitted) in enumerate(zip(estimator._path, estimator._path_fitted, strict=True)):

@@ -1,7 +1,7 @@
 """Limits of the memory and time that a model file may require.
 
-Weights take as much memory as space in the file, and usually each is used once per row. This module limits what goes
-beyond that: large structures that are described in few bytes, and weights that are used many times.
+Weights take as much memory as space in the file, and each is usually used once per row. This module limits what a file
+may require beyond that: large structures that take few bytes in the file, and weights that are used many times.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ MAX_LAYERS = 4096  # of all groups together
 MAX_SIZES = 64  # of the path of a small machine
 _LONGEST_NAMES = 2**23  # characters in the names of all encoded columns; each repeats the name of a raw column
 
-# Levels and encoded columns take some hundred bytes each, and encoded columns take memory for each row as well. Their
-# number may be at least _MAX_ENTRIES; more are accepted in files with many weights.
+# Levels and encoded columns take a few hundred bytes each, and encoded columns also take memory for each row. Up to
+# _MAX_ENTRIES are always accepted; files with many weights may have more.
 _MAX_ENTRIES = 2**19
 _ENTRIES_OF_COLUMN = 3
 _WEIGHTS_PER_ENTRY = 64
-# The machines of a path are stored without weights that are 0, but take memory for them once they are loaded.
+# The machines of a path are stored without weights that are 0, which take memory once they are loaded.
 _MAX_PATH_WEIGHTS = 2**22
 _PATH_WEIGHTS_PER_STORED = 8
 # Predictions take 8 bytes for each row and output.
 _MAX_OUTPUTS = 2**15
 _WEIGHTS_PER_OUTPUT = 128
 
-# Work is measured in multiplications; a processor core does some 10^9 to 10^10 of them per second.
+# Work is measured in multiplications; a processor core does about 10^9 to 10^10 of them per second.
 _ROWS = 100
 _MAX_WORK = 2**32  # for _ROWS rows
 _MAX_USES = 64  # of each weight per row, in files that exceed _MAX_WORK

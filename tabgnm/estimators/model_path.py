@@ -1,7 +1,7 @@
 """The path of sizes of a small machine, read from a model file.
 
 The chosen machine of a path is the only group of the file. The others differ from it in their weights and in the
-importances of columns. Most of their weights are 0, so only the others are stored, with their positions.
+importances of columns. Most of their weights are 0, so only nonzero weights are stored, with their positions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _n_weights(group: NetworkGroup) -> int:
 
 
 def _parameters(group: NetworkGroup, arrays: Arrays) -> dict[str, torch.Tensor]:
-    """Return the weights of a network with the shape of the group: those in the file, and 0 everywhere else."""
+    """Return the weights of a network with the shape of the group; weights that are not in the file are 0."""
     places, weights, n_weights = arrays["places"], arrays["weights"], _n_weights(group)
     fits = places.dtype == np.int64 and places.ndim == 1 and weights.shape == places.shape
     if not fits or weights.dtype != group.dtype or not np.isfinite(weights).all() or not weights.all():

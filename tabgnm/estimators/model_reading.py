@@ -148,7 +148,7 @@ class _Reader:
         return self._folders.pop(folder, {})
 
     def check_all_used(self) -> None:
-        """Raise if the file has arrays that nothing needs."""
+        """Raise if the file has unused arrays."""
         unused = [f"{folder}/{name}" for folder, arrays in self._folders.items() for name in arrays]
         check_same("unused arrays", sorted(unused), [])
 
@@ -164,7 +164,7 @@ def _encoders(schema: Any, reader: _Reader, n_weights: int) -> list[TableEncoder
         names = [plan.name for plan in encoder.plans]
         check_same("columns of its encoders", names, [plan.name for plan in encoders[0].plans])
         ways = [[(plan.kind, plan.reading) for plan in own.plans] for own in (encoder, encoders[0])]
-        if ways[0] != ways[1]:  # a column that is read in many ways would make predictions slow
+        if ways[0] != ways[1]:  # reading a column in many ways would make predictions slow
             raise ModelFileError(
                 "its encoders read a column in different ways; expected the same kind and text format in all of them"
             )

@@ -1,4 +1,4 @@
-"""What predictions of any estimator are of: their names, and their values as one array."""
+"""Names of the predictions of an estimator, and their values as one array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 def prediction_names(targets: Targets) -> tuple[Any, ...]:
-    """Return what the columns of `prediction_values` are of.
+    """Return the names of the columns of `prediction_values`.
 
     Labels, for two classes only the second one; "y0=red" for several targets with labels; "y", or "y0", "y1", ... for
     numbers and multilabel targets; "quantile 0.1" for several quantiles.

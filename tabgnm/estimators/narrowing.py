@@ -1,10 +1,10 @@
-"""Which columns of a very wide table networks are given at all.
+"""Selection of the columns of a very wide table that become inputs of networks.
 
-A dense GNM has a node for every input, so the time of a step grows with the square of the number of columns: with
-thousands of them, as in genomics, a fit would take minutes or hours. So in tables with more than `NARROWED_FROM`
-inputs, only columns that the training rows of some fold relate to the target get inputs. Every network then tests these
-on its own training rows, as in `screening`, so that left-out rows have no influence on its columns (unless the table
-still has more than `MAX_NUMBERS` numbers; networks that have so many rows can use all of these columns).
+A dense GNM has a node for each input, so the time of a step grows with the square of the number of columns. With
+thousands of columns, as in genomics, a fit would take minutes or hours. If a table has more than `NARROWED_FROM`
+inputs, a column is used only if it is related to the target on the training rows of at least one fold. Each network
+then tests these columns on its own training rows (see `screening`), so that held-out rows do not influence its inputs.
+This second test is omitted if the table still has more than `MAX_NUMBERS` numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tabgnm.table import TableEncoder
 Array = NDArray[Any]
 
 NARROWED_FROM = 500  # encoded columns (numbers, and levels as one-hot columns)
-_MAX_NUMBERS = 5 * 10**7  # that are encoded for the test, 200 MB
+_MAX_NUMBERS = 5 * 10**7  # encoded numbers in the test, 200 MB
 _MIN_ROWS = 1_000
 
 
@@ -32,9 +32,9 @@ def n_inputs(encoder: TableEncoder) -> int:
 
 
 def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]:
-    """Return the positions of the raw columns that the training rows of no fold relate to the target.
+    """Return the positions of the raw columns that are not related to the target in any fold.
 
-    Categories with an embedding always stay.
+    Categories with an embedding are always used.
     """
     n_tested = n_inputs(encoder)
     sample = sample_of_rows(rows.n_rows, max(_MIN_ROWS, _MAX_NUMBERS // n_tested))

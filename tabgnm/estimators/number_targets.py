@@ -19,30 +19,30 @@ from tabgnm.nn.losses.deviances import LARGEST_LOG
 
 Array = NDArray[Any]
 
-# Logarithms that are predicted are this many standard deviations from their mean at most.
+# Predicted logarithms are limited to this many standard deviations from their mean.
 _MAX_DEVIATIONS = 6.0
-# Sums and differences of predictions stay within float64, and scales are numbers of full precision.
+# With these limits, sums and differences of predictions do not overflow, and scales are not subnormal.
 LARGEST_TARGET = 1e300
 LARGEST_PREDICTION = 1e305
 _SMALLEST_SCALE = 1e-305
-# Targets that are not scaled are lost in float32 if they all are smaller.
+# Unscaled targets would vanish in float32 if all were smaller.
 _SMALLEST_UNSCALED = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
-    """One or several numbers per row, standardised for the network.
+    """One or several numbers per row, standardized for the network.
 
     Attributes
     ----------
     one_dimensional : bool
         Whether y is (rows,) rather than (rows, targets).
     center, scale : arrays of float
-        One per target: the network learns (y - center) / scale. A scale of 0 marks a constant target. With a log link
-        the target is divided by center, its mean, so that the first predictions are near it; scale is 1 or 0.
+        One per target: the network learns (y - center) / scale. A scale of 0 marks a constant target. With a log link,
+        the target is divided by center, its mean, so that initial predictions are close to it; scale is 1 or 0.
     loss : Loss
     transform : {"none", "log"}
-        The network learns this of the target; center and scale are those of its values.
+        The transform of the target before standardization.
     """
 
     one_dimensional: bool
@@ -62,7 +62,7 @@ class NumberTargets:
         may_vary: bool = True,
         transform: str = "none",
     ) -> NumberTargets:
-        """Learn centre and scale from the training rows; `may_vary` is for targets that are constant only in these."""
+        """Learn center and scale from the training rows; with `may_vary`, a constant target may vary in later rows."""
         if transform == "log":
             if not (y > 0).all():
                 raise ValueError(
@@ -89,13 +89,13 @@ class NumberTargets:
                 )
             center = np.ones(n_targets) if isinstance(loss, LogLinkLoss) else np.zeros(n_targets)
             return cls(y.ndim == 1, center, np.ones(n_targets), loss)
-        # In units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
+        # Scaled by a power of 2, because squares of very large (small) numbers would overflow (underflow).
         _, exponent = np.frexp(largest)
         columns = np.ldexp(columns, -exponent)
         center = np.average(columns, axis=0, weights=weights)
         variance = np.average((columns - center) ** 2, axis=0, weights=weights)
         constant = columns.max(axis=0) == columns.min(axis=0)
-        # Predictions of a constant target are exactly that constant, which its mean need not be.
+        # Predictions of a constant target are exactly that constant; its computed mean may differ from it by rounding.
         center = np.ldexp(np.where(constant, columns[0], center), exponent)
         of_constant = 1.0 if may_vary else 0.0
         scale = np.ldexp(np.sqrt(variance), exponent)
@@ -112,7 +112,7 @@ class NumberTargets:
 
     @property
     def quantiles(self) -> tuple[float, ...] | None:
-        """The quantiles that are predicted, if these are several."""
+        """The predicted quantiles, if there are several."""
         return self.loss.quantiles if isinstance(self.loss, Quantiles) else None
 
     @property
@@ -147,13 +147,13 @@ class NumberTargets:
         largest = np.sqrt(torch.finfo(dtype).max) / 1e3
         if isinstance(self.loss, LogLinkLoss):
             scaled, largest = columns / self.center, math.exp(LARGEST_LOG)
-            # In float32 some that are positive would become 0.
+            # Very small positive targets would become 0 in float32.
             scaled = np.where(columns > 0, np.maximum(scaled, torch.finfo(dtype).tiny), scaled)
         else:
             if self.transform == "log":
-                # Targets of later rows may be 0 or negative: the smallest number whose logarithm was to be expected.
+                # Targets of later rows may be 0 or negative: replace them with the smallest possible prediction.
                 columns = np.log(np.maximum(columns, np.exp(self.center - _MAX_DEVIATIONS * self.scale)))
-            # Halves, as the difference of two large numbers may overflow.
+            # Computed with halves, because the difference of two large numbers may overflow.
             distance = columns / 2 - self.center / 2
             scaled = np.divide(distance, self.scale / 2, out=np.zeros_like(distance), where=self.scale > 0)
         too_large = np.abs(scaled) > largest
@@ -170,11 +170,11 @@ class NumberTargets:
         return None
 
     def spread(self, y: Tensor, weights: Tensor | None) -> float:
-        """Return what `metric` compares with: the variance of targets as `tensor` returns them, averaged over them.
+        """Return the spread that `metric` requires: the variance of the scaled targets, averaged over the targets.
 
-        Of several quantiles, the quantile loss of the best constants.
+        For several quantiles, it is the quantile loss of the best constants.
         """
-        if bool((y == y[0]).all()):  # whose computed variance would be a rounding error
+        if bool((y == y[0]).all()):  # the computed variance would be a rounding error
             return 0.0
         y = y.to(torch.float64)
         weights = torch.ones(len(y)) if weights is None else weights
@@ -187,16 +187,17 @@ class NumberTargets:
         return float((share * (y - center).square()).sum(dim=0).mean())
 
     def metric(self, values: list[float], spread: float) -> list[float]:
-        """Return R² (D²) for mean squared errors (quantile losses), as scikit-learn defines it without variance."""
+        """Return R² (D²) for mean squared errors (quantile losses); without variance, as defined by scikit-learn."""
         if spread == 0:
-            exact = not self.scale.any()  # a constant target, which is predicted exactly
+            exact = not self.scale.any()  # a constant target is predicted exactly
             return [value if math.isnan(value) else float(exact or value == 0) for value in values]
         return [1 - value / spread for value in values]
 
     def link(self) -> tuple[Array, Array, float | None]:
-        """Return scale, offset and limit of the outputs, for code outside of this package.
+        """Return the scale, offset and limit that convert outputs to predictions, for code outside of this package.
 
-        A number is scale x output + offset; with a limit it is the exponential of that, the output being clipped.
+        A prediction is scale x output + offset. If the limit is not None, the output is clipped to +-limit, and the
+        prediction is the exponential of this number.
         """
         if isinstance(self.loss, LogLinkLoss):
             return self.scale, np.log(self.center), LARGEST_LOG
@@ -216,11 +217,11 @@ class NumberTargets:
         return self.ordered(np.clip(numbers, -LARGEST_PREDICTION, LARGEST_PREDICTION))
 
     def ordered(self, numbers: Array) -> Array:
-        """Return predictions (..., rows, c) with quantiles in ascending order: sorting never raises their loss."""
+        """Sort predicted quantiles (..., rows, c) in ascending order, which never increases their loss."""
         return numbers if self.quantiles is None else np.sort(numbers, axis=-1)
 
     def out_of_fold(self, outputs: Tensor) -> Array:
-        """Return what is averaged over networks: numbers in units of the target, (rows, c)."""
+        """Return the values to average over networks: numbers in units of the target, (rows, c)."""
         return self.numbers(outputs)
 
     def row_losses(self, averaged: Array, y: Tensor) -> Array:
@@ -274,7 +275,7 @@ class NumberTargets:
         return cls(one_dimensional, center, scale, loss, transform)
 
 
-_MAX_QUANTILES = 10_000  # of a model file
+_MAX_QUANTILES = 10_000  # in a model file
 
 
 def _stored_loss(name: object, setting: object) -> Loss:
@@ -291,7 +292,7 @@ def _stored_loss(name: object, setting: object) -> Loss:
 
 
 def check_number_targets(loss: Loss, y: Array, name: str, row_number: Callable[[int], int]) -> None:
-    """Raise if a loss cannot learn these targets; `row_number` says which row of the given table a position is."""
+    """Raise if a loss cannot learn these targets; `row_number` maps a position to the row that errors name."""
     columns = y.reshape(len(y), -1)
 
     def place(wrong: Array) -> str:
@@ -318,7 +319,7 @@ def check_number_targets(loss: Loss, y: Array, name: str, row_number: Callable[[
 
 
 def _refuse_all_zero(loss: Loss, columns: Array) -> None:
-    """Raise if a target is 0 in all training rows, whose mean has no logarithm."""
+    """Raise if a target is 0 in all training rows, because the logarithm of its mean is not defined."""
     zero = (columns == 0).all(axis=0)
     if zero.any():
         which = f"column {int(np.argmax(zero))} of y" if len(zero) > 1 else "y"
@@ -329,7 +330,7 @@ def _refuse_all_zero(loss: Loss, columns: Array) -> None:
 
 
 def weighted_quantiles(values: Array, quantiles: tuple[float, ...], weights: Array) -> Array:
-    """Return constants with the lowest quantile loss: where the sorted weights reach each share of their sum."""
+    """Return weighted quantiles: the constants with the lowest quantile loss."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     places = np.searchsorted(reached, np.asarray(quantiles) * reached[-1])

@@ -1,4 +1,4 @@
-"""Predictions for rows by networks that were not trained on them, and what follows from these."""
+"""Out-of-fold predictions, and the scores, calibration and residuals that are computed from them."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _log = logging.getLogger("tabgnm")
 
 _MIN_CALIBRATION_ROWS = 50
 _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
-_SEVERAL_THREADS_ROWS = 10_000  # below, starting a second thread costs more than it saves
-_LARGE = 10**7  # numbers of a candidate; more are kept in float32
-_COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions, at the same time
-_MAX_RESIDUALS = 1000  # quantiles of the errors of a fold that a model keeps
+_SEVERAL_THREADS_ROWS = 10_000  # with fewer rows, starting a second thread costs more than it saves
+_LARGE = 10**7  # predictions of a candidate; more are stored in float32
+_COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions in memory at the same time
+_MAX_RESIDUALS = 1000  # of a fold; more are reduced to quantiles
 
 
 @dataclass(eq=False)
 class OutOfFold:
-    """Mean predictions of candidates for the rows that every one of them has predictions for.
+    """Mean predictions of candidates for the rows that all of them have predictions for.
 
     Attributes
     ----------
     candidates : list of int
-        Whose predictions these are.
+        The numbers of the candidates.
     rows : array of int
-        Rows of the prepared table, those of X_val after the others.
+        Positions in the prepared table, in which the rows of X_val follow the others.
     predictions : array of shape (candidates, rows, outputs)
         Numbers in units of the target, or probabilities of all classes.
     weights : array of shape (rows,) or None
@@ -96,7 +96,7 @@ class OutOfFold:
         return self.prepared.rows.targets.row_losses(predictions, self.y)
 
     def losses(self, predictions: Array) -> Array:
-        """Return what candidates are judged by, one number for each of the predictions; lower is better."""
+        """Return the loss or the negative metric of each candidate's predictions; lower is better."""
         if is_auto(self.metric) or not self._metric_is_known:
             return np.asarray(np.average(self.row_losses(predictions), axis=-1, weights=self.weights))
         scores = np.array([-self._score(own) for own in predictions])
@@ -148,7 +148,7 @@ class OutOfFold:
         return float(np.mean(losses)), float(np.std(losses))
 
     def finish(self, estimator: TabularEstimator, fitted: FittedPack, places: Sequence[int]) -> None:
-        """Combine the kept candidates, and learn from their predictions: temperature, scores, sizes of errors."""
+        """Combine the predictions of the kept candidates; compute the temperature, scores and residuals from them."""
         shares = np.array([group.weight for group in fitted.groups])
         self.combined = np.tensordot(shares / shares.sum(), self.predictions[list(places)], 1)
         targets = fitted.targets
@@ -168,10 +168,7 @@ class OutOfFold:
             fitted.scores["metric"] = self._score(self.combined)
 
     def _temperature(self, targets: ClassTargets) -> float:
-        """Return the temperature with the lowest log-loss, or 1 if it is not clearly better than that.
-
-        Clearly: the mean difference over the rows is larger than its standard error.
-        """
+        """Return the temperature with the lowest log-loss, or 1 if it is not better by more than a standard error."""
         assert self.combined is not None
         if len(self.rows) < _MIN_CALIBRATION_ROWS:
             return 1.0
@@ -225,7 +222,7 @@ class OutOfFold:
         if targets.quantiles is not None:
             given = y[:, 0], self.combined, targets.quantiles, self._score_weights
             return {"d2": d2_of_quantiles(*given), "quantile": float(np.mean(quantile_losses(*given)))}
-        # In units of a power of 2, as squares of very large numbers would overflow.
+        # Scaled by a power of 2, because squares of very large numbers would overflow.
         _, exponent = np.frexp(np.abs(y).max(axis=0))
         y, predicted = np.ldexp(y, -exponent), np.ldexp(self.combined, -exponent)
         center = np.average(y, axis=0, weights=self._score_weights)
@@ -254,13 +251,13 @@ class OutOfFold:
         return scores
 
     def _residuals(self) -> list[Array]:
-        """Return the sorted absolute errors of each fold, (errors, outputs), at most a thousand quantiles of them."""
+        """Return the sorted absolute errors of each fold, (errors, outputs), or 1000 quantiles if there are more."""
         assert self.combined is not None
         with np.errstate(over="ignore"):
             errors = np.abs(self.combined - self.labels.reshape(len(self.rows), -1))
         errors = np.minimum(errors, np.finfo(np.float64).max)
         found = []
-        # With X_val all folds left out the same rows, each of which counts once.
+        # With X_val, all folds hold out the same rows; count each row once.
         folds = self.prepared.rows.folds[:1] if self.prepared.rows.raw_val is not None else self.prepared.rows.folds
         for fold in folds:
             assert fold.val is not None
@@ -271,7 +268,7 @@ class OutOfFold:
         return found
 
     def as_given(self) -> Array:
-        """Return the combined predictions for the rows as they were given to `fit`, NaN where there are none."""
+        """Return the combined predictions for the rows given to `fit`, in their order; NaN if there is none."""
         assert self.combined is not None
         prepared = self.prepared.rows
         if prepared.raw_val is not None:
@@ -285,7 +282,7 @@ class OutOfFold:
 
 
 def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n_rows: int, device: str) -> Array:
-    """Return the mean predictions of a candidate for the rows that its networks left out, and NaN for others."""
+    """Return the mean predictions of a candidate for its validation rows, and NaN for other rows."""
     targets, x = candidate.data.targets, candidate.data.table.x
     counts = np.zeros((n_rows, 1))
     total: Array | None = None
@@ -304,15 +301,15 @@ def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n
 
 
 def n_bytes(n_rows: int, n_outputs: int, n_candidates: int, n_folds: int) -> int:
-    """Estimate the memory of the out-of-fold predictions of a fit, and of what is computed of them."""
+    """Estimate the peak memory of the out-of-fold predictions of a fit and of the selection of candidates."""
     size = 4 if n_rows * n_outputs > _LARGE else 8
-    # All candidates, one more while they are collected, their mean with a next one, and the combined ones twice.
+    # All candidates, one more while they are collected, and the temporary arrays of the selection.
     of_all = (n_candidates + 1 + _COPIES_OF_SELECTION) * size * n_rows * n_outputs
     return of_all + _COPIES_OF_FOLD * 8 * n_outputs * -(-n_rows // max(1, n_folds))
 
 
 def scaled_by(probabilities: Array, temperature: float) -> Array:
-    """Return probabilities whose logarithms are divided by a temperature."""
+    """Divide the logarithms of probabilities by a temperature, and normalize."""
     if temperature == 1.0:
         return probabilities
     with np.errstate(divide="ignore"):

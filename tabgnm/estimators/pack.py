@@ -1,4 +1,4 @@
-"""Training a pack: candidates x folds as one plan of fleets, a race, and the choice of what is kept."""
+"""Training a pack: a fleet plan for all candidates and folds, the race, and the selection of candidates."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Array = NDArray[Any]
 
 _log = logging.getLogger("tabgnm")
 
-# Folds that all candidates are trained on before the race, and how few candidates are not worth one.
+# A race: all candidates are trained on the first _RACE_FOLDS folds, if there are at least _MIN_RACERS candidates.
 _RACE_FOLDS = 2
 _MIN_RACERS = 4
 
-# What a record of `pack_` has beside the settings of its candidate.
+# The keys of a record of `pack_` in addition to the settings of its candidate.
 NOT_SETTINGS = frozenset(
     ("candidate", "weight", "loss", "loss_std", "networks", "epochs", "best_epoch", "seconds", "stopped_by_race")
 )
@@ -44,7 +44,7 @@ NOT_SETTINGS = frozenset(
 
 @dataclass(eq=False)
 class TrainedPack:
-    """Networks by candidate and position, and what is known about them."""
+    """The trained networks by candidate and position, with times, losses and the course of training."""
 
     prepared: PreparedFit
     networks: dict[int, dict[int, TrainedModel]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class TrainedPack:
     shortened: bool = False  # fewer epochs than planned, because of a time limit or the first networks
 
     def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
-        """Keep a network, unless it never learned anything, or replaces one without completing an epoch."""
+        """Add a network, unless it diverged in its first epoch, or completed no epoch and there already is one."""
         self.seconds[candidate] = self.seconds.get(candidate, 0.0) + seconds
         if never_finite(model):
             self.n_diverged += 1
@@ -69,7 +69,7 @@ class TrainedPack:
 
 
 def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: list[Table]) -> list[Job]:
-    """Return the jobs of (candidate, position) pairs; their tables are appended to `tables` where they are missing."""
+    """Return the jobs of (candidate, position) pairs; append their tables to `tables` unless they are in it."""
     places = {id(table): place for place, table in enumerate(tables)}
     jobs = []
     for number, position in wanted:
@@ -84,7 +84,7 @@ def jobs_of(prepared: PreparedFit, wanted: Sequence[tuple[int, int]], tables: li
 
 
 def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> TrainedPack:
-    """Train all candidates on all folds; those that are clearly behind after the first folds on these only."""
+    """Train all candidates on all folds, except those that a race or a time limit stops earlier."""
     deadline, shortened = None, False
     if estimator.time_limit is not None:
         deadline = time_limits.training_deadline(began, estimator.time_limit)
@@ -94,7 +94,7 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
         shortened = prepared.trial_epochs is not None or prepared.candidates[0].fleet.max_epochs < n_epochs
         deadline = time_limits.training_deadline(began, estimator.time_limit)
     trained = TrainedPack(prepared, shortened=shortened)
-    # One line for both rounds; how many candidates go on is known after the first.
+    # A single progress line for all rounds; the length of later rounds is not known yet.
     line = ProgressLine(score_name=prepared.rows.targets.metric_name, deadline=deadline) if estimator.verbose else None
     n_expected, n_epochs = sum(n_networks(prepared)), prepared.candidates[0].fleet.max_epochs
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
@@ -125,7 +125,7 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
 def _train_first(
     trained: TrainedPack, wanted: list[tuple[int, int]], deadline: float | None, line: ProgressLine | None
 ) -> list[tuple[int, int]]:
-    """Train the first networks of `wanted`, and let them decide how long the others are trained; return the others."""
+    """Train the first networks of `wanted`, choose the number of epochs of the others, and return the others."""
     prepared, first = trained.prepared, wanted[:_RACE_FOLDS]
     _run(trained, first, deadline, line)
     if trained.interrupted:
@@ -144,13 +144,13 @@ def _expect(line: ProgressLine | None, trained: TrainedPack, rest: Sequence[tupl
 
 
 def _first_round(prepared: PreparedFit) -> list[tuple[int, int]]:
-    """Return the networks that are trained first: those of the first folds if there is a race, otherwise all."""
+    """Return the networks of the first round: those of the first folds if there is a race, otherwise all."""
     n_folds = _RACE_FOLDS if _races(prepared) else prepared.first_folds
     return [(number, k) for number, own in enumerate(prepared.candidates) for k in list(range(own.n_folds))[:n_folds]]
 
 
 def _rest_after_race(estimator: TabularEstimator, trained: TrainedPack) -> list[tuple[int, int]]:
-    """Return the networks that remain to be trained after the first round: those of the winners, if it was a race."""
+    """Return the networks to train after a race: those of the winners on the other folds; none without a race."""
     candidates = trained.prepared.candidates
     if not _races(trained.prepared):
         return []
@@ -162,7 +162,7 @@ def _rest_after_race(estimator: TabularEstimator, trained: TrainedPack) -> list[
 def _rest_after_trial(
     estimator: TabularEstimator, trained: TrainedPack, prepared: PreparedFit, deadline: float | None
 ) -> list[tuple[int, int]]:
-    """Return the networks of the candidate that was the best on one fold; all of them are to be trained."""
+    """Return the networks to train after a trial on one fold: those of the best candidate, from the first fold on."""
     assert deadline is not None, "only a time limit makes a trial"
     oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
@@ -186,18 +186,18 @@ def _races(prepared: PreparedFit) -> bool:
 
 
 def n_folds_at_once(prepared: PreparedFit) -> int:
-    """Return how many networks of a candidate are trained in one round, at most."""
+    """Return the maximum number of networks of a candidate that are trained in one round."""
     n_folds = max(own.n_folds for own in prepared.candidates)
     return max(_RACE_FOLDS, n_folds - _RACE_FOLDS) if _races(prepared) else n_folds
 
 
 def _most_winners(prepared: PreparedFit) -> int:
-    """Return how many candidates at most are trained on all folds."""
+    """Return the maximum number of candidates that are trained on all folds."""
     return -(-len(prepared.candidates) // 2) if _races(prepared) else len(prepared.candidates)
 
 
 def n_networks(prepared: PreparedFit) -> list[int]:
-    """Return how many networks of each candidate are trained, at most."""
+    """Return the maximum number of networks that are trained for each candidate."""
     most = _most_winners(prepared)
     return [
         own.n_folds if number < most else min(own.n_folds, _RACE_FOLDS)
@@ -213,7 +213,7 @@ def _run(
     *,
     only_complete: bool = False,
 ) -> None:
-    """Train some networks; with `only_complete`, those that the deadline cut short are not kept."""
+    """Train some networks; with `only_complete`, discard those that the deadline interrupted."""
     tables: list[Table] = []
     prepared = trained.prepared
     plan = FleetPlan(jobs_of(prepared, wanted, tables), tables)
@@ -244,7 +244,7 @@ def _run(
 
 
 def _keep_as_before(trained: TrainedPack, wanted: Sequence[tuple[int, int]]) -> None:
-    """Add the networks that continued training did not reach, with the weights that they had."""
+    """Add the networks whose training was to be continued but did not start, with their previous weights."""
     for number, position in wanted:
         if position not in trained.networks.get(number, {}):
             candidate = trained.prepared.candidates[number]
@@ -253,7 +253,7 @@ def _keep_as_before(trained: TrainedPack, wanted: Sequence[tuple[int, int]]) -> 
 
 
 def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
-    """Return the candidates that are trained on the other folds too."""
+    """Return the candidates to train on the other folds, too."""
     oof = OutOfFold.of(estimator, trained.prepared, trained.networks)
     trained.losses = {number: oof.fold_losses(number) for number in oof.candidates}
     most = _most_winners(trained.prepared)
@@ -269,15 +269,15 @@ def _winners(estimator: TabularEstimator, trained: TrainedPack) -> list[int]:
 
 
 def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPack, Array | None]:
-    """Choose the weights of the candidates, and keep the networks of those that have one.
+    """Choose the weights of the candidates, and keep the networks of those with a positive weight.
 
-    Also returns the out-of-fold predictions of the rows as they were given, if there are any.
+    Also returns the out-of-fold predictions in the order of the given rows, or None without validation.
     """
     prepared = trained.prepared
     _report_divergence(trained)
     networks: Mapping[int, Mapping[int, TrainedModel]] = trained.networks
     if prepared.previous is None:
-        # Networks that were interrupted in their first epoch count only if there are no others.
+        # Use networks that were interrupted in their first epoch only if there are no others.
         networks = {
             number: {place: model for place, model in own.items() if model.history.n_epochs or model.history.best_epoch}
             for number, own in trained.networks.items()
@@ -287,11 +287,11 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
     if prepared.previous is not None:
         weights = {number: prepared.previous.groups[number].weight for number in networks}
     if prepared.rows.validated:
-        # Only candidates with networks of all folds, where there are any: the others know fewer rows.
+        # Compare only candidates with the most networks: the others have predictions for fewer rows.
         n_folds = max(len(own) for own in networks.values())
         full = {number: own for number, own in networks.items() if len(own) == n_folds}
         oof = OutOfFold.of(estimator, prepared, full if prepared.previous is None else networks)
-        if not len(oof.rows):  # networks of different folds diverged
+        if not len(oof.rows):  # no common rows, because networks of different folds diverged
             first = min(full)
             oof = OutOfFold.of(estimator, prepared, {first: full[first]})
         trained.losses |= {number: oof.fold_losses(number) for number in oof.candidates}
@@ -338,7 +338,7 @@ def _report_divergence(trained: TrainedPack) -> None:
 
 
 def _described(trained: TrainedPack, weights: Mapping[int, float]) -> list[dict[str, Any]]:
-    """Return what `pack_` shows of each candidate."""
+    """Return the records of `pack_`, one for each candidate."""
     records = []
     for number, candidate in enumerate(trained.prepared.candidates):
         own = trained.networks.get(number, {})

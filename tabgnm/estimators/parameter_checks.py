@@ -1,7 +1,7 @@
-"""Validation of the parameters of an estimator before a table is read, also of those that depend on each other.
+"""Validation of the parameters of an estimator, and of their combinations, before a table is read.
 
-Settings of fleets, tables and networks are made of the parameters and thrown away, so that each rule is written once,
-where it is needed. What depends on the table, such as whether there are enough nodes, is checked once it has been read.
+Most rules are part of the settings of fleets, tables and networks, so validation creates these settings and discards
+them. Rules that depend on the table, such as the minimum number of nodes, are checked after it has been read.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ def check_network(own: TabularEstimator) -> None:
 
 
 def _value(own: TabularEstimator, name: str) -> Any:
-    """Return a parameter that candidates may differ in, or that of an ordinary candidate where it is left open."""
+    """Return a parameter that candidates may differ in, or its value in BASE if it is "auto"."""
     return BASE[name] if not hasattr(own, name) or is_auto(getattr(own, name)) else getattr(own, name)
 
 
 def _is_open(own: TrainingParameters, name: str) -> bool:
-    """Whether a parameter is "auto", and may be: those that may are so by default."""
+    """Whether a parameter is "auto" and may be: parameters that accept "auto" have it as the default."""
     return is_auto(getattr(own, name)) and is_auto(getattr(type(own), name))
 
 

@@ -1,4 +1,4 @@
-"""What depends on which parameter: the rows and folds of a fit, and the weights of its networks."""
+"""Sets of parameters by what depends on them: the rows and folds of a fit, and the weights of its networks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from tabgnm.estimators.parameters import GNMParameters, MLPParameters
 
-# Neither the encoded rows of a fit nor the shape of its weights depend on these.
+# Neither the encoded rows nor the shape of the weights depend on these.
 _HOW_TRAINED = frozenset(
     [
         "max_epochs",
@@ -44,7 +44,7 @@ _ENCODING = frozenset(
         "target_transform",
     ]
 )
-# What is learned from the targets.
+# These determine what is learned from the targets.
 LOSS_PARAMETERS = frozenset(["class_weight", "label_smoothing", "loss", "quantile", "huber_delta", "tweedie_power"])
 # Fits that differ only in these have the same rows and folds.
 NOT_OF_ROWS = (
@@ -53,7 +53,7 @@ NOT_OF_ROWS = (
     | {"n_candidates"}
     | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
 )
-# May change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
+# These may change between fits with `warm_start` or calls of `partial_fit`; the weights depend on all others.
 FREE_PARAMETERS = _HOW_TRAINED | {
     "effort",
     "n_candidates",

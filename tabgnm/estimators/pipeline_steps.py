@@ -1,4 +1,4 @@
-"""The steps of a searched pipeline before the last one: their fit parameters, and the fold that they transform."""
+"""The steps of a pipeline before its last step, in a search: their fit parameters, and fitting them on a fold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tabgnm.estimators.fitting import EncodedTables
 
 
 def split_params(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split fit parameters into those of the steps before the last and those of the last step, as a pipeline does.
+    """Split fit parameters into those of the last step and those of the steps before it, as a pipeline does.
 
-    With metadata routing, steps get what they request; without it, parameters with their prefix: "step__sample_weight".
+    With metadata routing, steps get the parameters that they request, otherwise those with their prefix, such as
+    "step__sample_weight".
     """
     names = [name for name, _ in pipeline.steps]
     last = names[-1]
@@ -47,6 +48,6 @@ def _requested(pipeline: Pipeline, params: dict[str, Any]) -> tuple[dict[str, An
 def fit_first_steps(
     pipeline: Pipeline, X: Any, y: Any, params: dict[str, Any]
 ) -> tuple[list[tuple[str, Any]], Any, EncodedTables]:
-    """Fit the steps before the last; return them, the transformed table, and a store for its encoded forms."""
+    """Fit the steps before the last; return them, the transformed table, and a cache for its encodings."""
     first = pipeline[:-1]
     return first.steps, (first.fit_transform(X, y, **params) if first.steps else X), EncodedTables()

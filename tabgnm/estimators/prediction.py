@@ -1,4 +1,4 @@
-"""Outputs of all members for any number of rows, computed in pieces that fit into memory."""
+"""Outputs of all networks for any number of rows, computed in pieces that fit into memory."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_BLOCK_ROWS = 16_384  # rows to encode at a time
-_BLOCK_ELEMENTS = 2**24  # encoded numbers at a time, for wide rows
-_PIECE_ELEMENTS = 2**23  # activations at a time
+_BLOCK_ROWS = 16_384  # rows per encoded block
+_BLOCK_ELEMENTS = 2**24  # encoded numbers per block; limits the rows of wide tables
+_PIECE_ELEMENTS = 2**23  # activations per piece
 _SINGLE_THREAD_ELEMENTS = 2**18  # below this, starting a second thread costs more than it saves
-# Up to this many rows are predicted in float64 on a CPU, more in the precision of the weights, usually float32. Both
-# agree within 1e-6, which is promised: absolute for probabilities, relative to the larger of a number and the standard
-# deviation of the target.
+# On a CPU, up to this number of rows is predicted in float64, more rows in the precision of the weights, usually
+# float32. Both agree within the documented tolerance of 1e-6: absolute for probabilities, and relative to the larger of
+# a prediction and the standard deviation of the target.
 EXACT_ROWS = 512
 _GPU_ROWS = 4096  # below this, copying to a GPU costs more than it saves
 
 
 def block_rows(n_encoded: int) -> int:
-    """Return how many rows to encode at a time; `n_encoded` is the number of columns of all encoders."""
+    """Return the number of rows to encode at once; `n_encoded` is the number of columns of all encoders."""
     return max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // n_encoded))
 
 
 def elements_per_row(fitted: FittedPack) -> int:
-    """Return how many numbers a row takes: its encodings, or the activations of the largest group."""
+    """Return the number of values per row: of all encodings, or of the activations of the largest group."""
     n_encoded = sum(encoder.n_encoded for encoder in fitted.encoders)
     return max(n_encoded, *(group.n_networks * group.shape.activations_per_row for group in fitted.groups))
 
 
 def piece_rows(n_elements: int) -> int:
-    """Return how many rows the networks get at a time, each of which takes so many numbers."""
+    """Return the number of rows per piece, given the number of values per row."""
     return max(1, _PIECE_ELEMENTS // n_elements)
 
 
@@ -66,7 +66,7 @@ def map_outputs(
     reduce : callable
         Takes outputs of shape (networks, rows, c) of each group, on the CPU; returns arrays with one entry per row.
     n_rows : int
-        Rows of the call, all blocks together.
+        The number of rows of all blocks.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def map_outputs(
     device = device_for(estimator.device, n_rows)
     if device.type == "cpu" and n_rows > EXACT_ROWS:
         return _joined(_in_threads(estimator, blocks, reduce))
-    # Few rows on the CPU in float64, or many rows on a GPU: a group of networks at once.
+    # Few rows on the CPU in float64, or many rows on a GPU: compute all networks of a group at once.
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
     largest = elements_per_row(fitted)
@@ -127,7 +127,7 @@ def _parameters(group: NetworkGroup, device: torch.device) -> dict[str, Tensor]:
 
 
 def device_for(wanted: str | torch.device, n_rows: int) -> torch.device:
-    """Return the device of training if this machine has it, or else the CPU: a model may be used on another machine."""
+    """Return the GPU of training for many rows if it exists on this machine, otherwise the CPU."""
     cpu = torch.device("cpu")
     if n_rows < _GPU_ROWS or wanted == "cpu" or not torch.cuda.is_available():
         return cpu

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# Networks of the first call of `partial_fit`, which has no folds, unless n_folds says how many.
+# The number of networks in the first call of `partial_fit`, which has no folds, if n_folds is "auto".
 _STREAMED_NETWORKS = 4
 
 
@@ -111,7 +111,7 @@ def prepare_rows(
     trained_on = _trained_on(folds, raw.n_rows)
     if trained_on is not None and previous is None:
         own = None if weights is None else weights[trained_on]
-        # Centre and scale of numbers are those of the training rows; labels are those of all rows.
+        # Center and scale of numbers come from the training rows, labels from all rows.
         targets = estimator._make_targets(targets_given[trained_on], own, targets, may_vary=may_vary)
     if not is_auto(estimator.metric) and not one_epoch:
         all_logarithms = getattr(estimator, "target_transform", "none") == "log"
@@ -134,7 +134,7 @@ def prepare_rows(
 
 
 def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val: Any) -> None:
-    """Raise if arguments of `fit` do not go together."""
+    """Raise if arguments of `fit` cannot be combined."""
     if (X_val is None) != (y_val is None):
         given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
         raise ValueError(f"{given} was given without {missing}; pass both or neither")
@@ -146,7 +146,7 @@ def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val
 
 
 def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
-    """Return the rows that any fold is trained on, or None for all: others must not influence the encoding."""
+    """Return the training rows of any fold, or None for all; other rows must not influence the encoding."""
     is_trained_on = np.zeros(n_rows, dtype=bool)
     for fold in folds:
         is_trained_on[fold.train.numpy()] = True
@@ -180,7 +180,7 @@ def _folds_and_seeds(
     random = random_numbers(estimator.random_state)
 
     def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:
-        # Networks that training continues from may have been more than these rows have folds.
+        # Training may continue more networks than there are folds of these rows.
         folds = [folds[number % len(folds)] for number in range(max(len(folds), n_folds_before))]
         seeds = [first_seed, *random.randint(np.iinfo(np.int32).max, size=len(folds) - 1).tolist()]
         return folds, [int(seed) for seed in seeds]

@@ -45,8 +45,8 @@ Array = NDArray[Any]
 
 _log = logging.getLogger("tabgnm")
 
-_SHARE_OF_ENCODING = 0.15  # of a time limit
-_SKEWED = 1.0  # skewness from which on a target has a long tail
+_SHARE_OF_ENCODING = 0.15  # fraction of a time limit
+_SKEWED = 1.0  # the minimum skewness of a target with a long tail
 
 
 def prepare_candidates(
@@ -67,13 +67,13 @@ def prepare_candidates(
         parameters["n_layers"] = "auto"
     unused: tuple[int, ...] = ()
     if previous is not None:
-        # Parameters that were set since then count; the networks and their inputs are as they were.
+        # Use the current values of parameters; networks and their inputs do not change.
         changed = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
         wanted = [group.settings | changed for group in previous.groups]
     else:
         n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
         if one_epoch or not rows.validated:
-            n = 1  # without validation there is nothing to choose by
+            n = 1  # candidates cannot be compared without validation
         facts, unused = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
         wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
@@ -99,7 +99,7 @@ def prepare_candidates(
             body = functools.partial(estimator._network_shape, settings=settings, n_auto=effort.n_nodes)
             try:
                 shape = full_shape(data.encoder, body, data.targets.n_outputs)
-            except TooFewNodesError as error:  # a number of nodes that is given may be enough for other candidates
+            except TooFewNodesError as error:  # n_nodes may be large enough for other candidates
                 _log.info("setting %d is left out: %s", number + 1, error)
                 too_small = too_small or error
                 continue
@@ -139,8 +139,8 @@ def prepare_candidates(
 
 
 def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] | None:
-    """Return the columns that each member does without: by a test on its training rows, or as before."""
-    table = candidate.data.table  # encoded here
+    """Return the columns that each member leaves out: by a test on its training rows, or the same as before."""
+    table = candidate.data.table  # encodes the table
     if not candidate.settings["screen_columns"]:
         return None
     shape, group = candidate.shape, candidate.previous
@@ -177,12 +177,12 @@ def _facts(
     *,
     one_epoch: bool,
 ) -> tuple[TableFacts, tuple[int, ...]]:
-    """Return the facts that candidates depend on, and the raw columns that none of them uses."""
+    """Return the facts that the choice of candidates depends on, and the raw columns that no candidate uses."""
     embedding = parameters["numeric_embedding"]
     settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
     first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
     own, n_inputs = first.encoder.embedding, narrowing.n_inputs(first.encoder)
-    n_numbers = 1  # if there are no embeddings, nothing depends on it
+    n_numbers = 1  # not used without embeddings
     if embedding is not None:
         n_numbers = 0 if own is None else own.n_numeric
     takes_log = isinstance(rows.targets, NumberTargets) and not isinstance(rows.targets.loss, LogLinkLoss)
@@ -198,13 +198,13 @@ def _facts(
 
 
 def _has_long_tail(y: Array) -> bool:
-    """Whether all targets are positive, and skewed to the right more than their logarithms to either side."""
+    """Whether all targets are positive and right-skewed, and their logarithms are less skewed."""
     if not (y > 0).all():
         return False
 
     def skewness(values: Array) -> Array:
         center = values.mean(axis=0)
-        deviations = (values - center) / np.maximum(np.abs(values).max(axis=0), 1e-300)  # whose cubes do not overflow
+        deviations = (values - center) / np.maximum(np.abs(values).max(axis=0), 1e-300)  # so that cubes do not overflow
         spread = np.sqrt((deviations**2).mean(axis=0))
         return np.asarray(
             np.divide((deviations**3).mean(axis=0), spread**3, out=np.zeros_like(spread), where=spread > 0)
@@ -224,14 +224,14 @@ def _encoded(
     *,
     one_epoch: bool = False,
 ) -> PreparedTable:
-    """Encode the table as a candidate wants it, or return what another candidate with the same wish got."""
+    """Encode the table with the settings of a candidate; candidates with equal settings share the result."""
     scale: Any = estimator.frequency_scale
     table_settings = TableSettings(
         scaling=settings["scaling"],
         numeric_embedding=settings["numeric_embedding"],
         n_basis=settings["n_basis"],
         numeric_dim=settings["numeric_dim"],
-        # Only the initial weights depend on it, see `Member`: candidates with different ones share their encoder.
+        # It affects only initial weights (see `Member`), so candidates with different scales share an encoder.
         frequency_scale=BASE["frequency_scale"] if is_auto(scale) else scale,
         max_one_hot=estimator.max_one_hot,
         level_dim=estimator.level_dim,

@@ -1,4 +1,4 @@
-"""Pruning: small weights of a fitted estimator become 0."""
+"""Pruning: setting small weights of a fitted estimator to 0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAPER_THRESHOLD = 1e-3  # section 6.5
 
 
 def pruned(estimator: Estimator, threshold: float, X: Any, y: Any) -> Estimator:
-    """Return a copy of a fitted estimator without weights that are smaller than a threshold; see `prune`."""
+    """Return a copy of a fitted estimator without weights below a threshold; see `MachineMethods.prune`."""
     check_is_fitted(estimator, "fitted_")
     threshold = check_number("threshold", threshold, 0, np.inf, "0.001")
     if (X is None) != (y is None):

@@ -1,4 +1,4 @@
-"""Which cells of a table lie outside of what was seen in training."""
+"""Detection of cells of a table outside the range seen in training."""
 
 from __future__ import annotations
 

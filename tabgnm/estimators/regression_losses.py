@@ -22,7 +22,7 @@ from tabgnm.nn.losses.registry import canonical_name
 
 
 def regression_loss(loss: Any, quantile: Any, huber_delta: Any, tweedie_power: Any) -> Loss:
-    """Return the loss with this name; all parameters are checked, also those of other losses."""
+    """Return the loss with this name; all parameters are validated, including those of other losses."""
     is_list = isinstance(quantile, Sequence | np.ndarray) and not isinstance(quantile, str)
     if is_list:
         quantile = ascending_quantiles("quantile", quantile)

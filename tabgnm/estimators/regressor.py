@@ -192,13 +192,13 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         numbers, weights = self._network_numbers(outputs), self.fitted_.network_weights
         if len(numbers) == 1:
             return [numbers[0]]
-        # From the first prediction on, so that the mean of equal numbers is exactly that number.
+        # Averages differences from the first network, so that the mean of equal numbers is exactly this number.
         mean = numbers[0] + np.tensordot(weights, numbers - numbers[0], 1)
-        mean = self._number_targets().ordered(mean)  # the mean of ordered quantiles is, but for rounding
+        mean = self._number_targets().ordered(mean)  # the mean of sorted quantiles is sorted, up to rounding
         if not with_std:
             return [mean]
         distances = np.abs(numbers - mean)
-        # In units of a power of 2, as squares of very large (small) numbers would overflow (underflow).
+        # Scaled by a power of 2, because squares of very large (small) numbers would overflow (underflow).
         _, exponent = np.frexp(distances.max(axis=0))
         return [mean, np.ldexp(np.sqrt(np.tensordot(weights, np.ldexp(distances, -exponent) ** 2, 1)), exponent)]
 
@@ -250,7 +250,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
 
 
 def _refuse_times(y: Array, name: str) -> None:
-    """Raise if the targets are dates or durations: only the user knows which unit to convert them to."""
+    """Raise if the targets are dates or durations, because only the user knows the unit to convert them to."""
     first = y.flat[0]
     if y.dtype.kind == "M" or isinstance(first, datetime.date):
         raise ValueError(

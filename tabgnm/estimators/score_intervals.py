@@ -1,4 +1,4 @@
-"""95 % intervals of scores over rows, as the command line, reports and plots show them."""
+"""95 % confidence intervals of scores over rows, for the command line, reports and plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MIN_ROWS = 5
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of n independent rows (Wilson, 1927).
+    """Return the 95 % confidence interval of a proportion of n independent rows (Wilson, 1927).
 
     Examples
     --------
@@ -28,13 +28,13 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     """
     center = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
-    return max(0.0, min(center - half, share)), min(1.0, max(center + half, share))  # whatever rounding does
+    return max(0.0, min(center - half, share)), min(1.0, max(center + half, share))  # also with rounding errors
 
 
 class Bootstrap:
-    """Resamples of rows: 1000, and fewer of large tables, whose intervals are narrow anyway.
+    """Bootstrap resamples of rows: 1000, or fewer for large tables, whose intervals are narrow.
 
-    An iterator over it returns how often each row is drawn in each resample.
+    Iterating yields, for each resample, how often each row is drawn.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ class Bootstrap:
         return np.stack([counts.astype(np.float64) @ values for counts in self]) / self.n_rows
 
     def interval(self, resampled: Array) -> tuple[float, float] | None:
-        """Return the ends of the middle 95 % of the scores of the resamples.
+        """Return the 2.5 % and 97.5 % quantiles of the scores of the resamples.
 
-        None for fewer than 5 rows, if most scores are not finite, and if all are the same, as where no row is wrong:
-        resamples say nothing then.
+        None if there are fewer than 5 rows, if most scores are not finite, or if all are equal, for instance because
+        all predictions are correct.
         """
         found = np.asarray(resampled, dtype=np.float64)
         found = found[np.isfinite(found)]
@@ -83,7 +83,7 @@ class Bootstrap:
 
 
 def r2_of_resamples(y: Array, predicted: Array, bootstrap: Bootstrap) -> Array:
-    """Return R² of each resample, averaged over targets, (rows, targets); NaN where the targets are all the same."""
+    """Return R² of each resample, averaged over targets (rows, targets); NaN if all values of a target are equal."""
     unit = np.abs(y - y.mean(axis=0)).max(axis=0)
     unit = np.where(unit > 0, unit, 1.0)  # so that no square overflows
     centered, error = (y - y.mean(axis=0)) / unit, (y - predicted) / unit

@@ -1,7 +1,7 @@
-"""Which columns have no measurable relation to the target, so that a candidate can do without them.
+"""Screening: a test for columns without a measurable relation to the target, which a candidate can leave out.
 
-Networks find it hard to ignore hundreds of columns of noise, which trees do by construction. The test looks only at the
-training rows of a network: columns that were chosen with the help of left-out rows would make these look too good.
+Unlike trees, networks find it hard to ignore hundreds of columns of noise. The test uses only the training rows of a
+network: choosing columns on held-out rows would make the scores on these too optimistic.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from scipy import stats
 
 Array = NDArray[Any]
 
-SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); with fewer of them networks cope
-MAX_NUMBERS = 2 * 10**7  # of a table, of which every fold gets a copy
-MAX_RELATED = 500  # columns of a network; networks with more are slow, and no better
-_LEVEL = 0.02  # of the test: with hundreds of rows, about this share of the unrelated columns stays
+SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); networks can ignore noise in fewer
+MAX_NUMBERS = 2 * 10**7  # encoded numbers of a table; each fold requires a copy
+MAX_RELATED = 500  # columns of a network; networks with more are slow, and not more accurate
+_LEVEL = 0.02  # of the test: with hundreds of rows, about this fraction of the unrelated columns is kept
 _MIN_KEPT = 10
 _N_BINS = 10
-_MAX_ROWS = 10_000  # enough to find any relation that a network could use
+_MAX_ROWS = 10_000  # enough to detect any relation that a network could use
 _MIN_ROWS = 1_000
-_MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the comparison, about a second of a core
+_MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the test, about a second on a single core
 _ROUNDING = 1e-9
-_BLOCK = 500  # columns that are compared at a time, which bounds the memory
+_BLOCK = 500  # columns tested at a time, which limits the memory
 
 
 def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array:
-    """Return the positions of columns whose relation to the targets could be chance.
+    """Return the positions of columns whose relation to the targets is not significant.
 
-    What `_aspects` returns for the targets is compared between ten bins of a column by an F-test. The ten columns with
-    the smallest p-values always stay, and at most `MAX_RELATED` of them.
+    An F-test compares the means of the targets (see `_aspects`) between ten bins of a column. At least the ten columns
+    with the smallest p-values are kept, and at most `MAX_RELATED` columns.
 
     Parameters
     ----------
@@ -64,17 +64,17 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
 
 
 def sample_of_rows(n_rows: int, most: int) -> Array:
-    """Return the positions of all rows, or of a random sample that is always the same, in order."""
+    """Return the sorted positions of all rows, or of a reproducible random sample of `most` rows."""
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
 def _aspects(y: Array) -> Array:
-    """Return what a column may be related to, (rows, aspects).
+    """Return the variables that a column may be related to, (rows, aspects).
 
-    For classes, these are indicators of each; for numbers, the number, its rank (for targets with a long tail), and the
-    square of the latter (for columns that only change the spread).
+    For classes, an indicator of each class. For numbers, the number, its normal score (for targets with a long tail),
+    and the square of this score (for columns that affect only the spread).
     """
     columns = y.reshape(len(y), -1)
     if np.issubdtype(y.dtype, np.integer):
@@ -84,7 +84,7 @@ def _aspects(y: Array) -> Array:
 
 
 def _standardised(aspects: Array, weights: Array) -> Array:
-    """Return columns of mean 0 and variance 1, without those that are constant."""
+    """Standardize columns to mean 0 and variance 1; drop constant columns."""
     total = weights.sum()
     aspects = aspects / np.maximum(np.abs(aspects).max(axis=0), np.finfo(np.float64).tiny)  # squares do not overflow
     aspects = aspects - weights @ aspects / total
@@ -94,7 +94,7 @@ def _standardised(aspects: Array, weights: Array) -> Array:
 
 
 def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
-    """Return the logarithm of the smallest p-value of each column, times the number of aspects (Bonferroni)."""
+    """Return the logarithm of the smallest p-value of each column over all aspects, with Bonferroni correction."""
     n_rows, n_columns = weights.sum(), x.shape[1]
     if not aspects.shape[1]:
         return np.zeros(n_columns)
@@ -102,7 +102,7 @@ def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
     largest = x.max(axis=0)
     bins = np.zeros(x.shape, dtype=np.int8)
     for ends in inner:
-        bins += np.where(ends < largest, x > ends, x == largest)  # the largest number may be that of most rows
+        bins += np.where(ends < largest, x > ends, x == largest)  # most rows may have the largest number
     weighted = aspects * weights[:, None]
     n_bins, between = np.zeros(n_columns, dtype=np.int64), np.zeros((n_columns, aspects.shape[1]))
     for number in range(_N_BINS):
@@ -110,7 +110,7 @@ def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
         sizes = weights @ inside
         n_bins += sizes > 0
         between += (inside.T @ weighted) ** 2 / np.where(sizes > 0, sizes, 1.0)[:, None]
-    # Of n_rows in all, as the aspects have variance 1.
+    # The total sum of squares is n_rows, because the aspects have variance 1.
     within = np.maximum(n_rows - between, 1e-12)
     free, rest = np.maximum(n_bins - 1, 1)[:, None], np.maximum(n_rows - n_bins, 1)[:, None]
     log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1) + np.log(aspects.shape[1])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Fold:
-    """Rows of one fold, and the data that its fits share."""
+    """The rows of one fold, and the data that its fits share."""
 
     train: Any
     test: Any
@@ -48,7 +48,7 @@ class _Fold:
     _parts: dict[str, Any] = field(default_factory=dict)  # tables, targets and parameters of its rows
 
     def part(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return a part of the data, made in the first call."""
+        """Return a part of the data, which is created in the first call."""
         if name not in self._parts:
             self._parts[name] = make()
         return self._parts[name]
@@ -260,7 +260,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         return [first, *(copy(first) if plain else self._with(candidate) for _ in range(n - 1))]
 
     def _with(self, candidate: dict[str, Any]) -> Any:
-        # Values may be estimators, which a fit would change.
+        # Clone values, which may be estimators that a fit would change.
         return clone(self.estimator).set_params(**clone(candidate, safe=False))
 
     def _train_and_score(self, fits: Sequence[_Fit], X: Any, y: Any, scorers: Any, routed: Any) -> list[dict[str, Any]]:
@@ -270,7 +270,7 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
         ready = [fit for fit in fits if fit.prepared is not None]
         out: dict[int, dict[str, Any]] = {}
         score = partial(self._scored, X=X, y=y, scorers=scorers, score_params=routed.scorer.score)
-        # Also within the configuration of a cluster, to which fitted estimators would have to be sent.
+        # Threads even if a joblib backend of a cluster is configured: fitted estimators would have to be sent to it.
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         in_threads = effective_n_jobs(self.n_jobs) > 1  # otherwise joblib is only overhead
         for group, trained in self._trained_fleets(ready):
@@ -379,13 +379,13 @@ class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no t
 
 
 def _part_of_table(X: Any, y: Any, rows: Any) -> tuple[RawTable, Any]:
-    """Return rows of a table and of targets; errors name rows of the whole table, not of the fold."""
+    """Return some rows of a table and its targets; errors still name rows of the whole table."""
     raw = read_table(X)
     return raw.take(np.arange(raw.n_rows)[rows]), _safe_indexing(y, rows)  # splitters yield positions or a mask
 
 
 def _last_step(estimator: Any) -> TabularEstimator:
-    """Return the estimator of tabgnm that is searched; raise if it is another one."""
+    """Return the tabgnm estimator that is searched; raise if it is not one."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(last, TabularEstimator):
         raise TypeError(
@@ -401,7 +401,7 @@ def _last_step(estimator: Any) -> TabularEstimator:
 
 
 def _run_fleets(plan: FleetPlan, *, shown: bool) -> Any:
-    """Train fleet after fleet; what is shown has no losses, as the user has asked for scores, known at the end."""
+    """Train one fleet after the other; if `shown`, with a progress bar without losses, because a search uses scores."""
     if not shown:
         yield from plan.run_fleets()
         return

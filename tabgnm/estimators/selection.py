@@ -1,4 +1,4 @@
-"""Which candidates of a pack to keep, judged by predictions for rows that their networks were not trained on."""
+"""Selection of the candidates of a pack by their out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-# The losses of predictions (candidates, rows, ...): one number per candidate, lower is better.
+# Takes predictions of shape (candidates, rows, ...); returns the loss of each candidate.
 Losses = Callable[[Array], Array]
 
 _STEPS = 30
 _STEPS_WITHOUT_GAIN = 10
-_SMALLEST_GAIN = 1e-6  # of the loss; less is rounding
+_SMALLEST_GAIN = 1e-6  # relative to the loss; smaller gains are rounding errors
 
 
 def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
     """Choose weights by greedy forward selection with replacement (Caruana et al., 2004).
 
-    Starting with the best candidate, the one that lowers the loss of the mean most is added again and again; a
+    Starting with the best candidate, each step adds the candidate that results in the lowest loss of the mean; a
     candidate may be added several times. The weights are those of the step with the lowest loss.
 
     Parameters
     ----------
     predictions : array of shape (candidates, rows, ...)
     losses : callable
-        Loss of each of several predictions.
+        Takes predictions of shape (candidates, rows, ...); returns the loss of each candidate.
     most : int
-        Candidates with a weight, at most.
+        The maximum number of candidates with a positive weight.
 
     Returns
     -------
     array of shape (candidates,)
-        With a sum of 1.
+        The weights, with a sum of 1.
     """
     n_candidates = len(predictions)
     if n_candidates == 1:
@@ -46,7 +46,7 @@ def greedy_weights(predictions: Array, losses: Losses, most: int) -> Array:
         allowed = np.arange(n_candidates)
         if np.count_nonzero(counts) == most:
             allowed = np.flatnonzero(counts)
-        # Candidate by candidate, as all at once would take much memory.
+        # One candidate at a time to save memory.
         found = np.array([float(losses((mean + (predictions[i] - mean) / step)[None])[0]) for i in allowed])
         found = np.where(np.isfinite(found), found, np.inf)
         place = int(np.argmin(found))
@@ -75,15 +75,15 @@ def standard_error(values: Array, weights: Array | None) -> Array:
 def survivors(row_losses: Array, weights: Array, row_weights: Array | None, most: int) -> list[int]:
     """Return the candidates that stay in the race after the first folds, the best first.
 
-    The rule: a candidate stays if the greedy selection gives it a weight, or if its mean loss is within one standard
-    error of that of the best candidate (of the differences between their losses, row by row). Of these, at most `most`
-    stay: those with the largest weights, then those with the lowest losses.
+    A candidate stays if the greedy selection assigns a weight to it, or if its mean loss exceeds that of the best
+    candidate by at most one standard error of the differences between their row losses. At most `most` candidates stay:
+    those with the largest weights, then those with the lowest losses.
 
     Parameters
     ----------
     row_losses : array of shape (candidates, rows)
     weights : array of shape (candidates,)
-        Of the greedy selection on the same rows.
+        The weights of the greedy selection on the same rows.
     row_weights : array of shape (rows,) or None
     most : int
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_ROUNDING = 1e-12  # relative squared error of a prediction that is right
+_ROUNDING = 1e-12  # relative squared errors below this are rounding
 
 
 def learn(
@@ -49,13 +49,13 @@ def learn(
     n_starts: int,
     rng: np.random.RandomState,
 ) -> TabularEstimator:
-    """Learn a path, judge it on folds, and return an estimator with the machine of the chosen size.
+    """Train a path of machines, evaluate it on folds, and return an estimator with the machine of the chosen size.
 
-    On all rows, the path is learned `n_starts` times, and the best machine of each size is kept.
+    On all rows, the path is trained `n_starts` times, and the best machine of each size is kept.
     """
     folds = _folds(lesson, n_folds, rng)
     everything = torch.arange(len(lesson.table.x))
-    # Rows that are mixed from a held-out one are held out, too: they are almost copies of it.
+    # Augmented rows of a held-out row are held out, too, because they are almost copies of it.
     row_sets = [everything[~torch.isin(lesson.source, rows)] for rows in folds]
     weights = lesson.sample_weight
     line = ProgressLine(shows_best=False) if estimator.verbose else None
@@ -63,7 +63,7 @@ def learn(
     if is_constant:
         points = [PathPoint(None, [_network_without_edges(lesson, settings)] * (len(folds) + 1))]
     else:
-        with nullcontext() if line is None else line.shown(0, 0):  # learn_path knows how much there is to do
+        with nullcontext() if line is None else line.shown(0, 0):  # learn_path sets the totals
             points = learn_path(
                 lesson.table,
                 lesson.loss,
@@ -89,7 +89,7 @@ def learn(
 
 
 def _with_best_start(point: PathPoint, lesson: Lesson, n_folds: int) -> PathPoint:
-    """Keep the networks of the folds, and of those that learned from all rows the one that learned most."""
+    """Keep the networks of the folds, and the network on all rows with the lowest training loss."""
     everything = torch.arange(len(lesson.table.x))
 
     def loss(network: GNM) -> float:
@@ -137,7 +137,7 @@ def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Ten
 
 
 def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> list[dict[str, Any]]:
-    """Return size and held-out loss of each point, by falling size."""
+    """Return the record of `sparsity_path_` for each point: size, held-out loss and score."""
     owners = np.array(lesson.encoder.owners)
     weights = None if lesson.sample_weight is None else lesson.sample_weight[: lesson.n_real].numpy()
     n_effective = lesson.n_real if weights is None else weights.sum() ** 2 / (weights**2).sum()
@@ -150,7 +150,7 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
             with torch.inference_mode():
                 outputs = network(lesson.table.x[held_out]).to(torch.float64)
             predicted = lesson.targets.out_of_fold(outputs)
-            if not has_one_class:  # which is predicted whatever the outputs are
+            if not has_one_class:  # otherwise the loss is 0
                 losses[held_out.numpy()] = lesson.targets.row_losses(predicted, lesson.judged[held_out])
             own_weights = None if lesson.score_weight is None else lesson.score_weight[held_out.numpy()]
             scores.append(_score(lesson.targets, predicted, lesson.judged[held_out], own_weights))
@@ -172,9 +172,9 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
 
 
 def _score(targets: Targets, predicted: Array, judged: Tensor, weights: Array | None) -> float:
-    """Return the accuracy, or R², which is 1 or 0 if all targets are equal, as in scikit-learn."""
+    """Return the accuracy or R². If all targets are equal, R² is 1 or 0, as in scikit-learn."""
     if isinstance(targets, NumberTargets):
-        # With a log link, targets are numbers in units of their mean, and not what a network returns.
+        # With a log link, `judged` is the target divided by its mean, not its logarithm.
         with_log = isinstance(targets.loss, LogLinkLoss)
         actual = targets.center * judged.numpy().astype(np.float64) if with_log else targets.numbers(judged)
         unit = np.maximum(np.abs(actual).max(axis=0), np.finfo(float).tiny)  # squares of huge numbers would overflow
@@ -189,14 +189,14 @@ def _score(targets: Targets, predicted: Array, judged: Tensor, weights: Array | 
 
 
 def score_name(small: TabularEstimator) -> str:
-    """Return what the scores of the path of a small machine are, for labels."""
+    """Return the name of the scores in the path of a small machine."""
     name = "accuracy" if isinstance(small.fitted_.targets, ClassTargets) else "R²"
     by_model = hasattr(small, "_path") and small._path[0]["judged_by"] == "model"
     return f"{name} against the model's predictions" if by_model else name
 
 
 def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float | None) -> int:
-    """Return the position of the size to use."""
+    """Return the position of the chosen size in the path."""
     edges, loss = (np.array([own[name] for own in path]) for name in ("edges", "loss"))
     if n_edges is not None:
         fits = np.flatnonzero(edges <= n_edges)
@@ -213,7 +213,7 @@ def choose(path: Sequence[dict[str, Any]], n_edges: int | None, tolerance: float
 
 
 def warn_if_constant(path: Sequence[dict[str, Any]], chosen: int, n_edges: int | None, stacklevel: int) -> None:
-    """Warn if the chosen machine uses no column although others of the path do."""
+    """Warn if the chosen machine uses no column, but others of the path do."""
     using = [own["edges"] for own in path if own["columns"]]
     if path[chosen]["columns"] or not using:
         return
@@ -231,7 +231,7 @@ def warn_if_constant(path: Sequence[dict[str, Any]], chosen: int, n_edges: int |
 
 
 def small_parameters(estimator: TabularEstimator, lesson: Lesson, settings: PathSettings) -> dict[str, Any]:
-    """Return the parameters that say what a small machine is; the others stay those of the estimator."""
+    """Return the parameters of an estimator that describe its small machine; the others do not change."""
     shape = settings.shape(lesson.table.x.shape[1], lesson.targets.n_outputs)
     parameters = {
         "n_nodes": shape.n_nodes,
@@ -258,7 +258,7 @@ def small_parameters(estimator: TabularEstimator, lesson: Lesson, settings: Path
 
 
 def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM) -> FittedPack:
-    """Return what an estimator is fitted with whose only network is a small one."""
+    """Return the result of a fit whose only network is the small one."""
     parameters = {name: value.detach().clone().unsqueeze(0) for name, value in network.named_parameters()}
     metric = f"val_{lesson.targets.metric_name}"
     history = {"train_loss": [], "val_loss": [], metric: [], "best_epoch": 0, "status": "completed"}
@@ -272,6 +272,6 @@ def _fitted(small: TabularEstimator, lesson: Lesson, raw: RawTable, network: GNM
 
 
 def _settings(estimator: TabularEstimator) -> dict[str, Any]:
-    """Return the settings of the only candidate, as a fit with these parameters would have them."""
+    """Return the settings of the only candidate, the same as after a fit with these parameters."""
     given = estimator.get_params(deep=False)
     return {name: given[name] if not is_auto(given.get(name, "auto")) else BASE[name] for name in BASE}

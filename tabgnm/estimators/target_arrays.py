@@ -24,7 +24,7 @@ def as_target_array(y: Any, name: str = "y") -> Array:
     if y is None:
         raise ValueError(f"requires y to be passed, but the target {name} is None")
     if type(y) is np.ndarray and y.dtype.kind in "biu" and y.ndim in (1, 2) and y.size:
-        return y  # cannot contain missing or infinite values; a search comes here often
+        return y  # a fast path: these types have no missing or infinite values
     array: Array = check_array(
         _with_rows(_as_array(y), name),
         ensure_2d=False,
@@ -183,10 +183,10 @@ def lists_of_labels(classes: Any, n_targets: int) -> list[Array] | None:
 
 
 def names_of_targets(y: Any) -> list[str]:
-    """Return the name of a series of targets, or those of the columns of a table of several; empty if they have none.
+    """Return the name of a series of targets, or the column names of a table of targets; empty if there are none.
 
-    Series and tables of pandas, polars and pyarrow. The numbers 0, 1, ... are positions, not names; other integers are
-    names.
+    Supports series and tables of pandas, polars and pyarrow. Column names 0, 1, ... are positions, not names; other
+    integers are names.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def names_of_targets(y: Any) -> list[str]:
     >>> names_of_targets(frame), names_of_targets(frame["width"]), names_of_targets([1.0])
     (['height', 'width'], ['width'], [])
     """
-    # A lazy frame of polars warns if it is asked for its columns directly.
+    # Accessing `columns` of a lazy frame of polars issues a warning.
     names = y.collect_schema().names() if hasattr(y, "collect_schema") else getattr(y, "columns", None)
     if names is None:
         names = [getattr(y, "name", None)]

@@ -1,4 +1,4 @@
-"""Checks of what model files say about targets."""
+"""Checks of the description of targets in model files."""
 
 from __future__ import annotations
 

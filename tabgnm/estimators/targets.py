@@ -1,6 +1,6 @@
 """Conversion of targets to tensors for the loss, and of network outputs to predictions.
 
-Each kind of target says how many outputs a network needs and which loss learns it, and can be written to a model file.
+Each kind of target determines the number of outputs of a network and the loss, and can be written to a model file.
 """
 
 from __future__ import annotations

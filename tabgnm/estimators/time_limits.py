@@ -1,4 +1,4 @@
-"""Reducing a fit to what a time limit allows, by a measurement on this machine."""
+"""Reduction of the candidates, folds and epochs of a fit to a time limit, based on the measured training speed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tabgnm")
 
-# What is left of the time limit for out-of-fold predictions, selection and importances: a share of it, or seconds.
+# Time reserved for out-of-fold predictions, selection and importances: this fraction of the time limit, but at least
+# this many seconds.
 _SHARE_AFTER_TRAINING, _SECONDS_AFTER_TRAINING = 0.1, 0.3
 _MIN_SECONDS = 0.3  # of training, even if preparations took all of the time
-_SHARE_OF_PLAN = 0.97  # of what is left for training: a measurement of a few epochs is not exact
-# After a trial, plan for more: the learning rate is nearly 0 in the last epochs, so little is lost if they are missing.
+_SHARE_OF_PLAN = 0.97  # fraction of the training time to plan for: the measured speed is not exact
+# After a trial, plan for more than the time left: in the last epochs, the learning rate is nearly 0, so little is lost
+# if they are missing.
 _SHARE_AFTER_TRIAL = 1.1
 _PROBE_ROWS, _PROBE_EPOCHS = 4096, 2
-_SHARE_OF_PROBE = 0.25  # at most, of the time that is left
-_USED_EPOCHS = 0.7  # share of the epochs that networks need before they stop early, roughly
+_SHARE_OF_PROBE = 0.25  # maximum fraction of the time left
+_USED_EPOCHS = 0.7  # approximate fraction of the epochs before networks stop early
 _WORTHWHILE_CANDIDATES = 2
-# With time for this share of the epochs of effort="fast", two candidates are trained on as many folds as with "fast".
-# Of so few epochs, nearly all are needed before networks stop early.
+# If there is time for this fraction of the epochs of effort="fast", two candidates are trained on the folds of "fast".
+# With so few epochs, networks stop early only near the end.
 _SHARE_OF_FAST, _USED_OF_FEW_EPOCHS = 0.75, 0.9
 _MIN_FOLDS = 2
-# If there is no time for two candidates: how many are tried, for how many epochs at least, and the share of the time.
+# A trial, if there is no time for two candidates: the maximum number of candidates, their minimum number of epochs, and
+# the fraction of the time.
 _MAX_TRIED, _TRIAL_EPOCHS, _SHARE_OF_TRIAL = 4, 4, 0.3
 
 
 class _Clock(Callback):
-    """Measures the speed of a fleet.
+    """Measures the training speed of a fleet.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ class _Clock(Callback):
     Attributes
     ----------
     rows_per_second : float or None
-        The speed of the fastest epoch but the first; None if there was only one.
+        The speed of the fastest epoch, not counting the first; None if there was only one.
     n_rows_done : int
         The number of rows of all epochs.
     """
@@ -65,7 +68,7 @@ class _Clock(Callback):
         self.n_rows_done = 0
 
     def on_epoch_end(self, report: EpochReport) -> None:
-        """Note the time. A fleet may be trained in chunks: only epochs of the same models follow each other."""
+        """Update the speed. A fleet may be trained in chunks, so compare only with an epoch of the same models."""
         now, n_rows = time.monotonic(), sum(self._n_rows[model] for model in report.models)
         self.n_rows_done += n_rows
         if self._last is not None and self._last.models == report.models:
@@ -75,16 +78,16 @@ class _Clock(Callback):
 
 
 def training_deadline(began: float, time_limit: float) -> float:
-    """Return when training has to end, of `time.monotonic`, in a fit that began at that time."""
+    """Return the time at which training has to end; times are those of `time.monotonic`."""
     after_training = max(_SHARE_AFTER_TRAINING * time_limit, _SECONDS_AFTER_TRAINING)
     return max(began + time_limit - after_training, time.monotonic() + _MIN_SECONDS)
 
 
 def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
-    """Return the fit with as many candidates, folds and epochs as there is time for.
+    """Reduce candidates, folds and epochs to the available time.
 
-    If there is no time for two candidates, not even on fewer folds, it has some candidates to try, see `trial`, or only
-    the first one.
+    If there is no time for two candidates, even on fewer folds, the result has a few candidates for a trial (see
+    `trial`), or only the first candidate.
     """
     first = prepared.candidates[0]
     speed = _rows_per_second(prepared, _SHARE_OF_PROBE * max(0.0, deadline - time.monotonic()))  # of one device
@@ -107,7 +110,7 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
             n_candidates, n_folds, epochs = _WORTHWHILE_CANDIDATES, n_few, min(epochs, few_epochs)
         elif n_tried > 1:
             trial_epochs = min(epochs, int(_SHARE_OF_TRIAL * budget / n_tried))
-            _log.info("the time limit allows to try %d settings on one fold for %d epochs", n_tried, trial_epochs)
+            _log.info("the time limit allows a trial of %d settings on one fold for %d epochs", n_tried, trial_epochs)
             return replace(prepared, candidates=prepared.candidates[:n_tried], trial_epochs=trial_epochs)
         else:
             n_candidates, n_folds, epochs = 1, *_folds_and_epochs(first, budget)
@@ -120,24 +123,24 @@ def reduced(prepared: PreparedFit, deadline: float) -> PreparedFit:
 
 
 def trial(prepared: PreparedFit) -> PreparedFit:
-    """Return the fit that tries all candidates on the first fold, for a few epochs."""
+    """Return a fit that trains all candidates on the first fold for a few epochs."""
     assert prepared.trial_epochs is not None
     candidates = [own.with_epochs(prepared.trial_epochs) for own in prepared.candidates]
     return replace(prepared, candidates=candidates, first_folds=1)
 
 
 def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, deadline: float) -> PreparedFit:
-    """Return the fit in which a candidate has as many first folds and epochs as there is time for.
+    """Reduce the folds and epochs of the best candidate of a trial to the available time.
 
     Parameters
     ----------
     prepared : PreparedFit
     number : int
-        Position of the candidate.
+        The position of the candidate.
     seconds_per_epoch : float
-        Duration of an epoch of one network, as measured in the trial.
+        The duration of an epoch of one network, as measured in the trial.
     deadline : float
-        Of `time.monotonic`.
+        The time at which training has to end.
     """
     chosen = prepared.candidates[number]
     seconds = max(0.0, deadline - time.monotonic()) * _SHARE_AFTER_TRIAL
@@ -150,10 +153,10 @@ def after_trial(prepared: PreparedFit, number: int, seconds_per_epoch: float, de
 
 
 def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, int]]:
-    """Return networks that there is time for although the time limit seemed too short for them.
+    """Return further networks that can be trained in the time that is left.
 
-    First those of further folds of the candidates that were trained, then all of one more candidate: of those that were
-    only tried, the best first, then of those that were not.
+    These are networks on further folds of the trained candidates or, if there are none, all networks of one more
+    candidate: the best one of a trial, otherwise the next one.
     """
     prepared = trained.prepared
     own = {number: networks for number, networks in trained.networks.items() if number not in trained.tried}
@@ -185,7 +188,7 @@ def rest_in_time_left(trained: TrainedPack, deadline: float) -> list[tuple[int, 
         trained.tried.remove(number)
         trained.left_the_race.discard(number)
         trained.seconds.pop(number)
-        trained.networks.pop(number)  # a network of few epochs would count like the others
+        trained.networks.pop(number)  # the network of the trial has few epochs; do not mix it with the others
     else:
         trained.prepared = replace(prepared, candidates=[*prepared.candidates, candidate], spare=prepared.spare[1:])
     return [(number, k) for k in range(n_folds)]
@@ -196,36 +199,36 @@ def _relative_work(shape: Shape, other: Shape) -> float:
 
 
 def _n_in_time(candidate: PreparedCandidate, n_wanted: int, n_before: int, seconds: float, left: float) -> int:
-    """Return how many networks of a candidate can be trained in the time that is left, at most `n_wanted`.
+    """Return how many networks of a candidate can be trained in the time left, at most `n_wanted`.
 
     Parameters
     ----------
     candidate : PreparedCandidate
     n_wanted : int
     n_before : int
-        The number of networks of a candidate so far.
+        The number of networks that each candidate has so far.
     seconds : float
-        The time that all of these took, divided by their number.
+        The average time per network.
     left : float
-        Seconds until training has to end.
+        The time left in seconds.
     """
-    # One network takes as long as several, on as many threads, or in one fleet on a GPU.
+    # One network takes as long as several on several threads, or in one fleet on a GPU, so train multiples of these.
     at_once = candidate.fleet.thread_count() if candidate.fleet.torch_device().type == "cpu" else n_before
     n_fitting = at_once * int(_SHARE_OF_PLAN * left / (at_once * max(seconds, 1e-6)))
     return min(n_wanted, n_fitting)
 
 
 def _folds_and_epochs(candidate: PreparedCandidate, budget: float) -> tuple[int, int]:
-    """Return for how many folds and epochs there is time; fewer folds are better than few epochs."""
+    """Return the numbers of folds and epochs for a budget of epochs; reduce the folds rather than the epochs."""
     epochs, n_threads = candidate.fleet.max_epochs, candidate.fleet.thread_count()
     n_folds = max(_MIN_FOLDS, int(budget / epochs))
-    # On four threads, four networks take hardly more time than two.
+    # Use all threads: with four threads, four networks take hardly more time than two.
     n_folds = min(len(candidate.members), -(-n_folds // n_threads) * n_threads)
     return n_folds, max(1, min(epochs, int(budget / n_folds)))
 
 
 def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
-    """Measure how many rows the networks that are trained at the same time are trained on in a second.
+    """Measure the training speed in rows per second, summed over the networks that are trained at the same time.
 
     The measurement takes at most about `seconds`.
     """
@@ -257,7 +260,7 @@ def _rows_per_second(prepared: PreparedFit, seconds: float) -> float:
 
 
 def _probe(candidates: Sequence[PreparedCandidate]) -> FleetPlan:
-    """Return a plan that trains some candidates for a moment."""
+    """Return a plan that trains some candidates for a few epochs on some of the rows, to measure the speed."""
     jobs: list[Job] = []
     tables: list[Table] = []
     places: dict[int, int] = {}

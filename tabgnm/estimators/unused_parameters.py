@@ -1,4 +1,4 @@
-"""Which parameters of an estimator `fit_sparse` uses, and a warning about those that were set and are not."""
+"""A warning about parameters of an estimator that were set but are not used by `fit_sparse`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabgnm.estimators.parameter_roles import LOSS_PARAMETERS
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
 
-# What is learned, from which kinds of columns, and how it is computed. All others are about the networks of `fit`.
+# Parameters that `fit_sparse` uses. All others describe the networks of `fit`.
 _USED = LOSS_PARAMETERS | {"scale_target", "column_kinds", "device", "n_jobs", "random_state"}
 
 
@@ -25,11 +25,11 @@ def warn_about_unused(estimator: TabularEstimator, of_small: Mapping[str, Any], 
     Parameters
     ----------
     estimator : estimator
-        Whose `fit_sparse` was called.
+        The estimator whose `fit_sparse` was called.
     of_small : mapping
-        The parameters that a small machine has instead. Those that were set to these values are as they should be.
+        The parameters of the small machine. There is no warning about parameters that were set to these values.
     stacklevel : int
-        As in `warnings.warn`, counted from the caller.
+        As in `warnings.warn`, relative to the caller.
     """
     unused = {
         name: value
