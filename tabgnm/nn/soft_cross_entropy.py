@@ -1,4 +1,4 @@
-"""Cross-entropy with probabilities as targets: what one network learns from the predictions of others."""
+"""Cross-entropy with probabilities as targets, for networks that learn from the predictions of other networks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class SoftCrossEntropy:
-    """Softmax cross-entropy with probabilities as targets, (rows, classes), summed over groups of outputs.
+    """Softmax cross-entropy with class probabilities as targets, summed over the targets.
 
     Parameters
     ----------
     sizes : tuple of int
-        Classes of each target; their outputs, and the columns of the targets, stand one group after the other.
+        The number of classes of each target. Outputs and target columns are ordered by target, then by class.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class SoftCrossEntropy:
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return 0.0
 
     def _groups(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -40,17 +40,17 @@ class SoftCrossEntropy:
             yield tuple(tensor[..., end - size : end] for tensor in tensors)
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         losses = [-(t * torch.log_softmax(o, dim=-1)).sum(dim=-1) for o, t in self._groups(outputs, targets)]
         return torch.stack(losses).sum(dim=0)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         parts = [torch.softmax(o, dim=-1) * t.sum(dim=-1, keepdim=True) - t for o, t in self._groups(outputs, targets)]
         return torch.cat(parts, dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         if n_outputs != sum(self.sizes) or targets.dim() != 2 or targets.shape[1] != n_outputs:
             raise ValueError(
                 f"targets for soft cross-entropy have shape {tuple(targets.shape)} and the network has {n_outputs} "

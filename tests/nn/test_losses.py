@@ -314,7 +314,7 @@ def test_every_loss_with_a_name_is_public_and_found_by_it() -> None:
 def test_names_that_are_no_loss_are_refused_with_those_that_are() -> None:
     with pytest.raises(ValueError, match=r"loss='rmse' is not known; use one of 'squared_error', 'absolute_error',"):
         loss_by_name("rmse")
-    with pytest.raises(ValueError, match="loss='quantiles' needs arguments; give an object of Quantiles"):
+    with pytest.raises(ValueError, match="loss='quantiles' requires arguments; pass an instance of Quantiles"):
         loss_by_name("quantiles")
 
 

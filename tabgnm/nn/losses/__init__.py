@@ -1,7 +1,7 @@
-"""Losses as objects with a value per row, and its gradient with respect to the outputs.
+"""Losses as objects that return the loss of each row and its gradient with respect to the outputs.
 
-The trainer weights and averages rows itself and does not use autograd: the backward pass starts from `gradient`.
-`functions` has losses for ordinary PyTorch code.
+The trainer weights and averages rows itself. It does not use autograd: its backward pass starts from `gradient`.
+`functions` contains loss functions for ordinary PyTorch code.
 """
 
 from tabgnm.nn.losses.classes import BinaryCrossEntropy, CrossEntropy, JointCrossEntropy

@@ -1,4 +1,4 @@
-"""Losses for classes."""
+"""Losses for classification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabgnm.nn.losses.numbers import check_continuous
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Softmax cross-entropy with class numbers as targets, and optional label smoothing."""
+    """Softmax cross-entropy with class numbers as targets and optional label smoothing."""
 
     label_smoothing: float = 0.0
     name: ClassVar[str] = "cross_entropy"
@@ -31,31 +31,31 @@ class CrossEntropy:
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return self.label_smoothing
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
-        # Classes before rows: along the last dimension torch's softmax is slow on a CPU, where it has few of them.
+        """Return the loss of each row."""
+        # Classes before rows, because torch's softmax is slow on a CPU along a short last dimension.
         by_class = outputs.reshape(-1, *outputs.shape[-2:]).mT
         rows = targets.reshape(-1, targets.shape[-1])
         loss = F.cross_entropy(by_class, rows, reduction="none", label_smoothing=self.label_smoothing)
         return loss.reshape(targets.shape)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         gradient = torch.softmax(outputs.mT, dim=-2).mT
         smooth = self.label_smoothing
-        # softmax minus the (smoothed) one-hot target
+        # Subtract the (smoothed) one-hot target.
         gradient.scatter_add_(-1, targets.unsqueeze(-1), gradient.new_full((), smooth - 1).expand(*targets.shape, 1))
         return gradient.sub_(smooth / outputs.shape[-1]) if smooth else gradient
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """1 for each row whose class is right, else 0."""
+        """Return the accuracy of each row: 1 if its class is correct, else 0."""
         return (outputs.argmax(dim=-1) == targets).to(outputs.dtype)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         if targets.dtype != torch.int64 or targets.dim() != 1:
             raise ValueError(
                 f"targets for cross-entropy have dtype {targets.dtype} and shape {tuple(targets.shape)}; expected "
@@ -70,9 +70,16 @@ class CrossEntropy:
 
 @dataclass(frozen=True)
 class JointCrossEntropy:
-    """Several class targets at once: the sum of their cross-entropies.
+    """The sum of the cross-entropies of several class targets.
 
-    The outputs stand in groups, `sizes[g]` of them for the classes of target g; targets are (rows, G) class numbers.
+    Targets are (rows, G) class numbers. Outputs are ordered by target, then by class.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        The number of classes of each target.
+    label_smoothing : float, default=0.0
+        The label smoothing of each cross-entropy.
     """
 
     sizes: tuple[int, ...]
@@ -86,30 +93,30 @@ class JointCrossEntropy:
             )
         sizes = tuple(positive_integer(f"sizes[{i}]", size) for i, size in enumerate(self.sizes))
         object.__setattr__(self, "sizes", sizes)
-        CrossEntropy(self.label_smoothing)  # refuses what is no share
+        CrossEntropy(self.label_smoothing)  # validates label_smoothing
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return self.label_smoothing
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         one = CrossEntropy(self.label_smoothing)
         return torch.stack([one.per_row(*group) for group in self._groups(outputs, targets)]).sum(dim=0)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         one = CrossEntropy(self.label_smoothing)
         return torch.cat([one.gradient(*group) for group in self._groups(outputs, targets)], dim=-1)
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """1 for each row whose classes are all right, else 0."""
+        """Return the accuracy of each row: 1 if all of its classes are correct, else 0."""
         one = CrossEntropy(self.label_smoothing)
         return torch.stack([one.metric_per_row(*group) for group in self._groups(outputs, targets)]).amin(dim=0)
 
     def _groups(self, outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Outputs and class numbers of each target."""
+        """Return the outputs and the class numbers of each target."""
         ends = itertools.accumulate(self.sizes)
         return [
             (outputs[..., end - size : end], targets[..., group])
@@ -117,7 +124,7 @@ class JointCrossEntropy:
         ]
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         if n_outputs != sum(self.sizes):
             raise ValueError(
                 f"a network with {n_outputs} outputs cannot be trained with sizes={self.sizes}; expected "
@@ -139,29 +146,29 @@ class JointCrossEntropy:
 
 @dataclass(frozen=True)
 class BinaryCrossEntropy:
-    """Logistic loss of every output, summed over a row: one output for two classes, several for multilabel."""
+    """Logistic loss, summed over the outputs of a row: one output for two classes, several for multilabel targets."""
 
     name: ClassVar[str] = "binary_cross_entropy"
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return 0.0
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return torch.sigmoid(outputs) - targets
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """1 for each row whose outputs are all on the right side, else 0."""
+        """Return the accuracy of each row: 1 if all of its outputs have the correct sign, else 0."""
         return ((outputs > 0) == (targets > 0.5)).all(dim=-1).to(outputs.dtype)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         check_continuous(self.name, n_outputs, targets)
         if targets.numel() and (targets.min() < 0 or targets.max() > 1):
             raise ValueError("targets for binary cross-entropy are outside [0, 1]; expected 0, 1 or probabilities")

@@ -1,7 +1,7 @@
 """Losses for counts and amounts: deviances of the Tweedie family with a log link.
 
-The output of a network is the logarithm of its prediction, which therefore is positive. Beyond `LARGEST_LOG` in either
-direction a loss goes on as a straight line, and the prediction stays where it is, so that neither overflows.
+The output of a network is the logarithm of its prediction, so predictions are positive. Outside [-LARGEST_LOG,
+LARGEST_LOG], the loss continues linearly and the prediction is constant, so that neither overflows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SMALLEST_POWER, LARGEST_POWER = 1.01, 1.99
 
 
 class LogLinkLoss(NumberLoss):
-    """A deviance of predictions exp(o), summed over the outputs of a row.
+    """Base class of deviances with predictions exp(o), summed over the outputs of a row.
 
-    Its derivative by the output o is 2 exp((1 - power) o) (exp(o) - y).
+    The derivative with respect to an output o is 2 exp((1 - power) o) (exp(o) - y).
 
     Attributes
     ----------
     power : float
-        The variance of a target is proportional to this power of its mean.
+        The variance of the target is proportional to this power of its mean.
     allows_zero : bool
         Whether targets may be 0.
     """
@@ -36,33 +36,33 @@ class LogLinkLoss(NumberLoss):
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return self.power
 
     def _deviance(self, logs: Tensor, targets: Tensor) -> Tensor:
-        """Deviance of each output, given the logarithm of its prediction."""
+        """Return the deviance of each output, given the logarithms of the predictions."""
         raise NotImplementedError
 
     def _slope(self, logs: Tensor, targets: Tensor) -> Tensor:
-        """Return the derivative of the deviance by the logarithm."""
+        """Return the derivative of the deviance with respect to the logarithm."""
         raise NotImplementedError
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         logs = outputs.clamp(-LARGEST_LOG, LARGEST_LOG)
         beyond = self._slope(logs, targets) * (outputs - logs)
         return (self._deviance(logs, targets) + beyond).sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return self._slope(outputs.clamp(-LARGEST_LOG, LARGEST_LOG), targets)
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Squared error of each row, averaged over the outputs."""
+        """Return the squared error of each row, averaged over the outputs."""
         return (outputs.clamp(-LARGEST_LOG, LARGEST_LOG).exp() - targets).square().mean(dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         check_continuous(self.name, n_outputs, targets)
         wrong = targets < 0 if self.allows_zero else targets <= 0
         if wrong.any():
@@ -89,7 +89,7 @@ class Poisson(LogLinkLoss):
 
 @dataclass(frozen=True)
 class Gamma(LogLinkLoss):
-    """The Gamma deviance, for amounts > 0 whose errors grow with them: 2 (log(m / y) + y / m - 1) with m = exp(o)."""
+    """The Gamma deviance, for amounts > 0 with errors proportional to them: 2 (log(m / y) + y / m - 1), m = exp(o)."""
 
     name: ClassVar[str] = "gamma"
     power = 2.0
@@ -104,12 +104,12 @@ class Gamma(LogLinkLoss):
 
 @dataclass(frozen=True)
 class Tweedie(LogLinkLoss):
-    """The Tweedie deviance, for amounts of which some are exactly 0, such as claims of insured people.
+    """The Tweedie deviance, for amounts >= 0 of which some are exactly 0, such as insurance claims.
 
     Parameters
     ----------
     power : float, default=1.5
-        From 1.01 (almost Poisson) to 1.99 (almost Gamma).
+        The variance power, from 1.01 (almost Poisson) to 1.99 (almost Gamma).
     """
 
     name: ClassVar[str] = "tweedie"

@@ -1,7 +1,7 @@
-"""Losses as functions for ordinary PyTorch code.
+"""Loss functions for ordinary PyTorch code.
 
-The losses of the paper's section 4 (which sums the cross-entropy over the rows where this takes the mean), and binary
-cross-entropy as its experiments use it.
+These are the losses of section 4 of the paper, and binary cross-entropy as used in its experiments. The cross-entropy
+is the mean over the rows, where the paper has the sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _weighted_mean(per_row: Tensor, sample_weight: Tensor | None) -> Tensor:
 
 
 def _like(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Targets in the shape of the outputs; (rows,) stands for (rows, 1)."""
+    """Return the targets in the shape of the outputs; targets (rows,) are accepted for outputs (rows, 1)."""
     if targets.shape == outputs.shape:
         return targets
     if outputs.shape[-1:] == (1,) and targets.shape == outputs.shape[:-1]:

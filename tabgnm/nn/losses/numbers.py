@@ -1,4 +1,4 @@
-"""Losses for numbers whose predictions are the outputs themselves."""
+"""Losses for regression whose predictions are the outputs of the network."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from tabgnm._printable import shown
 
-# Where the Huber loss may turn linear: beyond these, it is another loss, or its products overflow in float32.
+# Limits of delta in the Huber loss: outside, it is in effect another loss, or products overflow in float32.
 SMALLEST_DELTA, LARGEST_DELTA = 1e-12, 1e12
-# Quantiles nearer to 0 and 1 need more rows than any table has.
+# Quantiles closer to 0 or 1 would need more rows than tables have.
 SMALLEST_QUANTILE, LARGEST_QUANTILE = 1e-6, 1 - 1e-6
 
 
 def check_continuous(name: str, n_columns: int, targets: Tensor) -> None:
-    """Raise unless targets are finite floating point numbers of shape (rows, n_columns)."""
+    """Raise ValueError unless targets are finite floating point numbers of shape (rows, n_columns)."""
     if not targets.is_floating_point() or targets.dim() != 2 or targets.shape[-1] != n_columns:
         raise ValueError(
             f"targets for the {name} loss have shape {tuple(targets.shape)} and dtype {targets.dtype}; expected "
@@ -31,10 +31,10 @@ def check_continuous(name: str, n_columns: int, targets: Tensor) -> None:
 
 
 def setting_within(name: str, value: object, low: float, high: float, advice: str) -> float:
-    """Return the number that a loss is set by; raise unless it lies in [low, high]."""
+    """Return the parameter of a loss as a float; raise unless it is a number in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected a number: {advice}")
-    if not low <= float(value) <= high:  # which NaN is not
+    if not low <= float(value) <= high:  # also true for NaN
         raise ValueError(
             f"{name}={shown(value)} is out of range; expected a number from {low:.9g} to {high:.9g}: {advice}"
         )
@@ -42,65 +42,65 @@ def setting_within(name: str, value: object, low: float, high: float, advice: st
 
 
 class NumberLoss:
-    """What losses for numbers have in common."""
+    """Base class of losses for regression."""
 
     name: ClassVar[str]
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return 0.0
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         raise NotImplementedError
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         raise NotImplementedError
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Squared error of each row, averaged over the outputs."""
+        """Return the squared error of each row, averaged over the outputs."""
         return (outputs - targets).square().mean(dim=-1)
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         check_continuous(self.name, n_outputs, targets)
 
 
 @dataclass(frozen=True)
 class SquaredError(NumberLoss):
-    """(y - o)^2, summed over the outputs of a row as in the paper."""
+    """The squared error (y - o)^2, summed over the outputs of a row as in the paper."""
 
     name: ClassVar[str] = "squared_error"
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         return (outputs - targets).square().sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return 2 * (outputs - targets)
 
 
 @dataclass(frozen=True)
 class AbsoluteError(NumberLoss):
-    """|y - o|, summed over the outputs of a row: its minimiser is the median of the target."""
+    """The absolute error |y - o|, summed over the outputs of a row. It is minimal for the median of the target."""
 
     name: ClassVar[str] = "absolute_error"
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         return (outputs - targets).abs().sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return torch.sign(outputs - targets)
 
 
 @dataclass(frozen=True)
 class Huber(NumberLoss):
-    """Half the squared error near 0, linear beyond `delta`; summed over the outputs of a row."""
+    """The Huber loss: half the squared error up to `delta`, linear beyond; summed over the outputs of a row."""
 
     name: ClassVar[str] = "huber"
     delta: float = 1.0
@@ -110,23 +110,23 @@ class Huber(NumberLoss):
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return self.delta
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         distance = (outputs - targets).abs()
         near = distance.clamp(max=self.delta)
         return (near * (distance - 0.5 * near)).sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return (outputs - targets).clamp(-self.delta, self.delta)
 
 
 @dataclass(frozen=True)
 class Pinball(NumberLoss):
-    """The quantile loss: its minimiser is the `quantile` of the target; summed over the outputs of a row."""
+    """The quantile loss, summed over the outputs of a row. It is minimal for the `quantile` of the target."""
 
     name: ClassVar[str] = "quantile"
     quantile: float = 0.5
@@ -136,32 +136,32 @@ class Pinball(NumberLoss):
 
     @property
     def setting(self) -> float:
-        """The one number that the loss is set by, or 0."""
+        """The parameter of the loss, or 0 if it has none."""
         return self.quantile
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         under = targets - outputs
         return torch.maximum(self.quantile * under, (self.quantile - 1) * under).sum(dim=-1)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         under = targets - outputs
-        # At 0 every slope between the two is a valid subgradient; the mean is what autograd's maximum gives.
+        # At 0, return the mean of the two slopes, as autograd does for torch.maximum.
         return 0.5 * torch.sign(-under) + (0.5 - self.quantile)
 
 
 @dataclass(frozen=True)
 class Quantiles(NumberLoss):
-    """Several quantiles of one target, an output for each: the sum of their quantile losses.
+    """The sum of the quantile losses of several quantiles of one target, with one output per quantile.
 
-    Nothing keeps the outputs of a row in order. Sorted outputs have the same loss or a lower one (Chernozhukov et al.,
-    2010), so sort them for predictions.
+    The outputs of a row may be out of order. Sort them for predictions: this never increases the loss (Chernozhukov et
+    al., 2010).
 
     Parameters
     ----------
     quantiles : sequence of float
-        In ascending order.
+        The quantiles, in ascending order.
     """
 
     name: ClassVar[str] = "quantiles"
@@ -171,15 +171,15 @@ class Quantiles(NumberLoss):
         object.__setattr__(self, "quantiles", ascending_quantiles("quantiles", self.quantiles))
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         return torch.stack([loss.per_row(own, targets) for loss, own in self._parts(outputs)]).sum(dim=0)
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss by its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         return torch.cat([loss.gradient(own, targets) for loss, own in self._parts(outputs)], dim=-1)
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Quantile loss of each row, averaged over the quantiles."""
+        """Return the quantile loss of each row, averaged over the quantiles."""
         return self.per_row(outputs, targets) / len(self.quantiles)
 
     def _parts(self, outputs: Tensor) -> list[tuple[Pinball, Tensor]]:
@@ -188,7 +188,7 @@ class Quantiles(NumberLoss):
         return [(Pinball(quantile), own) for quantile, own in zip(self.quantiles, columns, strict=True)]
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         if n_outputs != len(self.quantiles):
             raise ValueError(
                 f"a network with {n_outputs} outputs cannot be trained for {len(self.quantiles)} quantiles; expected "
@@ -198,8 +198,8 @@ class Quantiles(NumberLoss):
 
 
 def ascending_quantiles(name: str, values: Any) -> tuple[float, ...]:
-    """Return several quantiles as floats; raise unless they are in ascending order within (0, 1)."""
-    example = "use for instance [0.1, 0.5, 0.9]"
+    """Return the quantiles as floats; raise unless they are in ascending order within (0, 1)."""
+    example = "use e.g. [0.1, 0.5, 0.9]"
     given = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ValueError(f"{name}={shown(values)} is not a list of quantiles; {example}")

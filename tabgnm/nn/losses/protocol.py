@@ -33,21 +33,21 @@ class Loss(Protocol):
         ...
 
     def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each row."""
+        """Return the loss of each row."""
         ...
 
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Derivative of each row's loss with respect to its outputs."""
+        """Return the derivative of each row's loss with respect to its outputs."""
         ...
 
     def check(self, n_outputs: int, targets: Tensor) -> None:
-        """Raise ValueError if a network with that many outputs cannot learn these targets."""
+        """Raise ValueError if a network with `n_outputs` outputs cannot be trained on these targets."""
         ...
 
 
 @runtime_checkable
 class LossWithMetric(Loss, Protocol):
-    """A loss with a metric for people to read: the accuracy, or the squared error.
+    """A loss with a metric to report, such as the accuracy or the squared error.
 
     Shape
     -----
@@ -55,5 +55,5 @@ class LossWithMetric(Loss, Protocol):
     """
 
     def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The metric of each row."""
+        """Return the metric of each row."""
         ...
