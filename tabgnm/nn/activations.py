@@ -1,4 +1,4 @@
-"""Activation functions by name, each with the derivative that the hand-derived backward pass uses."""
+"""Activation functions by name, with their derivatives for the hand-derived backward pass."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ _aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Activation:
-    """A node-wise function f and its vector-Jacobian product.
+    """An element-wise function f and its vector-Jacobian product.
 
-    `backward(grad, z, a)` takes the gradient with respect to a = f(z), the argument z, and a itself, and returns the
-    gradient with respect to z.
+    `backward(grad, z, a)` returns the gradient with respect to z, given the gradient with respect to a = f(z), z and a.
     """
 
     name: str
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor, Tensor], Tensor]
-    in_place: Callable[[Tensor], Tensor] | None = None  # `forward` into the memory of z; `backward` must not read z
+    in_place: Callable[[Tensor], Tensor] | None = None  # overwrites z; only valid if `backward` ignores z
 
 
-# torch's own backward kernels: one fused launch each, and the very ones that autograd calls.
+# The backward functions are those that autograd calls: one fused kernel each.
 _ACTIVATIONS = {
     "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0), torch.relu_),
     "leaky_relu": Activation("leaky_relu", F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
@@ -49,7 +48,7 @@ def activation_names() -> list[str]:
 
 
 def get_activation(name: str) -> Activation:
-    """Return the activation function with this name."""
+    """Return the activation function with this name; raise ValueError if it is unknown."""
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise ValueError(f"activation={shown(name)} is not known; use one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]

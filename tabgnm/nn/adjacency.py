@@ -1,6 +1,6 @@
-"""Between the compact parameters of a network and the paper's full (K, n, n) matrices.
+"""Conversion between the compact parameters of a network and the full (K, n, n) matrices of the paper.
 
-An MLP is seen as the GNM of Theorem 5.1: one node per neuron, in the order of the layers, and a single bias node.
+An MLP is treated as the GNM of Theorem 5.1: one node per neuron, ordered by layer, and a single bias node.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from tabgnm.nn.shapes import GNMShape, MLPShape
+from tabgnm.nn.gnm_shape import GNMShape
+from tabgnm.nn.mlp_shape import MLPShape
 
 
 def edge_blocks(shape: GNMShape | MLPShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
-    """Where the weights of a layer stand: parameter, its rows and columns, and the source and target nodes.
+    """Yield the edges of a layer in blocks: parameter name, its rows and columns, source nodes and target nodes.
 
-    The bias is given as rows slice(None) of the bias parameter with the bias node as its only source.
+    For a bias, the rows are slice(None), although the parameter is 1-D, and the only source is the bias node.
     """
     if isinstance(shape, MLPShape):
         yield from _mlp_blocks(shape, layer)
@@ -37,18 +38,18 @@ def edge_blocks(shape: GNMShape | MLPShape, layer: int) -> Iterator[tuple[str, s
 
 
 def _mlp_blocks(shape: MLPShape, layer: int) -> Iterator[tuple[str, slice, slice, list[int], list[int]]]:
-    # Neurons of a layer follow one another; the bias node stands between the hidden ones and the outputs.
+    # Neurons are numbered layer by layer; the bias node is between hidden neurons and outputs.
     first_source, first_target = sum(shape.widths[: layer - 1]), sum(shape.widths[:layer])
     sources = list(range(first_source, first_target))
-    behind_bias = layer == shape.n_layers
-    targets = [first_target + behind_bias + neuron for neuron in range(shape.widths[layer])]
+    after_bias = layer == shape.n_layers
+    targets = [first_target + after_bias + neuron for neuron in range(shape.widths[layer])]
     every = slice(None)
     yield f"weight_{layer}", every, every, sources, targets
     yield f"bias_{layer}", every, every, [shape.layout.bias], targets
 
 
 def full_adjacency(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor]) -> Tensor:
-    """Put the parameters of one network into (K, n, n); what cannot matter is 0, the bias row keeps the bias."""
+    """Return the (K, n, n) matrices of one network; entries without a parameter are 0, except 1 for the bias itself."""
     n = shape.layout.n_nodes
     some = next(iter(parameters.values()))
     full = torch.zeros(shape.n_layers, n, n, dtype=some.dtype, device=some.device)
@@ -61,16 +62,8 @@ def full_adjacency(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor])
     return full
 
 
-def live_edges(shape: GNMShape) -> Tensor:
-    """Which entries of (K, n, n) can change the output; the row of the bias node is not learned, so it is not one."""
-    ones = {name: torch.ones(size) for name, size in shape.parameter_shapes().items()}
-    live = full_adjacency(shape, ones) != 0
-    live[:, shape.layout.bias] = False
-    return live
-
-
 def check_adjacency(shape: GNMShape, matrices: Tensor) -> None:
-    """Say what is wrong with (K, n, n) matrices that a machine of this shape cannot have."""
+    """Raise if the matrices are not valid (K, n, n) adjacency matrices for this shape."""
     expected = (shape.n_layers, shape.n_nodes, shape.n_nodes)
     if not isinstance(matrices, Tensor):
         raise TypeError(f"adjacency is a {type(matrices).__name__}; expected a torch.Tensor of shape {expected}")
@@ -94,7 +87,7 @@ def check_adjacency(shape: GNMShape, matrices: Tensor) -> None:
 
 
 def edge_weights(shape: GNMShape, matrices: Tensor) -> dict[str, Tensor]:
-    """Cut the edge parameters of one machine out of its full matrices."""
+    """Return the edge parameters of a GNM with these (K, n, n) matrices."""
     sizes = shape.parameter_shapes()
     edges = {name: matrices.new_zeros(sizes[name]) for name in shape.edge_parameters()}
     written = {name: torch.zeros(sizes[name], dtype=torch.bool, device=matrices.device) for name in edges}

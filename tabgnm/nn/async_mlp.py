@@ -1,4 +1,4 @@
-"""GNN_MLP of section 4: asynchronous message passing with scalar nodes on a directed acyclic graph."""
+"""GNN_MLP of section 4 of the paper: asynchronous message passing on a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _KINDS = ("input", "hidden", "bias", "output")
 class AsyncMLP(nn.Module):
     """Asynchronous message passing on a directed acyclic graph: each node is updated once, after all its in-neighbours.
 
-    With G_MLP as the graph, this is an MLP (Theorem 4.1 of the paper). Any other directed acyclic graph is possible,
-    with skip connections, hidden nodes that are not in layers, or biases of some nodes only.
+    With G_MLP as the graph, this is an MLP (Theorem 4.1 of the paper). Other directed acyclic graphs may have skip
+    connections, hidden nodes without layers, or biases for some nodes only.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class AsyncMLP(nn.Module):
     activation : str, default="relu"
         The activation function of the hidden nodes.
     generator, device, dtype
-        As in other torch modules.
+        As in other PyTorch modules. The generator is used for the initialization.
 
     Shape
     -----
@@ -70,12 +70,12 @@ class AsyncMLP(nn.Module):
         biases = [node for node in graph if kinds[node] == "bias"]
         self._n_biases = len(biases)
 
-        # Nodes in the order their values are appended: inputs, biases, then one generation after the other.
+        # The order of node values: inputs, biases, then each topological generation.
         order: list[Hashable] = [*self.input_nodes, *biases]
         fixed = set(order)
         edges: list[tuple[Hashable, Hashable]] = []
-        self._steps: list[tuple[int, int, int]] = []  # targets, first edge, last edge of each generation
-        places: list[tuple[int, int]] = []  # of each edge in its generation's matrix
+        self._steps: list[tuple[int, int, int]] = []  # n_targets, first and end edge of each generation
+        places: list[tuple[int, int]] = []  # row and column of each edge in the matrix of its generation
         hidden: list[bool] = []
         for generation in nx.topological_generations(graph):
             targets = [node for node in generation if node not in fixed]
@@ -102,10 +102,10 @@ class AsyncMLP(nn.Module):
         self._hidden: Tensor
         self._outputs: Tensor
         self.weight = nn.Parameter(torch.empty(len(edges), device=device, dtype=dtype))
-        self._first_weights(graph, generator)
+        self._initialize(graph, generator)
 
-    def _first_weights(self, graph: nx.DiGraph, generator: torch.Generator | None) -> None:
-        """Take the graph's weights, or draw He et al.'s normal by the in-degree of the target."""
+    def _initialize(self, graph: nx.DiGraph, generator: torch.Generator | None) -> None:
+        """Set the weights of the graph, or draw from the normal distribution of He et al. with in-degrees as fan-in."""
         given = [graph.edges[edge].get("weight") for edge in self.edges]
         with torch.no_grad():
             if given and all(weight is not None for weight in given):
@@ -115,7 +115,7 @@ class AsyncMLP(nn.Module):
                 self.weight.normal_(generator=generator).mul_((2 / degrees).sqrt().to(self.weight))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Compute the values of the output nodes."""
+        """Return the values of the output nodes."""
         n_inputs = len(self.input_nodes)
         if x.dim() == 0 or x.shape[-1] != n_inputs:
             raise ValueError(
@@ -125,10 +125,10 @@ class AsyncMLP(nn.Module):
         rows = x.reshape(-1, n_inputs)
         states = torch.cat([rows, rows.new_ones(rows.shape[0], self._n_biases)], dim=1)
         done = 0
-        for n_targets, first, last in self._steps:
-            places = self._places[first:last]
+        for n_targets, first, end in self._steps:
+            places = self._places[first:end]
             matrix = self.weight.new_zeros(states.shape[1], n_targets)
-            matrix = matrix.index_put((places[:, 0], places[:, 1]), self.weight[first:last])
+            matrix = matrix.index_put((places[:, 0], places[:, 1]), self.weight[first:end])
             messages = states @ matrix
             hidden = self._hidden[done : done + n_targets]
             states = torch.cat([states, torch.where(hidden, function(messages), messages)], dim=1)
@@ -168,7 +168,7 @@ class AsyncMLP(nn.Module):
         return cls(graph, mlp.shape.activation, device=some.device, dtype=some.dtype)
 
     def extra_repr(self) -> str:
-        """Show the size; torch calls this for `repr`."""
+        """Return a summary for `repr`."""
         return (
             f"inputs={len(self.input_nodes)}, outputs={len(self.output_nodes)}, edges={len(self.edges)}, "
             f"generations={len(self._steps)}, activation={self.activation!r}"
@@ -176,7 +176,7 @@ class AsyncMLP(nn.Module):
 
 
 def _check_graph(graph: nx.DiGraph) -> None:
-    """Say what makes a graph unfit for asynchronous message passing."""
+    """Raise if a graph is not valid for asynchronous message passing."""
     import networkx as nx
 
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():

@@ -8,7 +8,7 @@ from tabgnm._printable import shown
 
 
 def positive_integer(name: str, value: object, *, smallest: int = 1) -> int:
-    """Return `value` as an int; raise if it is not an integer >= `smallest`."""
+    """Return `value` as an int; raise unless it is an integer >= `smallest`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected an integer >= {smallest}")
     number = int(value.__index__())

@@ -1,4 +1,4 @@
-"""Theorem 5.1 of the paper as code: every MLP is a GNM, and which GNMs are MLPs."""
+"""Conversions between MLPs and GNMs: Theorem 5.1 of the paper and its converse for layered graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Edge(NamedTuple):
 
 
 class NotMultipartite(ValueError):
-    """The machine's graph is not layered: some node would be updated in more than one layer.
+    """Raised if a GNM has no equivalent MLP: its graph is not layered, or MLPs do not have the variant.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
         )
     if shape.learn_initial:
         raise NotMultipartite(
-            "learn_initial=True gives hidden and output nodes a value before the first layer, which MLPs do not have; "
-            "only a GNM with learn_initial=False can be an MLP",
+            "learn_initial=True sets hidden and output nodes to learned values before the first layer, which MLPs do "
+            "not have; only a GNM with learn_initial=False can be an MLP",
             [],
         )
     matrices = gnm.adjacency()
@@ -82,7 +82,7 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
     for layer in range(1, n_layers + 1):
         for target, source in live[layer - 1].nonzero().tolist():
             fits = layer_of.setdefault(target, layer) == layer
-            # A source that no edge leads to speaks only where f(0) is not 0; it is a neuron of the layer before.
+            # A live source without incoming edges, which is possible if f(0) != 0, is a neuron of the previous layer.
             follows = source == layout.bias or layer_of.setdefault(source, layer - 1) == layer - 1
             if not (fits and follows):
                 offending.append(Edge(layer, source, target, float(matrices[layer - 1, target, source])))
@@ -95,7 +95,7 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
     members = [[node for node in layout.updated if layer_of.get(node) == k] for k in range(n_layers + 1)]
     empty = [k for k in range(1, n_layers) if not members[k]]
     if empty:
-        # A layer nobody reads: outputs depend on nothing but biases. One silent neuron keeps the number of layers.
+        # The outputs depend on biases only. A neuron with zero weights keeps the number of layers.
         members = [nodes or [-1] for nodes in members]
     mlp = MLP(
         shape.n_inputs,
@@ -109,43 +109,45 @@ def mlp_from_gnm(gnm: GNM) -> MLP:
     kept = torch.where(live, matrices, 0)
     with torch.no_grad():
         for layer in range(1, n_layers + 1):
-            silent = members[layer] == [-1] or members[layer - 1] == [-1]
+            unconnected = members[layer] == [-1] or members[layer - 1] == [-1]
             targets, sources = torch.tensor(members[layer]), torch.tensor(members[layer - 1])
             weight, bias = getattr(mlp, f"weight_{layer}"), getattr(mlp, f"bias_{layer}")
-            weight.zero_() if silent else weight.copy_(kept[layer - 1][targets[:, None], sources].T)
+            weight.zero_() if unconnected else weight.copy_(kept[layer - 1][targets[:, None], sources].T)
             bias.zero_() if members[layer] == [-1] else bias.copy_(kept[layer - 1][targets, layout.bias])
     return mlp
 
 
 def live_edges(gnm: GNM, matrices: Tensor) -> Tensor:
-    """Which edges carry something from an input or the bias to an output, as (K, n, n) booleans."""
+    """Return a mask (K, n, n) of the edges that can affect an output: nonzero sources, on a path to an output.
+
+    Only valid with `combine="none"` and `learn_initial=False`.
+    """
     layout, n_layers = gnm.layout, gnm.shape.n_layers
     present = matrices != 0
     present[:, layout.bias] = False
     inputs, outputs = list(layout.inputs), list(layout.outputs)
-    # Nodes that may hold something else than 0 before each layer. f(0) is not 0 for every activation (sigmoid):
-    # then a node without incoming edges speaks too, and has to count.
-    silent_at_zero = bool(get_activation(gnm.shape.activation).forward(torch.zeros(())) == 0)
-    holds = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
-    holds[0, inputs] = True
-    holds[:, layout.bias] = True
+    # Nodes that can be nonzero before each layer. If f(0) != 0 (e.g. sigmoid), so are nodes without incoming edges.
+    zero_at_zero = bool(get_activation(gnm.shape.activation).forward(torch.zeros(())) == 0)
+    nonzero = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
+    nonzero[0, inputs] = True
+    nonzero[:, layout.bias] = True
     for k in range(n_layers):
-        holds[k + 1] |= (present[k].cpu() & holds[k]).any(dim=1)
-        if not silent_at_zero and k + 1 < n_layers:
-            holds[k + 1] = True
+        nonzero[k + 1] |= (present[k].cpu() & nonzero[k]).any(dim=1)
+        if not zero_at_zero and k + 1 < n_layers:
+            nonzero[k + 1] = True
         if gnm.shape.clamp_inputs:
-            holds[k + 1, inputs] = True
+            nonzero[k + 1, inputs] = True
         if gnm.shape.persistent_outputs:
-            holds[k + 1, outputs] |= holds[k, outputs]
-    read = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
-    read[n_layers, outputs] = True
+            nonzero[k + 1, outputs] |= nonzero[k, outputs]
+    used = torch.zeros(n_layers + 1, layout.n_nodes, dtype=torch.bool)
+    used[n_layers, outputs] = True
     live = torch.zeros_like(present, device="cpu")
     for k in range(n_layers - 1, -1, -1):
-        targets = read[k + 1].clone()
+        targets = used[k + 1].clone()
         if gnm.shape.clamp_inputs:
             targets[inputs] = False
-        live[k] = present[k].cpu() & holds[k] & targets[:, None]
-        read[k] = live[k].any(dim=0)
+        live[k] = present[k].cpu() & nonzero[k] & targets[:, None]
+        used[k] = live[k].any(dim=0)
         if gnm.shape.persistent_outputs:
-            read[k, outputs] = True
+            used[k, outputs] = True
     return live.to(matrices.device)

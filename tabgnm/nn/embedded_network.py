@@ -1,4 +1,4 @@
-"""A network behind learned embeddings of its inputs, as a torch module."""
+"""A network with learned embeddings of its inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape
 
 
 class EmbeddedNetwork(Network):
-    """A GNM or an MLP that reads learned embeddings of the columns of a table.
+    """A GNM or MLP whose inputs are learned embeddings of the columns of a table.
 
     Parameters
     ----------
@@ -23,9 +23,10 @@ class EmbeddedNetwork(Network):
     dropout : float, default=0.0
         The dropout rate in all layers of the body except the last.
     l0_gates : bool, default=False
-        Whether to put a hard-concrete gate on every edge of the body, for `expected_l0`.
+        Whether every edge of the body has a hard-concrete gate, for `expected_l0`.
     generator, device, dtype
-        As in other torch modules. Codes above 256 require at least float32, because bfloat16 rounds them.
+        As in other PyTorch modules. The generator is used for the initialization. Codes above 256 require at least
+        float32 inputs, because bfloat16 rounds them.
 
     Shape
     -----
@@ -77,16 +78,16 @@ class EmbeddedNetwork(Network):
         return embedded.reshape(*x.shape[:-1], embedding.n_outputs)
 
     def _run(self, x: Tensor) -> Trace:
-        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:  # else refused below
+        if isinstance(x, Tensor) and x.dim() and x.shape[-1] == self.shape.n_inputs:  # otherwise, the base class raises
             self._check_codes(x)
         return super()._run(x)
 
     def _check_codes(self, x: Tensor) -> None:
-        """Refuse a code beyond its levels: it would read those of another category."""
-        if torch.compiler.is_compiling() or x.device.type == "meta":  # there are no values to ask for
+        """Raise ValueError for invalid codes, which would select levels of another category."""
+        if torch.compiler.is_compiling() or x.device.type == "meta":  # values are not available
             return
         try:
             self.shape.embedding.check_codes(x)
-        except RuntimeError as error:  # inside vmap they cannot be asked for
+        except RuntimeError as error:  # values are not available inside vmap
             if "vmap" not in str(error):
                 raise

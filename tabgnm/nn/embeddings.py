@@ -1,12 +1,12 @@
-"""Learned embeddings of the inputs: what the columns of an encoded table become before message passing.
+"""Learned embeddings of the columns of an encoded table.
 
-With x a number, u its coordinate among n_basis bins and t the code of a category:
+For a number x, its coordinate u among n_basis bins, and the code t of a category, the embeddings are:
 
-    periodic    [x, cos(2 pi f_k x + b_k) W + c]      f, b, W, c learned for every column
-    piecewise   clamp(u - k, 0, 1) W + c              W, c learned for every column
+    periodic    [x, cos(2 pi f_k x + b_k) W + c]      f, b, W, c learned for each column
+    piecewise   clamp(u - k, 0, 1) W + c              W, c learned for each column
     category    row t of a learned table
 
-`embed` and `embed_backward` work on a single network and on stacked ones, as `message_passing` does, which calls them.
+`embed` and `embed_backward` are called by `message_passing` and also accept single or stacked networks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NUMERIC_EMBEDDINGS = ("periodic", "piecewise")
 
 @dataclass(frozen=True)
 class InputEmbedding:
-    """The embedding of the columns of an encoded table, in the order plain, numeric, categories.
+    """The embedding of an encoded table with plain, numeric and categorical columns, in this order.
 
     Parameters
     ----------
@@ -94,17 +94,17 @@ class InputEmbedding:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table."""
+        """The number of columns of the table."""
         return self.n_plain + self.n_numeric + len(self.levels)
 
     @property
     def first_category(self) -> int:
-        """The column from which on there are codes."""
+        """The first column with codes of a category."""
         return self.n_plain + self.n_numeric
 
     @property
     def numeric_width(self) -> int:
-        """Outputs per embedded number; a periodic embedding keeps the number itself as the first of them."""
+        """The number of outputs per embedded number. The first output of a periodic embedding is the number itself."""
         return self.numeric_dim + (self.numeric == "periodic")
 
     @property
@@ -113,17 +113,17 @@ class InputEmbedding:
         return self.n_plain + self.n_numeric * self.numeric_width + len(self.levels) * self.level_dim
 
     def owners(self) -> tuple[int, ...]:
-        """For each output the column of the table that it comes from."""
+        """Return the column of the table that each output comes from."""
         widths = [1] * self.n_plain + [self.numeric_width] * self.n_numeric + [self.level_dim] * len(self.levels)
         return tuple(column for column, width in enumerate(widths) for _ in range(width))
 
     @property
     def activations_per_row(self) -> int:
-        """Numbers that a pass holds per row: the basis and what its derivative needs, the outputs apart and joined."""
+        """The number of values that a forward pass keeps per row: angles, basis, and outputs twice."""
         return 2 * self.n_numeric * self.n_basis + 2 * self.n_outputs
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of every parameter."""
+        """Return the shape of each parameter by name."""
         shapes: dict[str, tuple[int, ...]] = {}
         if self.n_numeric:
             if self.numeric == "periodic":
@@ -136,22 +136,22 @@ class InputEmbedding:
         return shapes
 
     def initializers(self) -> dict[str, Initializer]:
-        """How each parameter is drawn."""
-        every = {
+        """Return the initializer of each parameter."""
+        initializers = {
             "embed_frequency": Initializer("normal", self.frequency_scale),
             "embed_phase": Initializer("uniform", math.pi),
             "embed_weight": Initializer("uniform", self.n_basis**-0.5),
             "embed_bias": Initializer("uniform", self.n_basis**-0.5),
             "embed_level": Initializer("uniform", self.level_dim**-0.5),
         }
-        return {name: every[name] for name in self.parameter_shapes()}
+        return {name: initializers[name] for name in self.parameter_shapes()}
 
     def n_parameters(self) -> int:
-        """Count the learned numbers."""
+        """Return the number of parameters."""
         return sum(math.prod(size) for size in self.parameter_shapes().values())
 
     def check_codes(self, x: Tensor) -> None:
-        """Raise ValueError where a column of a category holds something else than a code; x is (..., n_columns)."""
+        """Raise ValueError if a categorical column of x (..., n_columns) contains an invalid code."""
         for column, n_levels in enumerate(self.levels, start=self.first_category):
             codes = x[..., column]
             wrong = ~((codes >= 0) & (codes < n_levels) & (codes == codes.floor()))
@@ -164,21 +164,21 @@ class InputEmbedding:
 
 
 class EmbeddingTrace:
-    """What `embed` leaves behind for `embed_backward`."""
+    """The tensors that `embed` records for `embed_backward`."""
 
     __slots__ = ("angle", "basis", "codes", "x")
 
     def __init__(self) -> None:
         self.x: Tensor
-        self.angle: Tensor  # (..., n_numeric, B, n_basis), of periodic embeddings
+        self.angle: Tensor  # (..., n_numeric, B, n_basis), only of periodic embeddings
         self.basis: Tensor  # (..., n_numeric, B, n_basis)
-        self.codes: Tensor  # (..., B * categories), rows of the table of levels
+        self.codes: Tensor  # (..., B * categories), row numbers in embed_level
 
 
 def embed(
     embedding: InputEmbedding, parameters: Mapping[str, Tensor], x: Tensor, trace: EmbeddingTrace | None = None
 ) -> Tensor:
-    """Embed the columns of `x`; a `trace` that is given is filled for `embed_backward`.
+    """Embed the columns of `x`; record what `embed_backward` needs in `trace`, if given.
 
     Shape
     -----
@@ -204,9 +204,9 @@ def embed_backward(
     *,
     input_gradient: bool = False,
 ) -> Tensor | None:
-    """Write the gradient with respect to each parameter into `gradients`; return that of x if `input_gradient`.
+    """Write the gradient of each parameter into `gradients`; return the gradient of x if `input_gradient`.
 
-    `grad` is the gradient with respect to the output of `embed`. That of category codes is 0.
+    `grad` is the gradient with respect to the output of `embed`. The gradient of category codes is 0.
     """
     end_numeric = embedding.n_plain + embedding.n_numeric * embedding.numeric_width
     parts = [grad[..., : embedding.n_plain]]
@@ -214,13 +214,14 @@ def embed_backward(
         numeric = grad[..., embedding.n_plain : end_numeric]
         parts.append(_numbers_backward(embedding, parameters, trace, numeric, gradients, input_gradient))
     if embedding.levels:
-        _add_up_levels(embedding, trace.codes, grad[..., end_numeric:], gradients["embed_level"])
+        _sum_by_level(embedding, trace.codes, grad[..., end_numeric:], gradients["embed_level"])
         parts.append(torch.zeros_like(trace.x[..., embedding.first_category :]))
     return torch.cat(parts, dim=-1) if input_gradient else None
 
 
 def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], trace: EmbeddingTrace) -> Tensor:
-    """Embedded numbers, (..., B, n_numeric * width). Inside, columns stand before rows: one product per column."""
+    """Return the embedded numbers, (..., B, n_numeric * width)."""
+    # Columns before rows, for one matrix product per column.
     x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)  # (..., n_numeric, B, 1)
     if embedding.numeric == "periodic":
         frequency = 2 * math.pi * parameters["embed_frequency"]
@@ -235,7 +236,7 @@ def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], 
 
 
 def _bin_coordinates(embedding: InputEmbedding, x: Tensor) -> Tensor:
-    """How far x is into each bin, below 0 and above 1 included."""
+    """Return the position of x relative to each bin, from 0 (its start) to 1 (its end), not clamped."""
     return x - torch.arange(embedding.n_basis, dtype=x.dtype, device=x.device)
 
 
@@ -247,7 +248,10 @@ def _numbers_backward(
     gradients: Mapping[str, Tensor],
     input_gradient: bool,
 ) -> Tensor:
-    """Gradients of the numeric part; gives the one by the numbers, (..., B, n_numeric), if asked for."""
+    """Write the parameter gradients; return the gradient of the numbers, (..., B, n_numeric), if `input_gradient`.
+
+    Otherwise, the result is not meaningful.
+    """
     periodic = embedding.numeric == "periodic"
     by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, embedding.numeric_width)
     by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
@@ -264,7 +268,7 @@ def _numbers_backward(
         return (by_basis * inside).sum(dim=-1).mT
     by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
     gradients["embed_phase"].copy_(by_angle.sum(dim=-2))
-    # As a product: the sum over rows of x times by_angle without a buffer of that size.
+    # The sum over rows as a matrix product, which needs no buffer for x * by_angle.
     gradients["embed_frequency"].copy_(torch.matmul(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
     if not input_gradient:
         return grad
@@ -273,7 +277,7 @@ def _numbers_backward(
 
 
 def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) -> Tensor:
-    """Rows of the stacked table of levels, (..., B, categories * level_dim)."""
+    """Return the embedded categories, (..., B, categories * level_dim)."""
     columns = trace.x[..., embedding.first_category :]
     trace.codes = (columns.long() + _offsets(embedding.levels, columns.device)).flatten(-2)
     chosen = table.gather(-2, trace.codes.unsqueeze(-1).expand(*trace.codes.shape, embedding.level_dim))
@@ -281,30 +285,30 @@ def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) ->
 
 
 def _offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
-    """Where the levels of each category begin in the stacked table."""
-    # A tracer has to see the tensor being made; elsewhere it is made once, as copying it in the middle of a step would
-    # keep the step from being captured as a CUDA graph.
-    return _make_offsets(levels, device) if torch.compiler.is_compiling() else _made_offsets(levels, device)
+    """Return the first row of each category in the stacked table of levels."""
+    # torch.compile must trace the creation of the tensor. Otherwise it is cached, because a copy to the device during a
+    # step would prevent the capture of a CUDA graph.
+    return _new_offsets(levels, device) if torch.compiler.is_compiling() else _cached_offsets(levels, device)
 
 
-def _make_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
+def _new_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor([0, *itertools.accumulate(levels[:-1])], device=device)
 
 
-@cache  # a captured graph goes on reading what it has seen, so nothing may ever be dropped
-def _made_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
+@cache  # unbounded: captured graphs keep reading these tensors, so none may be freed
+def _cached_offsets(levels: tuple[int, ...], device: torch.device) -> Tensor:
     with torch.inference_mode(False):
-        return _make_offsets(levels, device)
+        return _new_offsets(levels, device)
 
 
-def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: Tensor) -> None:
-    """Write into `out` (..., levels, level_dim) the sum of the gradients of all places that looked a level up.
+def _sum_by_level(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: Tensor) -> None:
+    """Write the sum of the gradients of each level into `out` (..., levels, level_dim).
 
-    Always in the same order, so that the same seed gives the same bits. On a CPU `scatter_add_` goes through the rows
-    in order. On a GPU it does not, and what sorts (`index_put_`) cannot be captured in a graph: there a product with
-    one-hot rows does the sum.
+    The order of summation is fixed, so that results are reproducible to the bit. On a CPU, `scatter_add_` adds rows in
+    order. On a GPU it does not, and `index_put_`, which sorts, cannot be captured in a CUDA graph, so the sum is a
+    matrix product with one-hot codes.
     """
-    grad = grad.reshape(*codes.shape, embedding.level_dim)  # (..., places, level_dim)
+    grad = grad.reshape(*codes.shape, embedding.level_dim)  # (..., lookups, level_dim)
     if out.device.type == "cpu":
         out.zero_()
         out.scatter_add_(-2, codes.unsqueeze(-1).expand_as(grad), grad)
@@ -312,17 +316,17 @@ def _add_up_levels(embedding: InputEmbedding, codes: Tensor, grad: Tensor, out: 
         sum_by_product(codes, grad, out)
 
 
-_ONE_HOT_ELEMENTS = 2**26  # numbers of one-hot rows at a time
+_ONE_HOT_ELEMENTS = 2**26  # the size of the one-hot matrices that are created at a time
 
 
 def sum_by_product(codes: Tensor, grad: Tensor, out: Tensor) -> None:
-    """Write the sum of the places (..., places, level_dim) of each code into `out` (..., levels, level_dim)."""
-    n_levels, n_places = out.shape[-2], codes.shape[-1]
-    codes, grad = codes.reshape(-1, n_places), grad.reshape(-1, *grad.shape[-2:])  # (M or 1, places, ...)
+    """Write the sum of `grad` (..., lookups, level_dim) over equal codes into `out` (..., levels, level_dim)."""
+    n_levels, n_lookups = out.shape[-2], codes.shape[-1]
+    codes, grad = codes.reshape(-1, n_lookups), grad.reshape(-1, *grad.shape[-2:])  # (M or 1, lookups, ...)
     total = out if out.dim() == 3 else out.unsqueeze(0)
     levels = torch.arange(n_levels, device=codes.device).view(-1, 1)
-    at_once = max(1, _ONE_HOT_ELEMENTS // (n_levels * n_places))
+    at_once = max(1, _ONE_HOT_ELEMENTS // (n_levels * n_lookups))
     for first in range(0, len(codes), at_once):
         some = slice(first, first + at_once)
-        one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, places)
+        one_hot = (codes[some].unsqueeze(-2) == levels).to(grad.dtype)  # (some, levels, lookups)
         total[some].copy_(torch.matmul(one_hot, grad[some]))

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn import adjacency, conversions
+from tabgnm.nn.gnm_shape import Combine, GNMShape
 from tabgnm.nn.hard_concrete import CERTAIN
 from tabgnm.nn.network import Network
-from tabgnm.nn.shapes import Combine, GNMShape
 
 if TYPE_CHECKING:
     from tabgnm.nn.mlp import MLP
@@ -20,8 +20,8 @@ class GNM(Network):
     """A Graph Neural Machine: synchronous message passing on a nearly complete graph.
 
     The nodes are inputs, hidden nodes, one bias node and outputs. Every node except the bias is updated K times from
-    all nodes, with a separate weight for each edge and layer. Weights that no output depends on are not stored;
-    `adjacency` returns the full matrices of the paper. The parameters `weight_k` have the shape (sources, targets), the
+    all nodes, with a separate weight for each edge and layer. Weights that cannot affect an output are not stored;
+    `adjacency` returns the full matrices of the paper. The parameters `weight_k` have shape (sources, targets), the
     transpose of these matrices.
 
     Parameters
@@ -53,9 +53,9 @@ class GNM(Network):
     dropout : float, default=0.0
         The dropout rate of the new states in all layers except the last. The bias node is never dropped.
     l0_gates : bool, default=False
-        Whether to put a hard-concrete gate on every edge, for `expected_l0`.
+        Whether every edge has a hard-concrete gate, for `expected_l0`.
     generator, device, dtype
-        As in other torch modules.
+        As in other PyTorch modules. The generator is used for the initialization.
 
     Shape
     -----
@@ -129,19 +129,18 @@ class GNM(Network):
         return readouts.reshape(self.shape.n_layers, *x.shape[:-1], self.shape.n_outputs)
 
     def set_adjacency(self, matrices: Tensor) -> None:
-        """Set the weights from a (K, n, n) tensor as in the paper; entries that cannot affect an output are ignored."""
+        """Set the weights from a (K, n, n) tensor as in the paper; ignore entries that cannot affect an output."""
         if isinstance(matrices, Tensor) and matrices.is_floating_point():
-            matrices = matrices.to(
-                next(self.parameters()).dtype
-            )  # before the check: what is finite there may not be here
+            # Cast before the check, because finite values may overflow in the dtype of the network.
+            matrices = matrices.to(next(self.parameters()).dtype)
         adjacency.check_adjacency(self.shape, matrices)
         edges = adjacency.edge_weights(self.shape, matrices)
         with torch.no_grad():
             for name, values in edges.items():
                 getattr(self, name).copy_(values)
                 if self.l0_gates:
-                    decided = torch.where(values != 0, CERTAIN, -CERTAIN)
-                    getattr(self, f"log_alpha_{name}").copy_(decided)
+                    log_alpha = torch.where(values != 0, CERTAIN, -CERTAIN)
+                    getattr(self, f"log_alpha_{name}").copy_(log_alpha)
 
     @classmethod
     def from_mlp(cls, mlp: MLP) -> GNM:

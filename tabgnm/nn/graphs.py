@@ -1,7 +1,7 @@
-"""The two graphs of the paper, as networkx digraphs: G_MLP (layered, acyclic) and G_GNM (nearly complete).
+"""The two graphs of the paper as networkx graphs: G_MLP (layered, acyclic) and G_GNM (nearly complete).
 
-Nodes carry `kind` ("input", "hidden", "bias" or "output"); those of G_MLP also carry `layer`. networkx is imported in
-the functions that make graphs, as most programs make none.
+Nodes have the attribute `kind` ("input", "hidden", "bias" or "output"); those of G_MLP also have `layer`. networkx is
+imported by the functions that create graphs, because most programs do not need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
     """Return G_GNM, the graph of a GNM.
 
-    It is complete, with self-loops, on inputs, hidden nodes and outputs; the bias node has only outgoing edges.
+    It has edges from all nodes to all nodes except the bias node, including self-loops.
 
     Examples
     --------
@@ -37,9 +37,10 @@ def gnm_graph(layout: NodeLayout) -> nx.DiGraph:
 
 
 def mlp_graph(widths: Sequence[int]) -> nx.DiGraph:
-    """Return G_MLP for these widths, including inputs and outputs: layered, with one bias node per layer.
+    """Return G_MLP, the layered graph of an MLP; `widths` include inputs and outputs.
 
-    Nodes are numbered layer by layer, with the bias of each layer after its neurons: m + n_1 + ... + c + K in total.
+    Each layer except the last has a bias node. The m + n_1 + ... + c + K nodes are numbered layer by layer, with the
+    bias of each layer after its neurons.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The parameters of one layer, as message passing uses them."""
+"""The parameters of one layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a Graph Neural Machine and their order: inputs, hidden, bias, outputs."""
+"""The node layout of a Graph Neural Machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NodeLayout:
     n_outputs : int
         c, the number of output nodes (classes or targets).
     n_nodes : int
-        n, the number of all nodes: inputs, hidden nodes, one bias and outputs.
+        n, the total number of nodes: inputs, hidden nodes, one bias node and outputs.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class NodeLayout:
         return [node for node in range(self.n_nodes) if node != self.bias]
 
     def kind(self, node: int) -> NodeKind:
-        """Return the set that `node` belongs to."""
+        """Return the kind of a node."""
         if not 0 <= node < self.n_nodes:
             raise ValueError(f"node={node} does not exist; expected 0 <= node < n_nodes={self.n_nodes}")
         if node < self.n_inputs:

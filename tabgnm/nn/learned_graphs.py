@@ -1,4 +1,4 @@
-"""The learned graph of a network, one networkx graph per layer, with names for its nodes."""
+"""The learned graph of a network: one networkx graph per layer, with named nodes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def learned_graphs(
     max_edges: int | None = None,
     names: NodeNames | None = None,
 ) -> list[nx.DiGraph]:
-    """Return the graph of every layer; see `Network.graphs`. Edges are read block by block, never as (n, n) matrices.
+    """Return the graph of each layer; see `Network.graphs`.
 
-    `parameters` are those of one network, by name, gates applied.
+    `parameters` are those of one network, multiplied by their gates. No (n, n) matrices are created.
     """
     import networkx as nx
 
@@ -70,14 +70,14 @@ def _node_attributes(body: GNMShape | MLPShape, names: NodeNames) -> list[tuple[
 def _edges(
     body: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, threshold: float, max_edges: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source, target and weight of the edges to show, in the order of their targets and sources."""
+    """Return sources, targets and weights of the selected edges, ordered by target, then by source."""
     parts = []
     for name, rows, columns, sources, targets in edge_blocks(body, layer):
         values = parameters[name].detach().cpu()
         values = values[columns].unsqueeze(0) if values.dim() == 1 else values[rows, columns]  # (sources, targets)
         source, target = (values.abs() > threshold).nonzero(as_tuple=True)
         parts.append((torch.tensor(sources)[source], torch.tensor(targets)[target], values[source, target]))
-    source, target, weight = (torch.cat(own) for own in zip(*parts, strict=True))
+    source, target, weight = (torch.cat(part) for part in zip(*parts, strict=True))
     if max_edges is not None and max_edges < len(weight):
         strongest = weight.abs().argsort(descending=True, stable=True)[:max_edges]
         source, target, weight = source[strongest], target[strongest], weight[strongest]

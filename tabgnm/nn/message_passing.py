@@ -1,16 +1,16 @@
-"""The forward pass of a network, and its backward pass derived by hand, as functions of parameters.
+"""The forward pass and a hand-derived backward pass, as functions of the parameters.
 
-Both work on a single network (weights (s, t), rows (B, m)) and on M stacked ones (weights (M, s, t), rows (M, B, m)).
-The modules of `tabgnm.nn` call `forward` and let autograd differentiate it; the fleet calls both.
+Both accept a single network (weights (s, t), rows (B, m)) or M stacked networks (weights (M, s, t), rows (M, B, m)).
+The modules of `tabgnm.nn` call `forward` and use autograd; the fleet calls both functions.
 
-For layer k = 1..K, with h the states of the nodes and f the activation:
+In layer k = 1..K, where h are the node states and f is the activation function:
 
-    z = A_k h                                   the messages, for the nodes that are read afterwards
-    a = dropout(f(z)), or z in the last layer   the candidate
+    z = A_k h                                   messages to the nodes that are used afterwards
+    a = dropout(f(z)), or z in the last layer   candidate states
     h = a | h + a | h + g (a - h)               combine: none | residual | gated, g = sigmoid(s h + t z + r) per node
 
-Clamped inputs keep their value, persistent outputs are h + z in every layer, the bias node is always 1.
-Where a shape has learned embeddings, h starts from the embedded columns of the table instead of x.
+Clamped inputs keep their values, persistent outputs become h + z in every layer, and the bias node is always 1.
+With learned embeddings, the initial states of input nodes are the embedded columns instead of x.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tabgnm.nn.activations import get_activation
 from tabgnm.nn.embeddings import EmbeddingTrace, embed, embed_backward
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 
-# Takes the layer, counted from 1, and the tensor to drop out; returns the factors, 0 or 1 / (1 - p), or None.
+# Takes a layer (counted from 1) and its activations. Returns factors, 0 or 1 / (1 - p), or None for no dropout.
 DropoutFactors = Callable[[int, Tensor], Tensor | None]
 
 
 class LayerTrace:
-    """What the backward pass needs of one layer."""
+    """The tensors of one layer that the backward pass needs."""
 
     __slots__ = ("activated", "candidate", "factors", "gate", "message", "previous", "sources")
 
@@ -38,14 +38,14 @@ class LayerTrace:
         self.sources = sources
         self.message: Tensor  # z of the nodes that activation and combine apply to
         self.activated: Tensor  # f(z)
-        self.candidate: Tensor  # f(z) times the factors of dropout
+        self.candidate: Tensor  # f(z) times the dropout factors
         self.factors: Tensor | None = None
-        self.previous: Tensor  # h of the same nodes before the layer; set only if combine needs it
-        self.gate: Tensor
+        self.previous: Tensor  # h of the same nodes before the layer; set unless combine is "none"
+        self.gate: Tensor  # g; set if combine is "gated"
 
 
 class Trace:
-    """The result of a forward pass: the output, one read-out per layer if outputs persist, and the layers."""
+    """The result of a forward pass: the output, the output after each layer if outputs persist, and layer traces."""
 
     __slots__ = ("embedding", "layers", "output", "readouts")
 
@@ -53,7 +53,7 @@ class Trace:
         self.layers: list[LayerTrace] = []
         self.readouts: list[Tensor] = []
         self.output: Tensor
-        self.embedding: EmbeddingTrace  # set only for networks with one
+        self.embedding: EmbeddingTrace  # set if the network has an embedding
 
 
 def forward(
@@ -64,7 +64,7 @@ def forward(
     *,
     keep: bool = False,
 ) -> Trace:
-    """Run message passing on rows `x`; `keep=True` also records what `backward` needs.
+    """Run message passing on the rows `x`; with `keep=True`, record what `backward` needs.
 
     Shape
     -----
@@ -77,10 +77,10 @@ def forward(
         return _short_forward(shape, parameters, x)
     function = get_activation(shape.activation)
     n_layers, persistent, combine = shape.n_layers, shape.persistent_outputs, shape.combine
-    # Only gates look at z again. A slice of a product is left alone: autograd copies all of it to change a part.
+    # Not in place where z is used again (gates) or is a slice (persistent outputs), which autograd would copy whole.
     activate = function.forward if combine == "gated" or persistent else (function.in_place or function.forward)
     trace = Trace()
-    sources, state, outputs = [x], x, x  # outputs: of persistent output nodes, from layer 1 on
+    sources, state, outputs = [x], x, x  # outputs: persistent outputs, set in layer 1
     for layer in range(1, n_layers + 1):
         last = layer == n_layers
         weights, bias = shape.layer_weights(parameters, layer)
@@ -101,7 +101,7 @@ def forward(
             trace.readouts.append(outputs)
 
         here.message = message
-        if persistent and message.shape[-1] == 0:  # nothing but persistent outputs is computed here
+        if persistent and message.shape[-1] == 0:  # this layer computes only persistent outputs
             state = message
         else:
             here.activated = candidate = message if last else activate(message)
@@ -123,9 +123,9 @@ def forward(
 
 
 def _short_forward(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], x: Tensor) -> Trace:
-    """Do what `forward` does where there is no variant and nothing to record.
+    """Run `forward` for a network without variants, dropout or recording.
 
-    In a small network the bookkeeping of the long way takes as long as its products.
+    In a small network, the bookkeeping of the general path takes as long as the matrix products.
     """
     function = get_activation(shape.activation)
     activate = function.in_place or function.forward
@@ -143,11 +143,11 @@ def _short_forward(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor],
 
 
 def _add_bias(product: Tensor, bias: Tensor) -> Tensor:
-    """Add in place where that can be done: it takes a tenth less of a small pass with two threads."""
+    """Add the bias, in place if possible: small forward passes then take 10% less time (with two threads)."""
     if product.dtype is bias.dtype:
         try:
             return product.add_(bias)
-        except RuntimeError:  # under vmap, where only the bias may be batched
+        except RuntimeError:  # under vmap, if only the bias is batched
             pass
     return product + bias
 
@@ -162,10 +162,10 @@ def backward(
     grad_readouts: Sequence[Tensor] | None = None,
     input_gradient: bool = False,
 ) -> Tensor | None:
-    """Write the gradient with respect to each parameter into `gradients`; return that of x if `input_gradient`.
+    """Write the gradient of each parameter into `gradients`; return the gradient of x if `input_gradient`.
 
-    `trace` comes from `forward(..., keep=True)`. With persistent outputs, `grad_readouts` adds the gradient of what
-    was read out after each layer.
+    `trace` is the result of `forward(..., keep=True)`. With persistent outputs, `grad_readouts` are additional
+    gradients with respect to the outputs after each layer.
     """
     if isinstance(shape, EmbeddedShape):
         grad_inputs = backward(
@@ -176,12 +176,12 @@ def backward(
         return embed_backward(shape.embedding, parameters, own, grad_inputs, gradients, input_gradient=input_gradient)
     function = get_activation(shape.activation)
     persistent = shape.persistent_outputs
-    if shape.tied:  # several layers add to one matrix
+    if shape.tied:  # all layers add to one matrix
         gradients["weight"].zero_()
         gradients["bias"].zero_()
     grad_x: Tensor | None = None
-    grad_state = grad_output  # by the states of the nodes that activation and combine apply to
-    grad_outputs = grad_output  # by the persistent outputs
+    grad_state = grad_output  # with respect to the states of the nodes that activation and combine apply to
+    grad_outputs = grad_output  # with respect to the persistent outputs
     for layer in range(shape.n_layers, 0, -1):
         here = trace.layers[layer - 1]
         last = layer == shape.n_layers
@@ -232,12 +232,13 @@ def backward(
                 grad_x = from_message if grad_x is None else grad_x + from_message
         if persistent:
             grad_outputs = grad_outputs + torch.matmul(grad_message, blocks.pop().mT)
-        if not blocks:  # every node is a clamped input or a persistent output
+        if not blocks:  # all nodes are clamped inputs or persistent outputs
             grad_state = grad_message[..., :0]
             continue
         grad_state = torch.matmul(grad_message, blocks[0].mT)
         if grad_previous is not None:
-            missing = grad_state.shape[-1] - grad_previous.shape[-1]  # the last layer combines outputs only
+            # In the last layer, combine applies to outputs only.
+            missing = grad_state.shape[-1] - grad_previous.shape[-1]
             grad_state = grad_state + (F.pad(grad_previous, (missing, 0)) if missing else grad_previous)
     return grad_x
 
@@ -245,7 +246,7 @@ def backward(
 def _embedded_forward(
     shape: EmbeddedShape, parameters: Mapping[str, Tensor], x: Tensor, dropout: DropoutFactors | None, keep: bool
 ) -> Trace:
-    """Embed, then pass messages. The embedding is computed in the type of x, the body in that of its weights."""
+    """Run the embedding in the dtype of x, then the body in the dtype of its weights."""
     embedding_trace = EmbeddingTrace()
     inputs = embed(shape.embedding, parameters, x, embedding_trace)
     inputs = inputs.to(shape.body.layer_weights(parameters, 1).bias.dtype)
@@ -256,14 +257,14 @@ def _embedded_forward(
 
 
 def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:
-    """Bias + sum of block @ weight, for one network (2-D) or stacked ones (3-D)."""
-    # Adding the bias afterwards is faster than addmm on a CPU and than baddbmm: they first copy it to every row.
+    """Return the bias plus the sum of block @ weight, for a single network (2-D) or stacked networks (3-D)."""
+    # A separate addition is faster than addmm on a CPU and than baddbmm, which first copy the bias to every row.
     first, weight = blocks[0], weights[0]
     stacked = weight.dim() == 3
     if stacked:
         out = torch.bmm(first, weight).add_(bias.unsqueeze(-2))
     elif first.is_cpu:
-        out = torch.mm(first, weight) + bias  # not in place: under vmap only the bias may be batched
+        out = torch.mm(first, weight) + bias  # not in place: under vmap, only the bias may be batched
     else:
         out = torch.addmm(bias, first, weight)
     for block, weight in zip(blocks[1:], weights[1:], strict=True) if len(blocks) > 1 else ():
@@ -272,15 +273,15 @@ def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor
 
 
 def _product(a: Tensor, b: Tensor, out: Tensor, *, accumulate: bool) -> None:
-    """Write a @ b into `out`, or add it."""
-    if out.dim() == 3:  # torch would write into parts of a larger buffer one matrix at a time
+    """Write a @ b into `out`, or add it to `out`."""
+    if out.dim() == 3:  # torch.bmm writes into views of a larger buffer one matrix at a time
         out.add_(torch.bmm(a, b)) if accumulate else out.copy_(torch.bmm(a, b))
     else:
         out.addmm_(a, b) if accumulate else torch.mm(a, b, out=out)
 
 
 def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
-    """Write the sum over the rows into `out`, or add it, and give this sum."""
+    """Write the sum over the rows into `out`, or add it to `out`. Return the sum."""
     if not accumulate:
         return torch.sum(values, dim=-2, out=out)
     total = values.sum(dim=-2)
@@ -293,7 +294,7 @@ def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
-    """What the next layer reads, as `GNMShape.source_ranges` cuts it."""
+    """Return the sources of the next layer in the blocks of `GNMShape.source_ranges`."""
     if not (shape.clamp_inputs or shape.persistent_outputs):
         return [state]
     blocks = [x, state] if shape.clamp_inputs else [state]
@@ -308,10 +309,10 @@ def _initial_weights(shape: Shape, parameters: Mapping[str, Tensor]) -> Tensor:
 
 
 def _previous(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, state: Tensor) -> Tensor:
-    """States, before the layer, of the nodes that combine applies to.
+    """Return the states before the layer of the nodes that combine applies to.
 
-    Before layer 1 `state` is x: unless clamped, the inputs are the first of those nodes; hidden and output nodes are 0
-    or learned.
+    Before layer 1, `state` is x. Unless clamped, inputs are the first of these nodes; the initial values of hidden and
+    output nodes are 0 or learned.
     """
     assert isinstance(shape, GNMShape)
     last = layer == shape.n_layers
@@ -328,7 +329,7 @@ def _previous(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], laye
 
 
 def _combine(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, here: LayerTrace) -> Tensor:
-    """COMBINE of the GNN framework: the new states from the states before and the messages."""
+    """Return the new states; this is the COMBINE step of the GNN framework, with residuals or gates."""
     if shape.combine == "residual":
         return here.previous + here.candidate
     by_state, by_message, constant = (
@@ -345,7 +346,7 @@ def _gate_backward(
     here: LayerTrace,
     grad_state: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Through h + g (a - h): gradients by the candidate, the states before, and the message inside the gate."""
+    """Return the gradients of h + g (a - h) with respect to a, h, and the message z inside g."""
     gate = here.gate
     grad_logit = grad_state * (here.candidate - here.previous) * gate * (1 - gate)
     torch.sum(grad_logit * here.previous, dim=-2, out=gradients[f"gate_state_{layer}"])
@@ -363,7 +364,7 @@ def _initial_backward(
     grad_previous: Tensor | None,
     grad_outputs: Tensor,
 ) -> None:
-    """Gradients by the learned initial features and by the weights that only they reach."""
+    """Write the gradients of the learned initial values and of the weights of layer 1 from these nodes."""
     assert isinstance(shape, GNMShape)
     weights, grad_weights = shape.initial_weights(parameters), shape.initial_weights(gradients)
     outer = parameters["initial"].unsqueeze(-1) * grad_bias.unsqueeze(-2)

@@ -1,4 +1,4 @@
-"""The multi-layer perceptron, the paper's baseline, as a special case of the same forward pass."""
+"""The multi-layer perceptron, which is the baseline of the paper."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from tabgnm.nn.mlp_shape import MLPShape
 from tabgnm.nn.network import Network
-from tabgnm.nn.shapes import MLPShape
 
 
 class MLP(Network):
@@ -24,14 +24,14 @@ class MLP(Network):
     activation : str, default="relu"
         The activation function of all layers except the last. See `tabgnm.nn.activation_names()` for the valid names.
     init : {"torch", "kaiming"}, default="torch"
-        How to initialize the weights: as `torch.nn.Linear` does (used by the authors of the paper), or from the normal
-        distribution of He et al. with zero biases.
+        The initialization: as in `torch.nn.Linear`, which the authors of the paper use, or from the normal distribution
+        of He et al., with zero biases.
     dropout : float, default=0.0
         The dropout rate after every activation.
     l0_gates : bool, default=False
-        Whether to put a hard-concrete gate on every weight, for `expected_l0`.
+        Whether every weight and bias has a hard-concrete gate, for `expected_l0`.
     generator, device, dtype
-        As in other torch modules.
+        As in other PyTorch modules. The generator is used for the initialization.
 
     Shape
     -----
@@ -79,7 +79,7 @@ class MLP(Network):
             if before.out_features != after.in_features:
                 raise ValueError(
                     f"a layer with {before.out_features} outputs is followed by a layer with {after.in_features} "
-                    "inputs; expected the same number"
+                    "inputs; expected equal numbers"
                 )
         first, last = linears[0], linears[-1]
         net = cls(

@@ -21,9 +21,9 @@ MLP_INITS = ("torch", "kaiming")
 
 @dataclass(frozen=True)
 class MLPShape:
-    """A multi-layer perceptron: `hidden` widths between `n_inputs` and `n_outputs`.
+    """The shape of a multi-layer perceptron.
 
-    The parameters are those of `tabgnm.nn.MLP`, which adds what a module has besides its shape.
+    The arguments have the same meaning as in `tabgnm.nn.MLP`.
     """
 
     n_inputs: int
@@ -32,7 +32,7 @@ class MLPShape:
     activation: str = "relu"
     init: str = "torch"
 
-    # An MLP is message passing with every variant off.
+    # An MLP uses message passing without any variant.
     combine = "none"
     clamp_inputs = False
     persistent_outputs = False
@@ -52,41 +52,41 @@ class MLPShape:
         check_choice("init", self.init, MLP_INITS)
 
     def settings(self) -> dict[str, Any]:
-        """What the shape was made with, by name."""
+        """Return the constructor arguments by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if own.init}
 
     @property
     def n_layers(self) -> int:
-        """Affine maps, one more than there are hidden layers."""
+        """The number of affine maps: the number of hidden layers plus 1."""
         return len(self.hidden) + 1
 
     @property
     def layer_names(self) -> tuple[tuple[str, str], ...]:
-        """Names of the weights and the bias of each layer."""
+        """The names of the weight and bias parameters of each layer."""
         return tuple((f"weight_{layer}", f"bias_{layer}") for layer in range(1, self.n_layers + 1))
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths from the inputs to the outputs."""
+        """The widths of all layers, including inputs and outputs."""
         return (self.n_inputs, *self.hidden, self.n_outputs)
 
     @property
     def layout(self) -> NodeLayout:
-        """Which node is what in the graph of Theorem 5.1: one node per neuron, and a single bias."""
+        """The node layout of the GNM of Theorem 5.1: one node per neuron and a single bias node."""
         return NodeLayout(self.n_inputs, self.n_outputs, sum(self.widths) + 1)
 
     @property
     def dropout_widths(self) -> tuple[int, ...]:
-        """How many nodes dropout acts on in each layer but the last."""
+        """The number of nodes that dropout acts on, for each layer except the last."""
         return self.hidden
 
     @property
     def activations_per_row(self) -> int:
-        """Numbers that a pass holds per row; an estimate, a little too large."""
+        """The number of values that a forward pass keeps per row, slightly overestimated."""
         return sum(max(size) for size in self.parameter_shapes().values())
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of every parameter, in the order of the layers."""
+        """Return the shape of each parameter by name, in the order of the layers."""
         shapes: dict[str, tuple[int, ...]] = {}
         for layer in range(1, self.n_layers + 1):
             shapes[f"weight_{layer}"] = (self.widths[layer - 1], self.widths[layer])
@@ -94,31 +94,34 @@ class MLPShape:
         return shapes
 
     def initializers(self) -> dict[str, Initializer]:
-        """How each parameter is drawn: as `torch.nn.Linear` does, or He et al.'s normal with zero biases."""
-        draws = {}
+        """Return the initializer of each parameter.
+
+        "torch": as in `torch.nn.Linear`. "kaiming": the normal distribution of He et al., with zero biases.
+        """
+        initializers = {}
         for name in self.parameter_shapes():
             fan_in = self.widths[int(name.rsplit("_", 1)[1]) - 1]
             if self.init == "torch":
-                draws[name] = Initializer("uniform", fan_in**-0.5)
+                initializers[name] = Initializer("uniform", fan_in**-0.5)
             elif name.startswith("bias"):
-                draws[name] = Initializer("constant", 0.0)
+                initializers[name] = Initializer("constant", 0.0)
             else:
-                draws[name] = Initializer("normal", (2 / fan_in) ** 0.5)
-        return draws
+                initializers[name] = Initializer("normal", (2 / fan_in) ** 0.5)
+        return initializers
 
     def zero_unused_(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set what is stored but cannot matter to 0; an MLP has nothing of the kind."""
+        """Do nothing: the outputs of an MLP depend on all of its parameters."""
 
     def edge_parameters(self) -> list[str]:
-        """Names of the parameters that are weights of edges; the regularizers act on them. Here: all."""
+        """Return the names of the parameters that regularizers act on: all of them, including biases."""
         return list(self.parameter_shapes())
 
     def n_parameters(self) -> int:
-        """Count weights and biases."""
+        """Return the number of weights and biases."""
         return sum((a + 1) * b for a, b in itertools.pairwise(self.widths))
 
     n_effective_parameters = n_parameters
 
     def layer_weights(self, parameters: Mapping[str, Tensor], layer: int) -> LayerWeights:
-        """Return what layer `layer` (from 1 on) reads of `parameters`."""
+        """Return the parameters that layer `layer` (counted from 1) uses."""
         return LayerWeights([parameters[f"weight_{layer}"]], parameters[f"bias_{layer}"])

@@ -1,4 +1,4 @@
-"""Base class of the networks as torch modules: parameters by shape, initialization, gates, and the forward pass."""
+"""The base class of networks as torch modules: parameters, initialization, gates and the forward pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def dropout_rate(value: float) -> float:
-    """Validate a dropout rate; raise if it is not in [0, 1)."""
+    """Return `value` as a float; raise ValueError if it is not a dropout rate in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
         raise ValueError(f"dropout={shown(value)} is not a rate; expected a number in [0, 1), where 0 means no dropout")
     return float(value)
@@ -30,7 +30,7 @@ def dropout_rate(value: float) -> float:
 
 def initialize_(parameter: Tensor, initializer: Initializer, generator: torch.Generator | None) -> None:
     """Fill a parameter with its initial values."""
-    if parameter.is_meta:  # has none; and torch would load its compiler to draw nothing
+    if parameter.is_meta:  # it has no values, and the import of the torch compiler would take time
         return
     with torch.no_grad():
         if initializer.kind == "normal":
@@ -76,14 +76,14 @@ class Network(nn.Module):
             nn.init.constant_(getattr(self, f"log_alpha_{name}"), hard_concrete.INITIAL_LOG_ALPHA)
 
     def effective_parameters(self, *, random_gates: bool = False) -> dict[str, Tensor]:
-        """Return the parameters as used by message passing: edge weights are multiplied by their gates, if any."""
-        # Straight from torch's own dictionary where they are there: getattr of a module costs more than a small matrix
-        # product. Pruning and parametrizations put an attribute in a parameter's place.
+        """Return the parameters as used by message passing, with edge weights multiplied by their gates, if any."""
+        # Read from `_parameters` if possible, because getattr of a module takes longer than a small matrix product.
+        # torch's pruning and parametrizations replace parameters by other attributes.
         own = self._parameters
         parameters: dict[str, Tensor] = {}
         for name in self._names:
-            given = own.get(name)
-            parameters[name] = getattr(self, name) if given is None else given
+            parameter = own.get(name)
+            parameters[name] = getattr(self, name) if parameter is None else parameter
         if not self._gated:
             return parameters
         for name in self._gated:
@@ -97,7 +97,7 @@ class Network(nn.Module):
         return parameters
 
     def forward(self, x: Tensor) -> Tensor:
-        """Compute the outputs (logits or predictions) of rows.
+        """Return the outputs (logits or predictions).
 
         Shape
         -----
@@ -108,7 +108,7 @@ class Network(nn.Module):
         return output if x.dim() == 2 else output.reshape(*x.shape[:-1], self.shape.n_outputs)
 
     def _run(self, x: Tensor) -> Trace:
-        # The usual case first: in a small network every question takes time that can be measured.
+        # The usual case first, because the checks take measurable time in a small network.
         if isinstance(x, Tensor) and x.dim() == 2 and x.shape[1] == self.shape.n_inputs and x.is_floating_point():
             rows = x
         else:
@@ -120,7 +120,7 @@ class Network(nn.Module):
         return forward(self.shape, parameters, rows, dropout)
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Return `x` as (rows, m), or say what is wrong with it."""
+        """Validate `x` and return it with shape (rows, m)."""
         if not isinstance(x, Tensor):
             raise TypeError(f"x is a {type(x).__name__}; expected a torch.Tensor, e.g. torch.as_tensor(x)")
         if x.dim() == 0 or x.shape[-1] != self.shape.n_inputs:
@@ -160,13 +160,13 @@ class Network(nn.Module):
     ) -> list[nx.DiGraph]:
         """Return the learned graph of each layer, as networkx graphs with the same nodes.
 
-        Nodes are the positions of `layout`, with the attributes `kind` and `name`; input nodes also have `column`, and
-        nodes of an MLP `layer`. Edges have the attribute `weight`.
+        Nodes are positions in `layout` with the attributes `kind` and `name`; input nodes also have `column`, and nodes
+        of an MLP `layer`. Edges have the attribute `weight`.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            Omit edges whose absolute weight is not larger than this.
+            Only edges with a larger absolute weight are included.
         max_edges : int or None, default=None
             The maximum number of edges per layer; those with the largest absolute weights are kept. If None, all edges
             are kept.
@@ -184,7 +184,7 @@ class Network(nn.Module):
         return self.shape.n_effective_parameters()
 
     def extra_repr(self) -> str:
-        """Show the shape; torch calls this for `repr`."""
+        """Return the arguments for `repr`."""
         settings = self.shape.settings()
         settings |= {"dropout": self.dropout} | ({"l0_gates": True} if self.l0_gates else {})
         return ", ".join(f"{name}={value!r}" for name, value in settings.items())

@@ -1,4 +1,4 @@
-"""Names of the nodes of a network: the only place where they are made."""
+"""Names of the nodes of a network."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class NodeNames:
     Parameters
     ----------
     inputs : tuple of str
-        Of each input node; behind a learned embedding these are the learned features, such as "age[3]".
+        The name of each input node. With a learned embedding, these are learned features, such as "age[3]".
     columns : tuple of str
-        Of each input node, the column of the table that it comes from.
+        The column of the table that each input node comes from.
     outputs : tuple of str
-        Of each output node.
+        The name of each output node.
 
     Examples
     --------
@@ -47,31 +47,33 @@ class NodeNames:
         outputs: Sequence[str],
         embedding: InputEmbedding | None = None,
     ) -> NodeNames:
-        """Name the nodes of a network that reads encoded columns.
+        """Return the names of the nodes of a network, given the names of its encoded columns.
 
         Parameters
         ----------
         encoded : sequence of str
-            Names of the encoded columns, such as "city=Oslo".
+            The names of the encoded columns, such as "city=Oslo".
         columns : sequence of str
-            Of each encoded column, the column of the table that it comes from.
+            The column of the table that each encoded column comes from.
         outputs : sequence of str
+            The name of each output node.
         embedding : InputEmbedding or None, default=None
-            What the network makes of the encoded columns before message passing. The features of an embedded column
-            are numbered from 0 on; feature 0 of a periodic embedding is the number itself.
+            The embedding of the encoded columns, if any. The features of an embedded column are numbered from 0;
+            feature 0 of a periodic embedding is the number itself.
         """
         if embedding is None:
             return cls(tuple(encoded), tuple(columns), tuple(outputs))
         owners = embedding.owners()
-        inputs, before = [], 0
-        for place, owner in enumerate(owners):
-            before = place if place == 0 or owners[place - 1] != owner else before
-            inputs.append(encoded[owner] if owner < embedding.n_plain else f"{encoded[owner]}[{place - before}]")
+        inputs, first = [], 0
+        for position, owner in enumerate(owners):
+            if position and owners[position - 1] != owner:
+                first = position
+            inputs.append(encoded[owner] if owner < embedding.n_plain else f"{encoded[owner]}[{position - first}]")
         return cls(tuple(inputs), tuple(columns[owner] for owner in owners), tuple(outputs))
 
     @classmethod
     def numbered(cls, shape: Shape) -> NodeNames:
-        """Name the nodes of a network whose columns have no names: x0, x1, ... and y0, y1, ..."""
+        """Return names for a network whose columns have no names: x0, x1, ... and y0, y1, ..."""
         columns = [f"x{column}" for column in range(shape.n_inputs)]
         return cls.of_columns(columns, columns, [f"y{output}" for output in range(shape.n_outputs)], shape.embedding)
 

@@ -1,7 +1,7 @@
 """Penalties on the edges of a network: l1, l2, elastic net, and the expected l0 of hard-concrete gates.
 
-They sum over the incoming edges of all updated nodes, edges from the bias included; the row of the bias node itself is
-not learned and not counted (section 6.5 of the paper). Weights that are stored once count once.
+The penalties are sums over the incoming edges of all updated nodes, including edges from the bias (section 6.5 of the
+paper). Weights that tied layers share count once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a network looks like, without its weights: the shapes that message passing and the fleet work on.
+"""Shapes of networks: their hyperparameters and the parameters that follow from them, without values.
 
-A shape is hashable. It defines the parameters of a network, how each is initialized, and which block of it a layer
-reads. Entries of the paper's n x n matrices that cannot affect the output (hidden columns of layer 1, all but the
-output rows of layer K) are not part of it, so they cost nothing.
+A shape is hashable. It defines the parameters of a network, their initializers, and the blocks of them that each layer
+uses. Entries of the paper's n x n matrices that cannot affect the output (columns of hidden and output nodes in layer
+1, all rows except those of outputs in layer K) are not parameters.
 """
 
 from __future__ import annotations
@@ -36,9 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EmbeddedShape:
-    """A network behind learned embeddings: `body` reads what `embedding` makes of the columns of a table.
+    """The shape of a network with learned embeddings of its inputs.
 
     Regularizers, weight decay and the gates of the l0 penalty act on the edges of the body only.
+
+    Parameters
+    ----------
+    embedding : InputEmbedding
+        The embedding of the columns of a table.
+    body : GNMShape or MLPShape
+        The shape of the network after the embedding; its n_inputs must be `embedding.n_outputs`.
     """
 
     embedding: InputEmbedding
@@ -57,61 +64,62 @@ class EmbeddedShape:
             )
 
     def settings(self) -> dict[str, Any]:
-        """What the shape was made with, by name."""
+        """Return the constructor arguments by name."""
         return {"embedding": self.embedding, "body": self.body}
 
     @property
     def layout(self) -> NodeLayout:
-        """Which node of the body is what; its input nodes are the embedded features."""
+        """The node layout of the body; its input nodes are the embedded features."""
         return self.body.layout
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the table."""
+        """The number of columns of the table."""
         return self.embedding.n_columns
 
     @property
     def n_outputs(self) -> int:
-        """Outputs of the body."""
+        """The number of outputs of the body."""
         return self.body.n_outputs
 
     @property
     def n_layers(self) -> int:
-        """Layers of the body."""
+        """The number of layers of the body."""
         return self.body.n_layers
 
     @property
     def dropout_widths(self) -> tuple[int, ...]:
-        """How many nodes dropout acts on in each layer but the last."""
+        """The number of nodes that dropout acts on, for each layer except the last."""
         return self.body.dropout_widths
 
     @property
     def activations_per_row(self) -> int:
-        """Numbers that a pass holds per row; an estimate, a little too large."""
+        """The number of values that a forward pass keeps per row, slightly overestimated."""
         return self.embedding.activations_per_row + self.body.activations_per_row
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of every parameter: the body's, so drawn as without an embedding, then the embedding's."""
+        """Return the shape of each parameter by name."""
+        # The body first, so that it is initialized as without an embedding.
         return self.body.parameter_shapes() | self.embedding.parameter_shapes()
 
     def initializers(self) -> dict[str, Initializer]:
-        """How each parameter is drawn."""
+        """Return the initializer of each parameter."""
         return self.body.initializers() | self.embedding.initializers()
 
     def zero_unused_(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set what is stored but cannot matter to 0."""
+        """Set stored weights that no layer uses to 0."""
         self.body.zero_unused_(parameters)
 
     def edge_parameters(self) -> list[str]:
-        """Names of the parameters that are weights of edges: the body's."""
+        """Return the names of the edge weights of the body."""
         return self.body.edge_parameters()
 
     def n_parameters(self) -> int:
-        """Count the body's as the paper does, and the embedding's."""
+        """Return the number of parameters: those of the body as in the paper, and those of the embedding."""
         return self.body.n_parameters() + self.embedding.n_parameters()
 
     def n_effective_parameters(self) -> int:
-        """Count the parameters that can change the output."""
+        """Return the number of parameters that can affect the output."""
         return self.body.n_effective_parameters() + self.embedding.n_parameters()
 
 
@@ -119,20 +127,20 @@ Shape = GNMShape | MLPShape | EmbeddedShape
 
 
 def body_of(shape: Shape) -> GNMShape | MLPShape:
-    """Return the network without its embedding, if it has one."""
+    """Return the shape without its embedding, if it has one."""
     return shape.body if isinstance(shape, EmbeddedShape) else shape
 
 
 def has_no_variant_but_clamping(shape: Shape) -> bool:
-    """Whether `clamp_inputs` is the only variant that the network may have; the fast training steps support these."""
+    """Return whether the network has no variant except `clamp_inputs`; the fast training steps require this."""
     body = body_of(shape)
     return body.combine == "none" and not (body.persistent_outputs or body.tied or body.learn_initial)
 
 
 def with_frequency_scale(shape: Shape, scale: float | None) -> Shape:
-    """Return a shape whose periodic embeddings start with frequencies of this standard deviation; None changes nothing.
+    """Return the shape with this `frequency_scale` of the embedding; None keeps the shape unchanged.
 
-    Only the first weights depend on it, so networks that differ in nothing else can be trained together.
+    Only the initial parameters depend on it, so networks that otherwise have the same shape can be trained together.
     """
     if scale is None or not isinstance(shape, EmbeddedShape) or shape.embedding.frequency_scale == scale:
         return shape

@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from tabgnm.nn.activations import get_activation
+from tabgnm.nn.adjacency import full_adjacency
 from tabgnm.nn.shapes import GNMShape
+
+
+def live_edges(shape: GNMShape) -> Tensor:
+    """Return a mask (K, n, n) of the edges that have a parameter."""
+    ones = {name: torch.ones(size) for name, size in shape.parameter_shapes().items()}
+    live = full_adjacency(shape, ones) != 0
+    live[:, shape.layout.bias] = False
+    return live
 
 
 def literal_forward(shape: GNMShape, adjacency: Tensor, x: Tensor, extra: dict[str, Tensor]) -> list[Tensor]:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabgnm.nn import GNM, GNMShape, l1_penalty
-from tabgnm.nn.adjacency import full_adjacency, live_edges
-from tests.nn.literal import literal_forward
+from tabgnm.nn.adjacency import full_adjacency
+from tests.nn.literal import literal_forward, live_edges
 from tests.nn.strategies import gnm_shapes, seeds
 
 
