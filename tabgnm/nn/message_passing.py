@@ -53,7 +53,7 @@ class Trace:
         self.layers: list[LayerTrace] = []
         self.readouts: list[Tensor] = []
         self.output: Tensor
-        self.embedding: EmbeddingTrace  # set if the network has an embedding
+        self.embedding: EmbeddingTrace  # set with keep=True if the network has an embedding
 
 
 def forward(
