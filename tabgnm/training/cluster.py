@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from tabgnm.nn.shapes import Shape
-from tabgnm.training.concurrent_fleets import Interrupted, ended_at
+from tabgnm.training.concurrent_fleets import Interrupted, fleets_at_once, train_concurrently
 from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
-from tabgnm.training.interruption import Interruption
-from tabgnm.training.result import TrainedModel
+from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.settings import FleetSettings, Member
 
 _TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
 MIN_WORK_OF_PROCESSES = 2e11  # multiply-adds, some seconds of a core: starting processes takes as long
+
+FleetTask = tuple[Shape, Sequence[Member], FleetSettings, Sequence[Table]]
 
 
 def n_cluster_workers(device: torch.device, work: float) -> int:
@@ -55,11 +58,12 @@ def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ..
 
 
 def train_on_cluster(
-    tasks: Sequence[tuple[Shape, Sequence[Member], FleetSettings, Sequence[Table]]], deadline: float | None
+    tasks: Sequence[FleetTask], n_workers: int, deadline: float | None
 ) -> Iterator[tuple[int, list[TrainedModel]]]:
-    """Train fleets on the active backend; yield (number of the task, its models) in order.
+    """Train fleets on the active backend; yield (number of the task, its models).
 
-    At the deadline, workers end their fits as if they were interrupted, and `Interrupted` is raised at the end.
+    Workers with a GPU get several fleets at a time, to train them at once. At the deadline, workers end their fits as
+    if they were interrupted, and `Interrupted` is raised at the end.
     """
     import joblib
     from joblib.parallel import get_active_backend
@@ -68,17 +72,32 @@ def train_on_cluster(
     ends_at = None if deadline is None else time.time() + deadline - time.monotonic()
     yields = getattr(get_active_backend()[0], "supports_return_generator", False)
     parallel = joblib.Parallel(return_as="generator" if yields else "list")
+    n_groups = len(tasks)
+    if not all(settings.device == "cpu" for _, _, settings, _ in tasks):
+        # A worker may have another device than this machine, so one of them is asked.
+        n_at_once = next(iter(parallel([joblib.delayed(_fleets_at_once)(tasks[0][2])])))
+        n_groups = min(n_groups, _TASKS_PER_WORKER * n_workers) if n_at_once > 1 else n_groups
+    groups = [range(first, len(tasks), n_groups) for first in range(n_groups)]  # with about the same work
     cut_short = False
-    for number, models in enumerate(parallel(joblib.delayed(_train)(*task, ends_at) for task in tasks)):
-        cut_short |= any(model.history.status == "interrupted" for model in models)
-        yield number, models
+    delayed = (joblib.delayed(_train)([tasks[number] for number in group], ends_at) for group in groups)
+    for group, results in zip(groups, parallel(delayed), strict=True):
+        for number, models in zip(group, results, strict=True):
+            cut_short |= any(model.history.status == "interrupted" for model in models)
+            yield number, models
     if cut_short and deadline is not None:
         raise Interrupted(at_deadline=True)
 
 
-def _train(
-    shape: Shape, members: Sequence[Member], settings: FleetSettings, tables: Sequence[Table], ends_at: float | None
-) -> list[TrainedModel]:
+def _fleets_at_once(settings: FleetSettings) -> int:
+    return fleets_at_once(settings.torch_device())
+
+
+def _train(tasks: Sequence[FleetTask], ends_at: float | None) -> list[list[TrainedModel]]:
+    """Train fleets in a worker; those that it did not begin before the deadline have their initial weights."""
     deadline = None if ends_at is None else time.monotonic() + ends_at - time.time()
-    with Interruption() as interruption, ended_at(deadline, interruption), interruption.around():
-        return Fleet(shape, members, settings).fit(tables).models
+    fleets = [(Fleet(shape, members, settings), tables) for shape, members, settings, tables in tasks]
+    fits = [partial(fleet.fit, tables) for fleet, tables in fleets]
+    done: dict[int, FleetResult] = {}
+    with suppress(Interrupted):  # results that were yielded before it are kept
+        done.update(train_concurrently(fits, fleets[0][0].settings.torch_device(), deadline=deadline))
+    return [(done[i] if i in done else fleet.untrained()).models for i, (fleet, _) in enumerate(fleets)]

@@ -258,7 +258,7 @@ class FleetPlan:
         for part in parts:
             fleet, tables = self._fleet_of(part)
             tasks.append((fleet.shape, fleet.members, settings_of_worker(fleet.settings, n_workers), tables))
-        for number, models in train_on_cluster(tasks, deadline):
+        for number, models in train_on_cluster(tasks, n_workers, deadline):
             if bar_of is not None:  # workers do not report epochs
                 bar = bar_of(parts[number])
                 bar.on_train_begin(len(models), parts[number].settings.max_epochs)
