@@ -7,11 +7,12 @@ bookkeeping of early stopping.
 from __future__ import annotations
 
 import hashlib
-import itertools
+import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,12 +26,10 @@ from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file
 from tabgnm.training.data import Table
-from tabgnm.training.flat_weights import FlatLayout
-from tabgnm.training.history import HISTORY_LISTS, History, Status
+from tabgnm.training.history import History
 from tabgnm.training.settings import FleetSettings, Member
 
-_STATUSES: tuple[Status, ...] = get_args(Status)
-_STATE = "state."  # the prefix of the names of these arrays
+_BOOKKEEPING, _DONE = "bookkeeping", "done_weights"  # arrays besides the state
 
 
 class CheckpointError(RuntimeError):
@@ -121,7 +120,6 @@ class Saver:
             if not self._path.parent.is_dir():
                 raise ValueError(f"checkpoint={str(path)!r}: the folder does not exist; create it first")
             self._identity = fingerprint(shape, settings, members, tables)
-            self._layout, self._settings = FlatLayout(shape), settings
 
     def load(self) -> Snapshot | None:
         """Read the snapshot; None if there is no file."""
@@ -131,8 +129,9 @@ class Saver:
         try:
             if not path.exists():
                 return None
-            values, arrays = checkpoint_file.read(path)
-            snapshot = _snapshot(values["n_epochs"], arrays)
+            arrays = checkpoint_file.read(path)
+            values = json.loads(arrays.pop(_BOOKKEEPING).tobytes())
+            snapshot = _snapshot(values, arrays)
         except Exception as error:  # the content may be anything, so any failure means that the file is invalid
             raise _unusable(path, error) from error
         if values["identity"] != self._identity:
@@ -150,28 +149,31 @@ class Saver:
         """Write a snapshot; the file is replaced completely or not at all."""
         if self._path is None:
             return
-        done, alive = snapshot.done, np.array(snapshot.alive, dtype=np.int64)
-        arrays: Arrays = {"alive": alive, "done": np.array(list(done), dtype=np.int64)}
-        weights = [own.numpy() for own, _ in done.values()]
-        empty = np.empty((0, self._layout.n_weights), dtype=torch.empty(0, dtype=self._settings.dtype).numpy().dtype)
-        arrays["done_weights"] = np.stack(weights) if weights else empty
-        arrays |= _history_arrays([*snapshot.histories, *(history for _, history in done.values())])
-        for name, value in snapshot.state.items():
-            array = value.detach().cpu().numpy()
-            arrays[f"{_STATE}{name}"] = array.astype(np.uint8) if array.dtype == np.bool_ else array
+        histories = [*snapshot.histories, *(history for _, history in snapshot.done.values())]
+        values = {
+            "identity": self._identity,
+            "n_epochs": snapshot.n_epochs,
+            "alive": snapshot.alive,
+            "done": list(snapshot.done),
+            "histories": list(map(vars, histories)),  # losses may be NaN or infinite, which Python's JSON supports
+        }
+        arrays = {name: value.detach().cpu().numpy() for name, value in snapshot.state.items()}
+        arrays = {name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}
+        arrays[_BOOKKEEPING] = np.frombuffer(json.dumps(values).encode(), np.uint8)
+        if snapshot.done:
+            arrays[_DONE] = np.stack([own.numpy() for own, _ in snapshot.done.values()])
         try:
-            values = {"identity": self._identity, "n_epochs": snapshot.n_epochs}
-            checkpoint_file.write(self._path, values, arrays)
+            checkpoint_file.write(self._path, arrays)
         except FileError as error:
             raise CheckpointError(f"the checkpoint was not saved: {error}") from error
 
     def remove(self) -> None:
-        """Delete the file; called when all models are done."""
+        """Delete the file; called when all models are done, so a failure must not discard them."""
         if self._path is not None:
             try:
                 paths.remove(self._path)
             except FileError as error:
-                raise CheckpointError(f"the checkpoint is no longer needed, but {error}") from error
+                warnings.warn(f"the checkpoint is no longer needed, but {error}", RuntimeWarning, stacklevel=4)
 
 
 def _unusable(path: Path, error: Exception) -> CheckpointError:
@@ -179,38 +181,12 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(f"{path} is not a usable checkpoint ({said}); delete it to start over")
 
 
-def _snapshot(n_epochs: int, arrays: Arrays) -> Snapshot:
-    alive, done = arrays["alive"].tolist(), arrays["done"].tolist()
-    weights, histories = torch.from_numpy(arrays["done_weights"]), _read_histories(arrays)
-    state = {name.removeprefix(_STATE): own for name, own in arrays.items() if name.startswith(_STATE)}
-    return Snapshot(
-        done=dict(zip(done, zip(weights, histories[len(alive) :], strict=True), strict=True)),
-        alive=alive,
-        n_epochs=n_epochs,
-        histories=histories[: len(alive)],
-        state={name: torch.from_numpy(array) for name, array in state.items()},
-    )
-
-
-def _history_arrays(histories: Sequence[History]) -> Arrays:
-    """Return histories as arrays, whose number does not depend on the number of histories."""
-    lists = [getattr(history, name) for history in histories for name in HISTORY_LISTS]
-    return {
-        "history_lengths": np.array([len(own) for own in lists], dtype=np.int64),
-        "history_numbers": np.array(list(itertools.chain(*lists)), dtype=np.float64),
-        "history_best_epoch": np.array([history.best_epoch for history in histories], dtype=np.int64),
-        "history_status": np.array([_STATUSES.index(history.status) for history in histories], dtype=np.uint8),
-    }
-
-
-def _read_histories(arrays: Arrays) -> list[History]:
-    ends = np.cumsum(arrays["history_lengths"])[:-1]
-    lists = iter([own.tolist() for own in np.split(arrays["history_numbers"], ends)])
-    numbers = zip(arrays["history_best_epoch"].tolist(), arrays["history_status"].tolist(), strict=True)
-    return [
-        History(**{name: next(lists) for name in HISTORY_LISTS}, best_epoch=epoch, status=_STATUSES[code])
-        for epoch, code in numbers
-    ]
+def _snapshot(values: dict[str, Any], arrays: Arrays) -> Snapshot:
+    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    histories, alive = [History(**own) for own in values["histories"]], values["alive"]
+    ended = zip(state.pop(_DONE, []), histories[len(alive) :], strict=True)
+    done = dict(zip(values["done"], ended, strict=True))
+    return Snapshot(done, alive, values["n_epochs"], histories[: len(alive)], state)
 
 
 def restore(target: Any, names: Sequence[str], state: Mapping[str, Tensor]) -> None:
