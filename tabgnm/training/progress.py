@@ -123,12 +123,14 @@ class ProgressBar(Callback):
 
     def on_train_begin(self, n_models: int, max_epochs: int) -> None:
         """Show the line."""
-        self._max_epochs = max_epochs
+        self._left = [max_epochs] * n_models  # epochs of each model that were not reported yet
         if not self._shared:
             self._ending.enter_context(self.line.shown(n_models, n_models * max_epochs))
 
     def on_epoch_end(self, report: EpochReport) -> None:
         """Advance by the models that were trained in this epoch."""
+        for model in report.models:
+            self._left[model] -= 1
         losses, name = (report.val_loss, "loss") if report.val_loss else (report.train_loss, "training loss")
         lowest = min((loss for loss in losses if math.isfinite(loss)), default=math.inf)
         highest = -math.inf
@@ -139,7 +141,7 @@ class ProgressBar(Callback):
 
     def on_model_end(self, model: int, n_epochs: int, status: str) -> None:  # noqa: ARG002 - the hook's signature
         """Count the model, and the epochs it did not need."""
-        self.line.move(max(0, self._max_epochs - n_epochs), models_done=1)
+        self.line.move(max(0, self._left[model]), models_done=1)
 
     def on_train_end(self) -> None:
         """Remove the line."""

@@ -6,12 +6,11 @@ import contextvars
 import html
 import logging
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,18 +50,6 @@ class ProgressState:
             left = clock(self.seconds)
         counts = f"{self.n_done}/{self.n_models} networks"
         return ", ".join(part for part in (f"{self.share:4.0%}", counts, self.best, left) if part)
-
-
-class ProgressDisplay(Protocol):
-    """The interface of displays."""
-
-    def update(self, state: ProgressState) -> None:
-        """Show a state; a display may skip states."""
-        ...
-
-    def close(self, state: ProgressState) -> None:
-        """Show the last state."""
-        ...
 
 
 @contextmanager
@@ -160,6 +147,9 @@ class LogDisplay:
         _log.info("trained %d of %d networks in %s%s", state.n_done, state.n_models, clock(state.seconds), best)
 
 
+ProgressDisplay = _TerminalDisplay | _NotebookDisplay | LogDisplay
+
+
 def _notebook() -> Any:
     """Return the shell of a Jupyter kernel, or None."""
     module = sys.modules.get("IPython")  # loaded in a notebook
@@ -173,29 +163,19 @@ def _is_configured() -> bool:
     return _log.level != logging.NOTSET or any(not isinstance(own, logging.NullHandler) for own in handlers)
 
 
-_n_visible = 0
-_lock = threading.Lock()
-_handler: logging.Handler | None = None
-
-
 @contextmanager
 def _visible_log() -> Iterator[None]:
     """Within this context, INFO messages of the logger `tabgnm` go to stderr, unless logging is already configured."""
-    global _n_visible, _handler
-    with _lock:
-        _n_visible += 1
-        if _n_visible == 1 and not _is_configured():
-            _handler = logging.StreamHandler()
-            _handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-            _log.addHandler(_handler)
-            _log.setLevel(logging.INFO)
+    if _is_configured():
+        yield
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        with _lock:
-            _n_visible -= 1
-            if _n_visible == 0 and _handler is not None:
-                _log.removeHandler(_handler)
-                if _log.level == logging.INFO:  # otherwise the user has set it meanwhile
-                    _log.setLevel(logging.NOTSET)
-                _handler = None
+        _log.removeHandler(handler)
+        if _log.level == logging.INFO:  # otherwise the user has set it meanwhile
+            _log.setLevel(logging.NOTSET)
