@@ -62,16 +62,16 @@ class EpochLoop:
         self.flat = self.layout.first_weights(seeds, device, dtype, starts, scales)
         self.grad = torch.zeros_like(self.flat)
         self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
-        self.gates = Gates(self.layout, members, self.flat) if gates else None
         self.stopping = EarlyStopping(self.flat, settings, validated=val is not None)
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
-        self.train_loss = torch.zeros(len(members), dtype=dtype, device=device)
-        self.validation = None if val is None else Validation(val, settings, self.flat)
-        self._set_models(train)
+        self._set_models(train, val)
 
-    def _set_models(self, train: RowSet) -> None:
+    def _set_models(self, train: RowSet, val: RowSet | None) -> None:
         """Create everything that depends on the set of models."""
         device, n = self.flat.device, len(self.members)
+        self.train_loss = self.flat.new_zeros(n)
+        self.gates = Gates(self.layout, self.members, self.flat) if self.layout.gates else None
+        self.validation = None if val is None else Validation(val, self.settings, self.flat)
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
         n_steps = -(-max(train.sizes) // self.settings.batch_size)
         is_short = device.type == "cuda" and n_steps <= _SHORT_EPOCH_STEPS
@@ -105,16 +105,14 @@ class EpochLoop:
         self.step.close()
         on_device = keep.to(self.flat.device)
         self.members = [self.members[i] for i in keep.tolist()]
-        self.flat, self.grad, self.train_loss = (t[on_device] for t in (self.flat, self.grad, self.train_loss))
+        self.flat, self.grad = self.flat[on_device], self.grad[on_device]
         self.adam.select(keep, self.flat, self.grad)
         self.stopping.select(on_device)
-        if self.gates is not None:
-            self.gates.select(keep)
-        if self.validation is not None:
-            self.validation.select(keep)
-        train = self.batches.rows
-        train.select(keep)
-        self._set_models(train)
+        train, val = self.batches.rows, None if self.validation is None else self.validation.rows
+        for rows in (train, val):
+            if rows is not None:
+                rows.select(keep)
+        self._set_models(train, val)
 
     # The parts of an epoch, in order. Only `load_epoch` communicates with the host.
 
@@ -152,8 +150,7 @@ class EpochLoop:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
         self.epoch += 1
         if self.validation is not None:
-            self.validation.begin()
-            self.step.validate(self.validation)
+            self.validation.measure(self.step.outputs)
         self.stopping.update(self.epoch, self.flat, self.train_loss, self.val_loss)
         self.records.write(self.epoch, self._recorded)
 

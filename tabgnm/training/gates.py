@@ -22,12 +22,6 @@ class Gates:
         self.streams = counter_random.Streams(len(members), (layout.n_edges,), flat.device)
         self.effective = torch.empty_like(flat)
 
-    def select(self, keep: Tensor) -> None:
-        """Keep only these models."""
-        on_device = keep.to(self.penalty.device)
-        self.penalty, self.effective = self.penalty[on_device], self.effective[on_device]
-        self.streams.states = self.streams.states[on_device]
-
     def open_randomly(self, flat: Tensor, models: slice) -> Tensor:
         """Compute the effective weights of models for a training step from their `flat`; return the random numbers."""
         uniform = self.streams.to_uniform(self.streams.advance(models), flat.dtype)

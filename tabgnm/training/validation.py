@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -15,17 +14,6 @@ from tabgnm.training.row_batches import RowSet
 from tabgnm.training.settings import FleetSettings
 
 VALIDATION_ROWS = 4096  # per model at a time
-
-
-class Piece(NamedTuple):
-    """Some rows of every model: x (M, L, at least m), targets, and weights (M, L).
-
-    Weights are 0 beyond a model's own rows.
-    """
-
-    x: Tensor
-    y: Tensor
-    weights: Tensor
 
 
 class Validation:
@@ -48,49 +36,28 @@ class Validation:
         self.rows, self._loss_of_rows = rows, settings.loss
         self.loss = like.new_zeros(len(rows.sizes))
         self.metric = torch.zeros_like(self.loss) if settings.metric else None
-        self._prepare()
+        shares = rows.shares(like.dtype)
+        self._weights = shares if rows.weights is None else shares * rows.weights
+        self._gathered = self._gather(slice(None)) if rows.ids.shape[1] <= VALIDATION_ROWS else None
 
-    def _prepare(self) -> None:
-        shares = self.rows.shares(self.loss.dtype)
-        self._weights = shares if self.rows.weights is None else shares * self.rows.weights
-        self._n_rows = self.rows.ids.shape[1]
-        self._gathered: tuple[Tensor, Tensor] | None = None
-        if self._n_rows <= VALIDATION_ROWS:
-            self._gathered = self._gather(slice(None))
-
-    def select(self, keep: Tensor) -> None:
-        """Keep only these models."""
-        on_device = keep.to(self.loss.device)
-        self.loss = self.loss[on_device]
-        self.metric = None if self.metric is None else self.metric[on_device]
-        self.rows.select(keep)
-        self._prepare()
-
-    def begin(self) -> None:
-        """Set the sums to 0."""
+    def measure(self, outputs_of: Callable[[Tensor], Tensor]) -> None:
+        """Compute losses and metrics, given a function from rows x (M, L, at least m) to outputs (M, L, c)."""
         self.loss.zero_()
         if self.metric is not None:
             self.metric.zero_()
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield all rows."""
-        for first in range(0, self._n_rows, VALIDATION_ROWS):
-            rows = slice(first, min(first + VALIDATION_ROWS, self._n_rows))
-            x, y = self._gathered or self._gather(rows)
-            yield Piece(x, y, self._weights[:, rows])
+        for first in range(0, self.rows.ids.shape[1], VALIDATION_ROWS):
+            rows = slice(first, first + VALIDATION_ROWS)
+            (x, y), weights = self._gathered or self._gather(rows), self._weights[:, rows]
+            outputs = outputs_of(x)
+            add_losses(self._loss_of_rows, outputs, y, weights, self.loss)
+            if self.metric is not None:
+                assert isinstance(self._loss_of_rows, LossWithMetric)
+                _add_weighted(self._loss_of_rows.metric_per_row(outputs, y), weights, self.metric)
 
     def _gather(self, rows: slice) -> tuple[Tensor, Tensor]:
         tables, ids = self.rows.tables, self.rows.ids[:, rows]
         x, y = (table.index_select(0, ids.reshape(-1)) for table in (tables.x, tables.y))
         return x.view(*ids.shape, -1), y.view(*ids.shape, *y.shape[1:])
-
-    def add(self, piece: Piece, outputs: Tensor) -> None:
-        """Add the losses and metrics of the outputs (n, L, c) for a piece."""
-        add_losses(self._loss_of_rows, outputs, piece.y, piece.weights, self.loss)
-        if self.metric is not None:
-            assert isinstance(self._loss_of_rows, LossWithMetric)
-            per_row = self._loss_of_rows.metric_per_row(outputs, piece.y)
-            _add_weighted(per_row, piece.weights, self.metric)
 
 
 def add_losses(loss: Loss, outputs: Tensor, y: Tensor, weights: Tensor, total: Tensor) -> None:

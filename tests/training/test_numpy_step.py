@@ -99,8 +99,7 @@ class Models:
                 self.begin_epoch(epoch)
                 for block in self.batches.blocks:
                     step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
-            self.validation.begin()
-            step.validate(self.validation)
+            self.validation.measure(step.outputs)
         step.close()
         return self
 
@@ -122,11 +121,10 @@ class Models:
                         squares[i] = BETAS[1] * squares[i] + (1 - BETAS[1]) * grad**2
                         corrected = squares[i] / (1 - BETAS[1] ** step)
                         self.state.flat[i] -= RATE / (1 - BETAS[0] ** step) * moments[i] / (corrected.sqrt() + EPSILON)
-        self.validation.begin()
-        for piece in self.validation.pieces():
-            x = piece.x[..., : self.state.shape.n_inputs]
-            outputs = forward(self.state.shape, self.state.layout.views(self.state.flat), x).output
-            self.validation.add(piece, outputs)
+        shape = self.state.shape
+        self.validation.measure(
+            lambda x: forward(shape, self.state.layout.views(self.state.flat), x[..., : shape.n_inputs]).output
+        )
         return self
 
     def _plain_step(self, i: int, batch: Batch, rows: BlockRows) -> None:

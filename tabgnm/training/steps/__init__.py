@@ -21,7 +21,6 @@ from tabgnm.training.row_batches import Block, BlockRows
 from tabgnm.training.steps.cuda_step import CudaStep
 from tabgnm.training.steps.numpy_step import NumpyStep
 from tabgnm.training.steps.torch_step import TorchStep
-from tabgnm.training.validation import Validation
 
 
 class TrainingStep(Protocol):
@@ -39,8 +38,8 @@ class TrainingStep(Protocol):
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         ...
 
-    def validate(self, validation: Validation) -> None:
-        """Add the outputs for all pieces of the validation rows to `validation`."""
+    def outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
         ...
 
     def close(self) -> None:

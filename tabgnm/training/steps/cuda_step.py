@@ -13,7 +13,7 @@ from tabgnm.nn.shapes import body_of, has_no_variant_but_clamping
 from tabgnm.training import kernels
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import ALIGN, Batch, Block, BlockRows
-from tabgnm.training.validation import Validation, add_losses
+from tabgnm.training.validation import add_losses
 
 
 class _Places(NamedTuple):
@@ -59,8 +59,7 @@ class CudaStep:
         for (weight, _), (following, _) in itertools.pairwise(self._weights):
             self._places.append(_Places.after(n_columns, self._n_clamped, weight.shape[2], following.shape[1]))
             n_columns += self._places[-1].n_columns
-        penalties = adam.l2, adam.l1_gradient, adam.decay, adam.l1_threshold
-        buffers = layers.OptimizerBuffers(state.flat, adam.exp_avg, adam.exp_avg_sq, *penalties)
+        buffers = layers.OptimizerBuffers(*adam.buffers)
         firsts = [0, *(own.read.start for own in self._places)]
         sizes = [
             layers.LayerSize(*weight.shape[1:], first) for (weight, _), first in zip(self._weights, firsts, strict=True)
@@ -161,14 +160,10 @@ class CudaStep:
             self._embedding.step(x, by_inputs, rates)
         self._update(inputs, self._states, self._grads, rates, parts)
 
-    def validate(self, validation: Validation) -> None:
-        """Add the outputs for all pieces of the validation rows to `validation`."""
-        for piece in validation.pieces():
-            validation.add(piece, self._outputs(piece.x[..., : self._n_columns]))
-
-    def _outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, L, c) of all models for rows `x` (M, L, m), without dropout."""
-        inputs, last = x, len(self._weights) - 1
+    def outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
+        inputs = x = x[..., : self._n_columns]
+        last = len(self._weights) - 1
         if self._embedding is not None:
             inputs = x.new_zeros(*x.shape[:2], self._inputs.shape[2], dtype=self._dtype)
             self._embedding.forward(self._flat, x, inputs)

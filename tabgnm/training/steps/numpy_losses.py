@@ -83,8 +83,11 @@ class _Run(NamedTuple):
         return values[:, :, self.rows].reshape(n, k, len(self.targets), -1).transpose(2, 0, 1, 3)
 
 
-class _WeightedLosses(BlockLosses):
-    """Losses with targets and weights as large as the outputs, and contiguous in each batch, which are the fastest."""
+class _FastLosses(BlockLosses):
+    """`SquaredError` and `CrossEntropy`, whose own gradients would make a step of a small network a third longer.
+
+    Targets and weights are as large as the outputs, and contiguous in each batch.
+    """
 
     def __init__(
         self, loss: Loss, n_outputs: int, dtype: np.dtype[Any], n_models: int, batch_sizes: tuple[int, ...]
@@ -98,61 +101,38 @@ class _WeightedLosses(BlockLosses):
             self._runs.append(_Run(slice(first, first + n_batches * n_rows), targets, weights))
             self._of_batch += zip(targets, weights, strict=True)
 
-    def _views(self, batch: int, n_models: int, part: slice) -> tuple[Array, Array]:
-        """Targets and weights of a part of a batch."""
-        targets, weights = (drop_single(each[:n_models, :, part]) for each in self._of_batch[batch])
-        return targets, weights
-
-
-class SquaredErrorLosses(_WeightedLosses):
-    """Losses of `SquaredError`, whose own gradient would make a step of a small network a quarter longer."""
-
     def load(self, y: Array, weights: Array) -> None:
-        """Take the targets (n, rows, c) and weights (n, rows) of a block."""
+        """Take the targets and weights of a block; targets of classes are multiplied by the weights."""
+        n_outputs = self.outputs.shape[1]
         for run in self._runs:
-            np.copyto(run.targets, run.by_batch(y.swapaxes(1, 2)))
-            np.multiply(run.by_batch(weights[:, None]), 2, out=run.weights)
+            np.copyto(run.weights, run.by_batch(weights[:, None]))
+            if isinstance(self._loss, CrossEntropy):
+                smoothing = self._loss.label_smoothing
+                hits = run.by_batch(y[:, None]) == np.arange(n_outputs)[:, None]
+                np.multiply(hits, (1 - smoothing) * run.weights, out=run.targets)
+                if smoothing:
+                    np.add(run.targets, smoothing / n_outputs * run.weights, out=run.targets)
+            else:
+                np.copyto(run.targets, run.by_batch(y.swapaxes(1, 2)))
+                np.multiply(run.weights, 2, out=run.weights)
 
     def gradient_of(self, batch: int, n_models: int, part: slice, outputs: Array, grad: Array) -> Callable[[], None]:
         """Return a function that writes the weighted gradient by `outputs` into `grad`."""
-        targets, weights = self._views(batch, n_models, part)
+        targets, weights = (drop_single(each[:n_models, :, part]) for each in self._of_batch[batch])
+        output_tensor, grad_tensor = torch.from_numpy(outputs), torch.from_numpy(grad)
 
-        def write() -> None:
+        def squared_error() -> None:
             np.subtract(outputs, targets, out=grad)
             np.multiply(grad, weights, out=grad)
 
-        return write
-
-
-class CrossEntropyLosses(_WeightedLosses):
-    """Losses of `CrossEntropy`, whose own gradient would make a step of a small network a third longer."""
-
-    def load(self, y: Array, weights: Array) -> None:
-        """Take the classes (n, rows) and weights (n, rows) of a block."""
-        assert isinstance(self._loss, CrossEntropy)
-        smoothing, n_classes = self._loss.label_smoothing, self.outputs.shape[1]
-        classes = np.arange(n_classes)[:, None]
-        for run in self._runs:
-            np.copyto(run.weights, run.by_batch(weights[:, None]))
-            np.multiply(run.by_batch(y[:, None]) == classes, run.weights, out=run.targets)
-            if smoothing:
-                np.multiply(run.targets, 1 - smoothing, out=run.targets)
-                np.add(run.targets, smoothing / n_classes * run.weights, out=run.targets)
-
-    def gradient_of(self, batch: int, n_models: int, part: slice, outputs: Array, grad: Array) -> Callable[[], None]:
-        """Return a function that writes the weighted gradient by `outputs` into `grad`."""
-        targets, weights = self._views(batch, n_models, part)
-        output_tensor, grad_tensor = torch.from_numpy(outputs), torch.from_numpy(grad)
-
-        def write() -> None:
+        def cross_entropy() -> None:
             torch.softmax(output_tensor, -2, out=grad_tensor)
             np.multiply(grad, weights, out=grad)
             np.subtract(grad, targets, out=grad)
 
-        return write
+        return cross_entropy if isinstance(self._loss, CrossEntropy) else squared_error
 
 
 def block_losses_class(loss: Loss) -> type[BlockLosses]:
     """Return the class for this loss; losses derived from one of ours may compute something else."""
-    own: dict[type, type[BlockLosses]] = {SquaredError: SquaredErrorLosses, CrossEntropy: CrossEntropyLosses}
-    return own.get(type(loss), BlockLosses)
+    return _FastLosses if type(loss) in (SquaredError, CrossEntropy) else BlockLosses

@@ -16,7 +16,7 @@ from tabgnm.training.steps.numpy_activations import Call
 from tabgnm.training.steps.numpy_losses import BlockLosses, block_losses_class, drop_single
 from tabgnm.training.steps.numpy_network import Array, DropoutStreams, NetworkParameters, NetworkPass, run_calls
 from tabgnm.training.thread_pool import ThreadPool
-from tabgnm.training.validation import Validation, add_losses
+from tabgnm.training.validation import add_losses
 
 # Multiply-adds of a forward pass: the minimum and maximum of a group, and the minimum of a model that is worth
 # splitting. The longer an operation takes, the less time threads spend waiting for the interpreter lock: with 40
@@ -139,16 +139,15 @@ class NumpyStep:
             self._views[key] = NetworkParameters(self._state.layout, flat)
         return self._views[key]
 
-    def validate(self, validation: Validation) -> None:
-        """Add the outputs for all pieces of the validation rows to `validation`."""
-        n_models, groups = len(self._state.flat), [*self._groups, *self._split_models]
-        for piece in validation.pieces():
-            n_rows = piece.x.shape[1]
-            outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
-            tasks = list(itertools.product(groups, _ranges(n_rows, -(-n_rows // self._validation_rows))))
-            with np.errstate(all="ignore"):
-                self._pool.run(partial(self._write_outputs, piece.x.numpy(), outputs, tasks), len(tasks))
-            validation.add(piece, torch.from_numpy(outputs).mT)
+    def outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
+        n_models, n_rows = x.shape[:2]
+        outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
+        parts = _ranges(n_rows, -(-n_rows // self._validation_rows))
+        tasks = list(itertools.product([*self._groups, *self._split_models], parts))
+        with np.errstate(all="ignore"):
+            self._pool.run(partial(self._write_outputs, x.numpy(), outputs, tasks), len(tasks))
+        return torch.from_numpy(outputs).mT
 
     def _write_outputs(self, x: Array, out: Array, tasks: list[tuple[slice, slice]], thread: int, task: int) -> None:
         models, rows = tasks[task]

@@ -9,7 +9,7 @@ from tabgnm.nn.message_passing import backward, forward
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import Batch, Block, BlockRows
 from tabgnm.training.threads import start_torch_threads, torch_threads
-from tabgnm.training.validation import Validation, add_losses
+from tabgnm.training.validation import add_losses
 
 # Up to this many multiply-adds in the forward pass of a step, a second thread hardly helps, and costs several times as
 # much as it gains if another program uses its core.
@@ -85,15 +85,12 @@ class TorchStep:
             views |= {name: exact[name] for name in embedding.parameter_shapes()}
         return views
 
-    def validate(self, validation: Validation) -> None:
-        """Add the outputs for all pieces of the validation rows to `validation`."""
+    def outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
         state = self._state
         flat = state.flat if state.gates is None else state.gates.fixed(state.flat)
         parameters = self._by_name(flat, None if self._low is None else flat.to(self._low[0].dtype))
-        for piece in validation.pieces():
-            validation.add(
-                piece, forward(state.shape, parameters, piece.x[..., : state.shape.n_inputs]).output.to(flat.dtype)
-            )
+        return forward(state.shape, parameters, x[..., : state.shape.n_inputs]).output.to(flat.dtype)
 
     def close(self) -> None:
         """Do nothing: there are no threads to release."""
