@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.kernels import kernels_for
-from tabgnm.training.prefetch import EpochWindow, Prefetch
+from tabgnm.training.prefetch import Prefetch
 from tabgnm.training.schedules import schedule_factors
 from tabgnm.training.settings import FleetSettings, Member
 from tabgnm.training.thresholds import EdgeThresholds
@@ -72,6 +72,12 @@ class Adam:
         self._fused = kernel if flat.device.type == "cpu" and not penalized else None
         self._runs: dict[tuple[int, int], list[tuple[int, list[_FusedCall]]]] = {}
 
+    @property
+    def buffers(self) -> tuple[Tensor | None, ...]:
+        """The `OptimizerBuffers` of the kernels."""
+        penalties = self.l2, self.l1_gradient, self.decay, self.l1_threshold
+        return self.flat, self.exp_avg, self.exp_avg_sq, *penalties
+
     def _column(self, values: list[float]) -> Tensor | None:
         """Return one number per model as (M, 1), or None if all are 0."""
         return self.flat.new_tensor(values).unsqueeze(1) if any(values) else None
@@ -92,40 +98,36 @@ class Adam:
         self._kinds = sorted(set(own))
         self._kind_of = [self._kinds.index(kind) for kind in own]
         self._kind_on_device = torch.tensor(self._kind_of, device=self.rates.device)
-        self._rates_of_kinds = self.rates.new_zeros(max(n_steps), 3, len(self._kinds))
-        self._prefetch = Prefetch(self._rates_of_kinds)
-        self._window = EpochWindow[tuple[NDArray[np.float64], NDArray[np.float64]]](self._rates_of_kinds.numel())
+        size = max(n_steps), 3 if self._fused is None else 2, len(self._kinds)
+        self._of_kinds = self.rates.new_zeros(size, dtype=None if self._fused is None else torch.float64)
+        self._prefetch = Prefetch(self._of_kinds)
         self._runs = {}
 
     def load_epoch(self, epoch: int) -> None:
         """Compute the numbers for all steps of an epoch, counted from 0, and of some epochs after it."""
-        if self._fused is None:
-            self._prefetch.load(epoch, self._numbers)
-            return
-        self._window.move_to(epoch, self._rates_and_steps)
-        rates, before = (values[self._window.place(epoch)] for values in self._window.values)
-        self._host_rates, self._host_steps = rates.tolist(), (before + 1).tolist()  # by step and kind
+        self._prefetch.load(epoch, self._numbers)
+        if self._fused is not None:
+            self._host_numbers = self._of_kinds.tolist()
 
     def begin_epoch(self, epoch: Tensor) -> None:
         """Copy the numbers of an epoch to each model, on the device."""
         if self._fused is None:
             self._prefetch.pick(epoch)
-            torch.index_select(self._rates_of_kinds, 2, self._kind_on_device, out=self.rates.squeeze(3))
+            torch.index_select(self._of_kinds, 2, self._kind_on_device, out=self.rates.squeeze(3))
 
-    def _rates_and_steps(self, epochs: range) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the rate of each step, and the number of steps before it, (epochs, steps, kinds) each."""
+    def _numbers(self, epochs: range) -> NDArray[np.float64]:
+        """Return the numbers of each step: its rate and number for a fused kernel, or those for the device.
+
+        Their shape is (epochs, steps, 2 or 3, kinds).
+        """
         settings = self.settings
         base_rates = np.array([kind.learning_rate for kind in self._kinds])
         own_steps = np.array([kind.n_steps for kind in self._kinds], dtype=np.float64)
         done = np.array(epochs, dtype=np.float64)[:, None, None] * own_steps + self._steps_before
-        if settings.schedule == "constant" and not settings.warmup:
-            return np.broadcast_to(base_rates, done.shape), done
         progress = np.minimum(done / (settings.max_epochs * own_steps), 1.0)
-        return base_rates * schedule_factors(settings.schedule, settings.warmup, progress), done
-
-    def _numbers(self, epochs: range) -> NDArray[np.float64]:
-        """Return the numbers that the device needs for each step, (epochs, steps, 3, kinds)."""
-        rate, done = self._rates_and_steps(epochs)
+        rate = base_rates * schedule_factors(settings.schedule, settings.warmup, progress)
+        if self._fused is not None:
+            return np.stack([rate, done + 1], axis=2)
         correction_1, correction_2 = (1 - beta ** (done + 1) for beta in self.settings.betas)
         moves = rate > _SMALLEST_RATE
         # m / (scale sqrt(v) + infinity) is 0: if the rate is 0, weights do not change.
@@ -139,27 +141,16 @@ class Adam:
         `index` is the step in the epoch, and `rates` (3, M, 1) a copy of its part of the table, in a CUDA graph.
         """
         if self._fused is not None:
+            rates_of, steps_of = self._host_numbers[index]
             for kind, calls in self._runs.get((models.start, models.stop)) or self._runs_of(models):
                 for call in calls:
-                    call(self._host_rates[index][kind], self._host_steps[index][kind])
+                    call(rates_of[kind], steps_of[kind])
             return
         settings, edges, rates = self.settings, self.layout.n_edges, self.rates[index] if rates is None else rates
         flat, grad = self.flat[models], self.grad[models]
         if self._kernels is not None and self.thresholds is None:
             assert models.start == 0
-            self._kernels.adam_step(
-                flat,
-                grad,
-                self.exp_avg,
-                self.exp_avg_sq,
-                rates,
-                settings.betas,
-                edges,
-                l2=self.l2,
-                l1=self.l1_gradient,
-                decay=self.decay,
-                threshold=self.l1_threshold,
-            )
+            self._kernels.adam_step(self._kernels.OptimizerBuffers(*self.buffers), grad, rates, settings.betas, edges)
             return
         weights = flat[:, :edges]
         if self.l2 is not None:

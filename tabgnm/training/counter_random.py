@@ -19,8 +19,8 @@ from torch import Tensor
 from tabgnm.training.kernels import kernels_for
 
 _MASK = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
+GOLDEN = 0x9E3779B97F4A7C15
+MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64 (Steele, Lea, Flood, 2014)
 # A 32-bit linear congruential generator (Press et al., Numerical Recipes), of which only the high bits matter.
 STREAM_FACTOR, STREAM_STEP = 1664525, 1013904223
 
@@ -35,7 +35,7 @@ def _signed(value: int) -> int:
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hash unsigned integers, in place."""
-    for bits, factor in zip((30, 27), _MIX, strict=True):
+    for bits, factor in zip((30, 27), MIX, strict=True):
         values ^= values >> np.uint64(bits)
         values *= np.uint64(factor)
     values ^= values >> np.uint64(31)
@@ -49,18 +49,13 @@ def seed_array(seeds: Sequence[int]) -> NDArray[np.uint64]:
 
 def keys(seeds: NDArray[np.uint64], *parts: int | range) -> NDArray[np.int64]:
     """Return a 64-bit key for each seed and these parts; a range among the parts gives a row for each number."""
-    values = _mix(seeds + np.uint64(_GOLDEN))
+    values = _mix(seeds + np.uint64(GOLDEN))
     for part in parts:
         if isinstance(part, range):
-            values = _mix(values + np.array([(each + 1) * _GOLDEN & _MASK for each in part], np.uint64)[:, None])
+            values = _mix(values + np.array([(each + 1) * GOLDEN & _MASK for each in part], np.uint64)[:, None])
         else:
-            values = _mix(values + np.uint64((part + 1) * _GOLDEN & _MASK))
+            values = _mix(values + np.uint64((part + 1) * GOLDEN & _MASK))
     return values.view(np.int64)
-
-
-def key(seed: int, *parts: int) -> int:
-    """Return the key of one seed."""
-    return int(keys(seed_array([seed]), *parts)[0])
 
 
 def _shift(values: Tensor, bits: int) -> Tensor:
@@ -68,39 +63,34 @@ def _shift(values: Tensor, bits: int) -> Tensor:
     return (values >> bits).bitwise_and_(2 ** (64 - bits) - 1)
 
 
-def key_tensor(keys: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Return keys as a tensor; a tensor is returned unchanged, so that CUDA graphs can read it."""
-    return keys if isinstance(keys, Tensor) else torch.tensor(list(keys), dtype=torch.int64).to(device)
-
-
-def hashes(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
+def hashes(keys: Tensor, n: int, device: torch.device) -> Tensor:
     """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
     if device.type == "cpu":
-        return _hashes_in_numpy(key_tensor(keys, device), n)
+        return _hashes_in_numpy(keys, n)
     kernels = kernels_for(device, "epochs")
     if kernels is not None:
-        return kernels.hashes(key_tensor(keys, device), n)  # type: ignore[no-any-return] # an optional module
-    counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(_GOLDEN))
-    values = counter + key_tensor(keys, device).unsqueeze(1)
-    values.bitwise_xor_(_shift(values, 30)).mul_(_signed(_MIX[0]))
-    values.bitwise_xor_(_shift(values, 27)).mul_(_signed(_MIX[1]))
+        return kernels.hashes(keys, n)  # type: ignore[no-any-return] # an optional module
+    counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(GOLDEN))
+    values = counter + keys.unsqueeze(1)
+    values.bitwise_xor_(_shift(values, 30)).mul_(_signed(MIX[0]))
+    values.bitwise_xor_(_shift(values, 27)).mul_(_signed(MIX[1]))
     return values.bitwise_xor_(_shift(values, 31))
 
 
 def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
     """Compute the same on the host with NumPy, whose calls cost less and which has unsigned integers."""
     counter = np.arange(1, n + 1, dtype=np.uint64)
-    counter *= np.uint64(_GOLDEN)
+    counter *= np.uint64(GOLDEN)
     values = _mix(counter + keys.numpy().view(np.uint64)[:, None])
     return torch.from_numpy(values.view(np.int64))
 
 
-def uniform(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
+def uniform(keys: Tensor, n: int, device: torch.device) -> Tensor:
     """Return (M, n) float64 numbers in the open interval (0, 1)."""
     return _shift(hashes(keys, n, device), 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
 
 
-def normal(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor:
+def normal(keys: Tensor, n: int, device: torch.device) -> Tensor:
     """Return (M, n) float64 standard normal numbers, by the Box-Muller transform."""
     half = (n + 1) // 2
     numbers = uniform(keys, 2 * half, device)
@@ -109,7 +99,7 @@ def normal(keys: Sequence[int] | Tensor, n: int, device: torch.device) -> Tensor
     return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :n]
 
 
-def shuffled(keys: Sequence[int] | Tensor, largest: int, sizes: Tensor | None, device: torch.device) -> Tensor:
+def shuffled(keys: Tensor, largest: int, sizes: Tensor | None, device: torch.device) -> Tensor:
     """Return (M, largest) random permutations; with `sizes`, row i begins with a permutation of range(sizes[i])."""
     order_by = hashes(keys, largest, device)
     if sizes is not None:
@@ -134,7 +124,7 @@ class Streams:
             self.states = self.states.mT
         self._step = torch.tensor(STREAM_STEP, dtype=torch.int32, device=device)
 
-    def start(self, keys: Sequence[int] | Tensor) -> None:
+    def start(self, keys: Tensor) -> None:
         """Begin the streams of an epoch."""
         n_models, *size = self.states.shape
         values = hashes(keys, math.prod(size), self.states.device) >> 32

@@ -7,6 +7,7 @@ models have different sizes, the rows beyond the end of a model have weight 0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,8 +34,7 @@ class DeviceTables:
         self.x = F.pad(x, (0, -x.shape[1] % ALIGN)) if on_gpu else F.pad(x, (0, 1), value=1.0)
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
-        lengths = [len(table.x) for table in tables]
-        self.first_row = [sum(lengths[:i]) for i in range(len(lengths))]
+        self.first_row = [0, *itertools.accumulate(len(table.x) for table in tables)]
 
 
 class RowSet:
@@ -162,7 +162,7 @@ class RowBatches:
             blocks.append(Block(first * self.batch_size, n_positions, batches[0].n_models, tuple(batches)))
         return blocks
 
-    def shuffle(self, keys: Sequence[int] | Tensor) -> None:
+    def shuffle(self, keys: Tensor) -> None:
         """Draw the order of rows in an epoch, from a key per model."""
         order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
         torch.gather(self.rows.ids, 1, order, out=self.ids)
@@ -198,11 +198,11 @@ class RowBatches:
     ) -> BlockRows:
         """Return the rows with these numbers, (M, L), and what belongs to them."""
         ids, tables = ids.reshape(-1), self.rows.tables
+        x, y = self._x[: len(ids)], torch.index_select(tables.y, 0, ids, out=self._y[: len(ids)])
         kernels = kernels_for(ids.device, "elementwise")
-        if kernels is not None:
-            x, y = kernels.gather_rows(tables.x, ids), tables.y[ids]
+        if kernels is None:
+            torch.index_select(tables.x, 0, ids, out=x)
         else:
-            x = torch.index_select(tables.x, 0, ids, out=self._x[: len(ids)])
-            y = torch.index_select(tables.y, 0, ids, out=self._y[: len(ids)])
+            kernels.gather_rows(tables.x, ids, x)
         size = block.n_models, block.n_positions
         return BlockRows(x.view(*size, -1), y.view(*size, *y.shape[1:]), step_weights, epoch_weights, rates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from tabgnm.nn.losses import (
     Tweedie,
 )
 from tabgnm.nn.shapes import Shape
-from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel
+from tabgnm.training import Fleet, FleetSettings, Member, Table, TrainedModel, counter_random
 from tests.nn.strategies import random_columns
 
 CPU = torch.device("cpu")
@@ -180,3 +181,8 @@ def assert_all_same(actual: list[TrainedModel], expected: list[TrainedModel], to
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
         assert_same(one, other, tolerance)
+
+
+def random_keys(seeds: Sequence[int], *parts: int) -> Tensor:
+    """Return the keys of random numbers, one for each seed."""
+    return torch.from_numpy(counter_random.keys(counter_random.seed_array(seeds), *parts))

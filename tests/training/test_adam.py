@@ -22,6 +22,7 @@ from tests.training.examples import (
     LOSSES,
     PERIODIC,
     SHAPES,
+    random_keys,
     settings_for,
     table_for,
     train,
@@ -52,8 +53,8 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
     n_steps = -(-len(member.train) // settings.batch_size)
     done = 0
     for epoch in range(settings.max_epochs):
-        key = counter_random.key(member.seed, counter_random.SHUFFLE, epoch)
-        order = counter_random.shuffled([key], len(member.train), None, CPU)[0]
+        keys = random_keys([member.seed], counter_random.SHUFFLE, epoch)
+        order = counter_random.shuffled(keys, len(member.train), None, CPU)[0]
         for rows in member.train[order].split(settings.batch_size):
             optimizer.zero_grad()
             loss = settings.loss.per_row(forward(shape, parameters, table.x[rows]).output, table.y[rows]).mean()

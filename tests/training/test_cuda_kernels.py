@@ -116,9 +116,9 @@ def test_the_step_of_the_optimizer_is_that_of_torch(decay: float) -> None:
         first, second = (1 - beta**step for beta in betas)
         numbers = torch.tensor([first / rate / math.sqrt(second), eps * first / rate, rate])
         rates = numbers.view(3, 1, 1).expand(3, 3, 1).contiguous().to(DEVICE)
-        kernels_for(DEVICE, "elementwise").adam_step(
-            flat, *on_device(grad), moment, square, rates, betas, n_edges, decay=column if decay else None
-        )
+        kernels = kernels_for(DEVICE, "elementwise")
+        buffers = kernels.OptimizerBuffers(flat, moment, square, decay=column if decay else None)
+        kernels.adam_step(buffers, *on_device(grad), rates, betas, n_edges)
     assert_near(flat, torch.cat(parameters, dim=1))
 
 
@@ -127,7 +127,9 @@ def test_the_step_of_the_optimizer_is_that_of_torch(decay: float) -> None:
 def test_gathered_rows_are_those_of_the_table(width: int, dtype: torch.dtype) -> None:
     table = random(50, width).to(dtype).to(DEVICE)
     ids = torch.randint(50, (3000,), generator=torch.Generator().manual_seed(0)).to(DEVICE)
-    assert torch.equal(kernels_for(DEVICE, "elementwise").gather_rows(table, ids), table[ids])
+    out = torch.empty(3000, width, dtype=dtype, device=DEVICE)
+    kernels_for(DEVICE, "elementwise").gather_rows(table, ids, out)
+    assert torch.equal(out, table[ids])
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:

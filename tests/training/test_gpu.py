@@ -40,6 +40,7 @@ from tests.training.examples import (
     assert_all_same,
     different_members,
     on_gpu,
+    random_keys,
     settings_for,
     table_for,
     train,
@@ -266,17 +267,18 @@ def test_auto_finds_the_gpu() -> None:
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
-    keys, gpu = [counter_random.key(seed, 1) for seed in (-3, 0, 2**40)], torch.device("cuda")
-    assert torch.equal(counter_random.hashes(keys, 1001, gpu).cpu(), counter_random.hashes(keys, 1001, CPU))
-    assert torch.equal(counter_random.uniform(keys, 1001, gpu).cpu(), counter_random.uniform(keys, 1001, CPU))
-    normal = [counter_random.normal(keys, 1001, device).cpu() for device in (gpu, CPU)]
+    gpu = torch.device("cuda")
+    keys = {device: random_keys([-3, 0, 2**40], 1).to(device) for device in (gpu, CPU)}
+    for draw in (counter_random.hashes, counter_random.uniform):
+        assert torch.equal(draw(keys[gpu], 1001, gpu).cpu(), draw(keys[CPU], 1001, CPU))
+    normal = [counter_random.normal(own, 1001, device).cpu() for device, own in keys.items()]
     torch.testing.assert_close(*normal, rtol=1e-12, atol=1e-12)
     sizes = torch.tensor([1001, 1, 500])
-    orders = [counter_random.shuffled(keys, 1001, sizes.to(device), device).cpu() for device in (gpu, CPU)]
+    orders = [counter_random.shuffled(own, 1001, sizes.to(device), device).cpu() for device, own in keys.items()]
     assert torch.equal(*orders)
-    streams = [counter_random.Streams(3, (4, 5), device) for device in (gpu, CPU)]
-    for stream in streams:
-        stream.start(keys)
+    streams = [counter_random.Streams(3, (4, 5), device) for device in keys]
+    for stream, own in zip(streams, keys.values(), strict=True):
+        stream.start(own)
         stream.advance(slice(0, 2))
     assert torch.equal(streams[0].states.cpu(), streams[1].states)
 

@@ -8,15 +8,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from tabgnm.training import Callback, EpochReport, TrainedModel, gpu_sharing, prefetch
 from tabgnm.training.concurrent_fleets import train_concurrently
 from tabgnm.training.epoch_loop import EpochLoop
 from tabgnm.training.epoch_records import EPOCHS_KEPT
 from tabgnm.training.gpu_sharing import setting_up, sharing
-from tabgnm.training.prefetch import EpochWindow
+from tabgnm.training.prefetch import Prefetch
 from tests.training.examples import BASE, CPU, different_members, settings_for, train
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -56,19 +58,22 @@ def test_training_goes_on_after_the_first_window(monkeypatch: pytest.MonkeyPatch
 def test_a_window_is_computed_when_an_epoch_outside_of_it_is_asked_for() -> None:
     asked: list[range] = []
 
-    def compute(epochs: range) -> list[int]:
+    def compute(epochs: range) -> NDArray[Any]:
         asked.append(epochs)
-        return [10 * epoch for epoch in epochs]
+        return np.array([10 * epoch for epoch in epochs])
 
-    window = EpochWindow[list[int]](1)
+    target = torch.zeros(1, dtype=torch.int64)
+    prefetch = Prefetch(target)
     for epoch in (0, 1, 63, 64, 200, 199):
-        window.move_to(epoch, compute)
-        assert window.values[window.place(epoch)] == 10 * epoch
+        prefetch.load(epoch, compute)
+        assert target.item() == 10 * epoch
     assert asked == [range(64), range(64, 128), range(192, 256)]
 
 
 def test_large_tables_of_numbers_are_computed_for_single_epochs() -> None:
-    assert EpochWindow[Any](2**20).n_epochs == 1
+    asked: list[range] = []
+    Prefetch(torch.zeros(2**20)).load(5, lambda epochs: (asked.append(epochs), np.ones(2**20))[1])  # type: ignore[func-returns-value]
+    assert asked == [range(5, 6)]
 
 
 class Listener(Callback):

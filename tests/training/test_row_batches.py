@@ -110,7 +110,7 @@ def test_blocks_with_the_same_pattern_differ_only_in_their_first_step(
     batches = RowBatches(
         RowSet(tables, [0] * len(sizes), rows, weights, torch.float32), batch_size, block_steps, torch.float32
     )
-    batches.shuffle(range(len(sizes)))
+    batches.shuffle(torch.arange(len(sizes)))
     rates = torch.rand(max(batches.n_steps), 3, len(sizes), 1)
     first_of_pattern = {block.pattern: block for block in reversed(batches.blocks)}
     step = torch.zeros((), dtype=torch.int64)
@@ -130,7 +130,7 @@ def test_an_epoch_visits_every_row_of_every_model_once(sizes: list[int], batch_s
     tables = DeviceTables([table], CPU, torch.float64, torch.float64)
     row_set = RowSet(tables, [0] * len(sizes), rows, [None] * len(sizes), torch.float64)
     batches = RowBatches(row_set, batch_size, block_steps, torch.float64)
-    batches.shuffle(range(len(sizes)))
+    batches.shuffle(torch.arange(len(sizes)))
     seen: list[list[float]] = [[] for _ in sizes]
     n_steps = [0] * len(sizes)
     for block in batches.blocks:

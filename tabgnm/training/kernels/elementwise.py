@@ -14,11 +14,9 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import libdevice
 
-from tabgnm.nn.losses.deviances import LARGEST_LOG
 from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 
 _BLOCK = 1024
-_LARGEST_LOG = tl.constexpr(LARGEST_LOG)
 _STREAM_FACTOR, _STREAM_STEP = tl.constexpr(STREAM_FACTOR), tl.constexpr(STREAM_STEP)
 
 
@@ -78,28 +76,14 @@ def _adam_kernel(
     adam(grad, columns, inside, (model, buffers, flat_model, rates_ptr, rates_stride, BETA_1, BETA_2))
 
 
-def adam_step(
-    flat: Tensor,
-    grad: Tensor,
-    moment: Tensor,
-    square: Tensor,
-    rates: Tensor,
-    betas: tuple[float, float],
-    n_edges: int,
-    *,
-    l2: Tensor | None = None,
-    l1: Tensor | None = None,
-    decay: Tensor | None = None,
-    threshold: Tensor | None = None,
-) -> None:
-    """Update the first n models, given `flat` (n, P); `rates` (3, M, 1) are those of the step."""
-    n_models, n_columns = flat.shape
-    edges = OptimizerBuffers(flat, moment, square, l2, l1, decay, threshold)
-    others = OptimizerBuffers(flat, moment, square)  # penalties only apply to edges, which come first
+def adam_step(edges: OptimizerBuffers, grad: Tensor, rates: Tensor, betas: tuple[float, float], n_edges: int) -> None:
+    """Update the first n models, given `grad` (n, P); `rates` (3, M, 1) are those of the step."""
+    n_models, n_columns = grad.shape
+    others = OptimizerBuffers(*edges[:3])  # penalties only apply to edges, which come first
     for first, last, buffers in ((0, n_edges, edges), (n_edges, n_columns, others)):
         if first < last:
             _adam_kernel[(triton.cdiv(last - first, _BLOCK), n_models)](
-                grad, buffers, rates, first, last, flat.stride(0), rates.stride(0),
+                grad, buffers, rates, first, last, grad.stride(0), rates.stride(0),
                 BETA_1=betas[0], BETA_2=betas[1], BLOCK=_BLOCK,
             )  # fmt: skip
 
@@ -114,15 +98,13 @@ def _gather_kernel(table_ptr, ids_ptr, out_ptr, n_rows, width, ROWS: tl.constexp
     tl.store(out_ptr + rows[:, None] * width + columns[None, :], values, mask=inside)
 
 
-def gather_rows(table: Tensor, ids: Tensor) -> Tensor:
-    """Return table[ids] for a table (N, w), faster than torch, which uses a block of threads for each short row."""
-    out = torch.empty(len(ids), table.shape[1], dtype=table.dtype, device=table.device)
+def gather_rows(table: Tensor, ids: Tensor, out: Tensor) -> None:
+    """Write table[ids] into `out`, faster than torch, which uses a block of threads for each short row."""
     columns = min(64, triton.next_power_of_2(table.shape[1]))
     rows = 2048 // columns
     _gather_kernel[(triton.cdiv(len(ids), rows), triton.cdiv(table.shape[1], columns))](
         table, ids, out, len(ids), table.shape[1], ROWS=rows, COLUMNS=columns
     )
-    return out
 
 
 @triton.jit
@@ -155,58 +137,16 @@ def activate(z, ACTIVATION: tl.constexpr):
         return z, tl.full(z.shape, 1.0, tl.float32)
 
 
-@triton.jit
-def deviance_slope(logs, target, power):
-    """Return the derivative of a deviance with respect to the logarithm of its prediction."""
-    return 2 * (tl.exp((2 - power) * logs) - target * tl.exp((1 - power) * logs))
-
-
-@triton.jit
-def loss_slope(
-    output, target_ptr, target_row, weight_ptr, setting, rows, columns, n_rows, n_outputs, KIND: tl.constexpr
-):  # fmt: skip
-    """Return the weighted gradient of the loss for outputs (rows, columns); 0 outside the rows and outputs."""
-    row_inside, column_inside = rows < n_rows, columns < n_outputs
-    inside = row_inside[:, None] & column_inside[None, :]
-    if KIND == 0:
-        target = tl.load(target_ptr + rows * target_row, mask=row_inside, other=0)
-        shifted = tl.where(column_inside[None, :], output, float("-inf"))
-        shifted -= tl.max(shifted, axis=1)[:, None]
-        powers = tl.exp(shifted)
-        gradient = powers / tl.sum(powers, axis=1)[:, None]
-        hit = columns[None, :] == target[:, None]
-        gradient = gradient - tl.where(hit, 1 - setting, 0.0) - setting / n_outputs
-    else:
-        target = tl.load(target_ptr + rows[:, None] * target_row + columns[None, :], mask=inside, other=0.0)
-        gradient = output - target
-        if KIND == 1:
-            gradient = 2 * gradient
-        elif KIND == 2:
-            gradient = tl.minimum(tl.maximum(gradient, -setting), setting)
-        elif KIND == 3:
-            sign = tl.where(gradient > 0, 0.5, tl.where(gradient < 0, -0.5, 0.0))
-            gradient = sign + (0.5 - setting)
-        elif KIND == 4:
-            gradient = tl.sigmoid(output) - target
-        elif KIND == 5:
-            gradient = tl.where(gradient > 0, 1.0, tl.where(gradient < 0, -1.0, 0.0))
-        else:
-            gradient = deviance_slope(tl.minimum(tl.maximum(output, -_LARGEST_LOG), _LARGEST_LOG), target, setting)
-    weight = tl.load(weight_ptr + rows, mask=row_inside, other=0.0)
-    return tl.where(inside, gradient * weight[:, None], 0.0)
-
-
 def self_check(like: Tensor) -> None:
     """Run the kernels once; raise if their results are wrong on the device of `like` or with this version of Triton."""
     flat, rates = like.new_ones(2, 8), like.new_ones(3, 2, 1)
-    moment, square = torch.zeros_like(flat), torch.zeros_like(flat)
     # With all rates 1: m = 0.5, v = 0.75, w = 1 - m / (sqrt(v) + 1).
-    adam_step(flat, torch.ones_like(flat), moment, square, rates, (0.5, 0.25), 8)
+    buffers = OptimizerBuffers(flat, torch.zeros_like(flat), torch.zeros_like(flat))
+    adam_step(buffers, torch.ones_like(flat), rates, (0.5, 0.25), 8)
     if not torch.allclose(flat, torch.full_like(flat, 1 - 0.5 / (0.75**0.5 + 1))):
         raise RuntimeError("the optimizer's step is wrong")
-    table, ids = (
-        torch.arange(12.0, dtype=like.dtype, device=like.device).view(3, 4),
-        like.new_tensor([2, 0], dtype=torch.int64),
-    )
-    if not torch.equal(gather_rows(table, ids), table[ids]):
+    table = torch.arange(12.0, dtype=like.dtype, device=like.device).view(3, 4)
+    ids, out = like.new_tensor([2, 0], dtype=torch.int64), like.new_empty(2, 4)
+    gather_rows(table, ids, out)
+    if not torch.equal(out, table[ids]):
         raise RuntimeError("gathered rows are wrong")

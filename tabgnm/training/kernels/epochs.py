@@ -11,16 +11,13 @@ import triton.language as tl
 from torch import Tensor
 
 from tabgnm.nn.losses import CrossEntropy, Loss
-from tabgnm.nn.losses.deviances import LARGEST_LOG
+from tabgnm.training.counter_random import GOLDEN, MIX
 from tabgnm.training.kernels import loss_kind
-from tabgnm.training.kernels.elementwise import deviance_slope
+from tabgnm.training.kernels.losses import loss_and_slope
 
 _BLOCK = 1024
-_LARGEST_LOG = tl.constexpr(LARGEST_LOG)
-# As in `counter_random`; multiplication wraps around, so signed integers can be used.
-_GOLDEN = tl.constexpr(0x9E3779B97F4A7C15 - 2**64)
-_MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9 - 2**64)
-_MIX_2 = tl.constexpr(0x94D049BB133111EB - 2**64)
+# Multiplication wraps around, so signed integers can be used.
+_GOLDEN, _MIX_1, _MIX_2 = (tl.constexpr(factor - 2**64) for factor in (GOLDEN, *MIX))
 
 
 @triton.jit
@@ -65,47 +62,8 @@ def _loss_kernel(
     for start in range(0, n_rows, ROWS):
         rows = start + tl.arange(0, ROWS)
         row_inside = rows < n_rows
-        inside = row_inside[:, None] & is_output
-        output = tl.load(output_ptr + rows[:, None] * output_row, mask=inside, other=0.0)
-        if KIND == 0:
-            target = tl.load(target_ptr + rows * target_row, mask=row_inside, other=0)
-            largest = tl.max(tl.where(is_output, output, float("-inf")), axis=1)
-            shifted = output - largest[:, None]
-            log_sum = tl.log(tl.sum(tl.where(is_output, tl.exp(shifted), 0.0), axis=1))
-            hit = columns[None, :] == target[:, None]
-            loss = log_sum - tl.sum(tl.where(hit, shifted, 0.0), axis=1)
-            mean = log_sum - tl.sum(tl.where(is_output, shifted, 0.0), axis=1) / n_outputs
-            loss += setting * (mean - loss)
-        else:
-            target = tl.load(target_ptr + rows[:, None] * target_row + columns[None, :], mask=inside, other=0.0)
-            if KIND == 1:
-                part = (output - target) * (output - target)
-            elif KIND == 2:
-                distance = tl.abs(output - target)
-                near = tl.minimum(distance, setting)
-                part = near * (distance - 0.5 * near)
-            elif KIND == 3:
-                under = target - output
-                part = tl.maximum(setting * under, (setting - 1) * under)
-            elif KIND == 4:
-                part = tl.maximum(output, 0.0) - output * target + tl.log(1 + tl.exp(-tl.abs(output)))
-            elif KIND == 5:
-                part = tl.abs(output - target)
-            else:
-                logs = tl.minimum(tl.maximum(output, -_LARGEST_LOG), _LARGEST_LOG)
-                log_target = tl.log(tl.where(target > 0, target, 1.0))
-                if KIND == 6:
-                    part = target * (log_target - logs - 1) + tl.exp(logs)
-                elif KIND == 7:
-                    part = logs - log_target + target * tl.exp(-logs) - 1
-                else:
-                    constant = tl.where(target > 0, tl.exp((2 - setting) * log_target), 0.0) / (1 - setting)
-                    part = (constant + tl.exp((2 - setting) * logs)) / (2 - setting)
-                    part -= target * tl.exp((1 - setting) * logs) / (1 - setting)
-                part = 2 * part + deviance_slope(logs, target, setting) * (output - logs)
-            # A maximum or minimum may have dropped NaN, which must be kept to detect diverging models.
-            part += output - output
-            loss = tl.sum(tl.where(inside, part, 0.0), axis=1)
+        output = tl.load(output_ptr + rows[:, None] * output_row, mask=row_inside[:, None] & is_output, other=0.0)
+        loss, _ = loss_and_slope(output, target_ptr, target_row, setting, rows, columns, n_rows, n_outputs, KIND)
         weight = tl.load(weight_ptr + model * weight_model + rows, mask=row_inside, other=0.0)
         # 0 x infinity is NaN, so rows without weight must be excluded.
         sums += tl.where(weight > 0, loss * weight, 0.0)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from tabgnm.nn.losses import Loss
 from tabgnm.training.kernels import loss_kind
-from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, loss_slope, stream_numbers
+from tabgnm.training.kernels.elementwise import OptimizerBuffers, activate, adam, stream_numbers
+from tabgnm.training.kernels.losses import loss_and_slope
 from tabgnm.training.kernels.products import PARTS, product, tile_side
 
 _FEW_PROGRAMS, _SOME_PROGRAMS = 24, 132  # with fewer, most or some multiprocessors of a GPU are idle
@@ -94,12 +95,12 @@ def _output_kernel(
     output += tl.load(bias_ptr + model * flat_model + targets, mask=targets < n_targets, other=0.0)[None, :]
     kept_ptr += model * kept_model + rows[:, None] * kept_row + targets[None, :]
     tl.store(kept_ptr, output, mask=row_inside & (targets < n_outputs)[None, :])
-    grad = loss_slope(
-        output, target_ptr + model * target_model, target_row, share_ptr + model * share_model, setting,
-        rows, targets, n_rows, n_outputs, KIND,
+    _, grad = loss_and_slope(
+        output, target_ptr + model * target_model, target_row, setting, rows, targets, n_rows, n_outputs, KIND
     )  # fmt: skip
+    share = tl.load(share_ptr + model * share_model + rows, mask=rows < n_rows, other=0.0)
     grad_ptr += model * grad_model + rows[:, None] * grad_row + targets[None, :]
-    tl.store(grad_ptr, grad, mask=row_inside & target_inside)
+    tl.store(grad_ptr, grad * share[:, None], mask=row_inside & target_inside)
 
 
 @triton.jit(do_not_specialize=["n_rows"])
