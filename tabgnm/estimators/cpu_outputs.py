@@ -5,7 +5,7 @@ Blocks are small enough for their activations to stay in the cache of a core. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tabgnm.nn.shapes import Shape
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.numpy_network import NetworkParameters, NetworkPass
 from tabgnm.training.thread_pool import ThreadPool
+from tabgnm.training.threads import single_threaded_math
 
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import FittedPack
@@ -29,54 +30,58 @@ _MAX_ROWS = 512  # rows of a block
 _MAX_ACTIVATIONS = 2**19  # of one network for a block; limits the rows for wide networks
 
 
-class CpuOutputs:
-    """Computes outputs in several threads. Close it to end the threads.
+def map_on_cpu(
+    fitted: FittedPack,
+    blocks: Iterable[Sequence[Tensor]],
+    reduce: Callable[[list[Tensor]], list[Array]],
+    n_threads: int,
+) -> list[list[Array]]:
+    """Apply `reduce` to the outputs of all networks, a few hundred rows at a time.
 
     Parameters
     ----------
     fitted : FittedPack
+    blocks : iterable of sequences of Tensor
+        Encoded rows of each block: one tensor (rows, columns) for each of the fitted encoders.
+    reduce : callable
+        Takes outputs of shape (networks, rows, c) of each group; called in any thread.
     n_threads : int
-    exact : bool
-        Compute in float64 instead of the precision of the weights.
     """
+    # Columns that are not scaled may be so large that float32 would lose more than the documented tolerance.
+    exact = any(encoder.settings.scaling == "none" for encoder in fitted.encoders)
+    places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
+    groups: list[tuple[int, _NumpyGroup | _TorchGroup]] = []
+    for group in fitted.groups:
+        make = _NumpyGroup if NetworkPass.supports(group.shape) else _TorchGroup
+        parameters = group.exact_parameters if exact else group.parameters
+        groups.append((places[id(group.encoder)], make(group.shape, parameters, n_threads)))
+    dtype = torch.float64 if exact else next(iter(fitted.groups[0].parameters.values())).dtype
+    widest = max(group.shape.activations_per_row for group in fitted.groups)
+    n_rows = max(1, min(_MAX_ROWS, _MAX_ACTIVATIONS // widest))
+    results: list[list[Array]] = []
+    with single_threaded_math(), torch.inference_mode(), np.errstate(all="ignore"), ThreadPool(n_threads) as pool:
+        for encoded in blocks:
+            parts = list(zip(*(torch.split(x, n_rows) for x in encoded), strict=True))
+            done: list[list[Array]] = [[]] * len(parts)
+            pool.run(partial(_map_part, groups, parts, dtype, reduce, done), len(parts))
+            results += done
+    return results
 
-    def __init__(self, fitted: FittedPack, n_threads: int, *, exact: bool) -> None:
-        places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
-        self._groups: list[tuple[int, _NumpyGroup | _TorchGroup]] = []
-        for group in fitted.groups:
-            make = _NumpyGroup if NetworkPass.supports(group.shape) else _TorchGroup
-            parameters = group.exact_parameters if exact else group.parameters
-            self._groups.append((places[id(group.encoder)], make(group.shape, parameters, n_threads)))
-        self._dtype = torch.float64 if exact else next(iter(fitted.groups[0].parameters.values())).dtype
-        widest = max(group.shape.activations_per_row for group in fitted.groups)
-        self._n_rows = max(1, min(_MAX_ROWS, _MAX_ACTIVATIONS // widest))
-        self._pool = ThreadPool(n_threads)
 
-    def map(self, encoded: Sequence[Tensor], reduce: Callable[[list[Tensor]], list[Array]]) -> list[list[Array]]:
-        """Apply `reduce` to the outputs for each block of rows.
-
-        Parameters
-        ----------
-        encoded : sequence of Tensor
-            One tensor (rows, columns) for each of the fitted encoders.
-        reduce : callable
-            Takes outputs of shape (networks, rows, c) of each group; called in any thread.
-        """
-        starts = range(0, len(encoded[0]), self._n_rows)
-        results: list[list[Array]] = [[]] * len(starts)
-
-        def work(thread: int, task: int) -> None:
-            some = slice(starts[task], starts[task] + self._n_rows)
-            rows = [_RowsOfEncoder(x[some].to(self._dtype)) for x in encoded]
-            results[task] = reduce([group.outputs(rows[place], thread) for place, group in self._groups])
-
-        with np.errstate(all="ignore"):
-            self._pool.run(work, len(starts))
-        return results
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.close()
+def _map_part(
+    groups: list[tuple[int, _NumpyGroup | _TorchGroup]],
+    parts: list[tuple[Tensor, ...]],
+    dtype: torch.dtype,
+    reduce: Callable[[list[Tensor]], list[Array]],
+    done: list[list[Array]],
+    thread: int,
+    task: int,
+) -> None:
+    rows = [_RowsOfEncoder(part.to(dtype)) for part in parts[task]]
+    outputs = []
+    for place, group in groups:
+        outputs.append(group.outputs(rows[place], thread))
+    done[task] = reduce(outputs)
 
 
 class _RowsOfEncoder:

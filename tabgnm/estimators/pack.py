@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,7 @@ class TrainedPack:
     interrupted: bool = False
     out_of_time: bool = False
     shortened: bool = False  # fewer epochs than planned, because of a time limit or the first networks
+    only_complete: bool = False  # whether networks that the deadline interrupts are discarded
 
     def add(self, candidate: int, position: int, model: TrainedModel, seconds: float) -> None:
         """Add a network, unless it diverged in its first epoch, or completed no epoch and there already is one."""
@@ -100,47 +101,49 @@ def train(estimator: TabularEstimator, prepared: PreparedFit, began: float) -> T
     with line.shown(n_expected, n_expected * n_epochs) if line is not None else nullcontext():
         if prepared.trial_epochs is not None:
             trained.prepared = time_limits.trial(prepared)
-        first_round = _first_round(trained.prepared)
-        if not trained.shortened and training_length.depends_on_first(estimator, prepared):
-            first_round = _train_first(trained, first_round, deadline, line)
-        if first_round and not trained.interrupted:
-            _run(trained, first_round, deadline, line)
-        if trained.interrupted or not trained.networks:
-            rest = []
-        elif prepared.trial_epochs is not None:
-            rest = _rest_after_trial(estimator, trained, prepared, deadline)
-        else:
-            rest = _rest_after_race(estimator, trained)
-        if rest:
-            _expect(line, trained, rest)
-            _run(trained, rest, deadline, line)
-        done: set[tuple[int, int]] = set()
-        while deadline is not None and not done.issuperset(rest := time_limits.rest_in_time_left(trained, deadline)):
-            done.update(rest)  # a network that diverged is not trained again
-            _expect(line, trained, rest)
-            _run(trained, rest, deadline, line, only_complete=True)
+        for wanted in _rounds(estimator, trained, prepared, deadline, line):
+            _run(trained, wanted, deadline, line)
     return trained
 
 
-def _train_first(
-    trained: TrainedPack, wanted: list[tuple[int, int]], deadline: float | None, line: ProgressLine | None
-) -> list[tuple[int, int]]:
-    """Train the first networks of `wanted`, choose the number of epochs of the others, and return the others."""
-    prepared, first = trained.prepared, wanted[:_RACE_FOLDS]
-    _run(trained, first, deadline, line)
-    if trained.interrupted:
-        return []
-    trained.prepared = training_length.reduced(prepared, trained.networks.get(first[0][0], {}).values())
-    trained.shortened = trained.prepared is not prepared
-    if trained.shortened and line is not None:
-        n_left = sum(n_networks(prepared)) - len(first)
-        line.expect(n_left, n_left * trained.prepared.candidates[0].fleet.max_epochs)
-    return wanted[_RACE_FOLDS:]
+def _rounds(
+    estimator: TabularEstimator,
+    trained: TrainedPack,
+    prepared: PreparedFit,
+    deadline: float | None,
+    line: ProgressLine | None,
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield the networks of each round, which are trained before the next round is chosen."""
 
+    def expect(n_left: int, candidate: int) -> None:
+        if line is not None:
+            line.expect(n_left, n_left * trained.prepared.candidates[candidate].fleet.max_epochs)
 
-def _expect(line: ProgressLine | None, trained: TrainedPack, rest: Sequence[tuple[int, int]]) -> None:
-    if line is not None:
-        line.expect(len(rest), len(rest) * trained.prepared.candidates[rest[0][0]].fleet.max_epochs)
+    wanted = _first_round(trained.prepared)
+    if not trained.shortened and training_length.depends_on_first(estimator, prepared):
+        first, wanted = wanted[:_RACE_FOLDS], wanted[_RACE_FOLDS:]
+        yield first
+        if not trained.interrupted:
+            trained.prepared = training_length.reduced(prepared, trained.networks.get(first[0][0], {}).values())
+            trained.shortened = trained.prepared is not prepared
+            if trained.shortened:
+                expect(sum(n_networks(prepared)) - len(first), 0)
+    if wanted and not trained.interrupted:
+        yield wanted
+    if trained.networks and not trained.interrupted:
+        if prepared.trial_epochs is not None:
+            wanted = _rest_after_trial(estimator, trained, prepared, deadline)
+        else:
+            wanted = _rest_after_race(estimator, trained)
+        if wanted:
+            expect(len(wanted), wanted[0][0])
+            yield wanted
+    done: set[tuple[int, int]] = set()
+    trained.only_complete = True
+    while deadline is not None and not done.issuperset(wanted := time_limits.rest_in_time_left(trained, deadline)):
+        done.update(wanted)  # a network that diverged is not trained again
+        expect(len(wanted), wanted[0][0])
+        yield wanted
 
 
 def _first_round(prepared: PreparedFit) -> list[tuple[int, int]]:
@@ -206,14 +209,9 @@ def n_networks(prepared: PreparedFit) -> list[int]:
 
 
 def _run(
-    trained: TrainedPack,
-    wanted: Sequence[tuple[int, int]],
-    deadline: float | None,
-    line: ProgressLine | None,
-    *,
-    only_complete: bool = False,
+    trained: TrainedPack, wanted: Sequence[tuple[int, int]], deadline: float | None, line: ProgressLine | None
 ) -> None:
-    """Train some networks; with `only_complete`, discard those that the deadline interrupted."""
+    """Train some networks."""
     tables: list[Table] = []
     prepared = trained.prepared
     plan = FleetPlan(jobs_of(prepared, wanted, tables), tables)
@@ -231,7 +229,7 @@ def _run(
             now = time.monotonic()
             seconds = plan.seconds.get(fleet.jobs, now - began)
             for place, model in zip(fleet.jobs, models, strict=True):
-                if only_complete and model.history.status == "interrupted":
+                if trained.only_complete and model.history.status == "interrupted":
                     continue
                 share = max(1, model.history.n_epochs) / n_epochs
                 trained.add(*wanted[place], model, share * seconds)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tabgnm.estimators.cpu_outputs import CpuOutputs
+from tabgnm.estimators.cpu_outputs import map_on_cpu
 from tabgnm.nn.message_passing import forward
-from tabgnm.training.threads import single_threaded_math, thread_count, torch_threads
+from tabgnm.training.threads import thread_count, torch_threads
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -76,7 +76,7 @@ def map_outputs(
     check_is_fitted(estimator, "fitted_")
     device = device_for(estimator.device, n_rows)
     if device.type == "cpu" and n_rows > EXACT_ROWS:
-        return _joined(_in_threads(estimator, blocks, reduce))
+        return _joined(map_on_cpu(estimator.fitted_, blocks, reduce, thread_count(estimator.n_jobs)))
     # Few rows on the CPU in float64, or many rows on a GPU: compute all networks of a group at once.
     fitted, n_threads = estimator.fitted_, thread_count(estimator.n_jobs)
     places = {id(encoder): place for place, encoder in enumerate(fitted.encoders)}
@@ -96,24 +96,6 @@ def map_outputs(
                     outputs.append(forward(group.shape, own, x).output.cpu())
                 results.append(reduce(outputs))
     return _joined(results)
-
-
-def _in_threads(
-    estimator: TabularEstimator, blocks: Iterable[Sequence[Tensor]], reduce: Callable[[list[Tensor]], list[Array]]
-) -> list[list[Array]]:
-    """Compute the outputs of many rows on the CPU."""
-    n_threads = thread_count(estimator.n_jobs)
-    results = []
-    with single_threaded_math(), torch.inference_mode():
-        # Columns that are not scaled may be so large that float32 would lose more than the tolerance.
-        exact = any(encoder.settings.scaling == "none" for encoder in estimator.fitted_.encoders)
-        outputs = CpuOutputs(estimator.fitted_, n_threads, exact=exact)
-        try:
-            for encoded in blocks:
-                results += outputs.map(encoded, reduce)
-        finally:
-            outputs.close()
-    return results
 
 
 def _joined(results: list[list[Array]]) -> list[Array]:

@@ -71,15 +71,20 @@ def forward(
     - x: (B, m), or (M, B, m) for M stacked networks
     - Trace.output: (B, c) or (M, B, c)
     """
+    trace = Trace()
     if isinstance(shape, EmbeddedShape):
-        return _embedded_forward(shape, parameters, x, dropout, keep)
+        recorded = EmbeddingTrace() if keep else None
+        x = embed(shape.embedding, parameters, x, recorded)
+        if recorded is not None:
+            trace.embedding = recorded
+        shape = shape.body
+        x = x.to(shape.layer_weights(parameters, 1).bias.dtype)  # which may be less precise than the embedding
     if dropout is None and not keep and shape.has_no_variant:
         return _short_forward(shape, parameters, x)
     function = get_activation(shape.activation)
     n_layers, persistent, combine = shape.n_layers, shape.persistent_outputs, shape.combine
     # Not in place where z is used again (gates) or is a slice (persistent outputs), which autograd would copy whole.
     activate = function.forward if combine == "gated" or persistent else (function.in_place or function.forward)
-    trace = Trace()
     sources, state, outputs = [x], x, x  # outputs: persistent outputs, set in layer 1
     for layer in range(1, n_layers + 1):
         last = layer == n_layers
@@ -241,19 +246,6 @@ def backward(
             missing = grad_state.shape[-1] - grad_previous.shape[-1]
             grad_state = grad_state + (F.pad(grad_previous, (missing, 0)) if missing else grad_previous)
     return grad_x
-
-
-def _embedded_forward(
-    shape: EmbeddedShape, parameters: Mapping[str, Tensor], x: Tensor, dropout: DropoutFactors | None, keep: bool
-) -> Trace:
-    """Run the embedding in the dtype of x, then the body in the dtype of its weights."""
-    embedding_trace = EmbeddingTrace()
-    inputs = embed(shape.embedding, parameters, x, embedding_trace)
-    inputs = inputs.to(shape.body.layer_weights(parameters, 1).bias.dtype)
-    trace = forward(shape.body, parameters, inputs, dropout, keep=keep)
-    if keep:
-        trace.embedding = embedding_trace
-    return trace
 
 
 def _affine(blocks: list[Tensor], weights: list[Tensor], bias: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -62,56 +62,46 @@ class ChunkTrainer:
         `when_set_up` is called as soon as the device can run epochs without the host.
         """
         on_gpu = loop.flat.device.type == "cuda"
-        with nullcontext() if on_gpu else _math_threads(loop):
-            try:
-                self._run_epochs(loop, snapshot, when_set_up, on_gpu=on_gpu)
-            finally:
-                loop.step.close()
-        self._store(loop, list(range(len(self.alive))))
-
-    def _run_epochs(
-        self, loop: EpochLoop, snapshot: Snapshot | None, when_set_up: Callable[[], None], *, on_gpu: bool
-    ) -> None:
-        n_epochs = 0
-        if snapshot is not None:
-            n_epochs = self._resume(loop, snapshot)
-        wait_for_each = self._every_epoch or not on_gpu
-        between = _EPOCHS_BETWEEN_REQUESTS
-        if self.settings.patience is not None:
-            between = _EPOCHS_IF_MODELS_MAY_STOP if on_gpu else 1
-        between = 1 if self._every_epoch else between
+        n_epochs = 0 if snapshot is None else self._resume(loop, snapshot)
+        wait_for_each, between = self._every_epoch or not on_gpu, self._epochs_between_requests(on_gpu)
         # On a GPU, dropping models requires a new capture; on a CPU it costs next to nothing.
         worth_dropping = 0.25 if on_gpu else 1.0
-        captured = CapturedEpochs(loop) if on_gpu else None
-        n_active, last_request = int(self._active.sum()), time.monotonic()
-        is_set_up = False
-        while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
-            loop.load_epoch(n_epochs)
-            (loop if captured is None else captured).run_epoch()
-            if not is_set_up and (captured is None or captured.captured):
-                is_set_up = True
-                when_set_up()
-            n_epochs += 1
-            save, is_last = self.saver.wants(n_epochs), n_epochs == self.settings.max_epochs
-            may_drop = n_epochs % between == 0  # not by the clock: the set of models may affect rounding
-            is_due = may_drop or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
-            if not (is_due or save or is_last or self._interruption.requested):
-                continue
-            last_request = time.monotonic()
-            self._request(loop, n_epochs)
-            n_active = self._receive(loop, everything=wait_for_each or save or is_last)
-            if may_drop and 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
-                n_active = self._receive(loop)  # pending losses refer to the current models, so receive them first
-                if n_active:
-                    self._drop_finished(loop)
-                    captured = CapturedEpochs(loop) if on_gpu else None
-            if save and n_active and not is_last:
+        n_active, last_request, is_set_up = int(self._active.sum()), time.monotonic(), False
+        with _step_in_use(loop):
+            captured = CapturedEpochs(loop) if on_gpu else None
+            while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
+                loop.load_epoch(n_epochs)
+                (loop if captured is None else captured).run_epoch()
+                if not is_set_up and (captured is None or captured.captured):
+                    is_set_up = True
+                    when_set_up()
+                n_epochs += 1
+                save, is_last = self.saver.wants(n_epochs), n_epochs == self.settings.max_epochs
+                may_drop = n_epochs % between == 0  # not by the clock: the set of models may affect rounding
+                is_due = may_drop or time.monotonic() - last_request > _SECONDS_BETWEEN_REQUESTS
+                if not (is_due or save or is_last or self._interruption.requested):
+                    continue
+                last_request = time.monotonic()
+                self._request(loop, n_epochs)
+                n_active = self._receive(loop, everything=wait_for_each or save or is_last)
+                if may_drop and 0 < n_active < len(self.alive) and n_active <= worth_dropping * len(self.alive):
+                    n_active = self._receive(loop)  # pending losses refer to the current models, so receive them first
+                    if n_active:
+                        self._drop_finished(loop)
+                        captured = CapturedEpochs(loop) if on_gpu else None
+                if save and n_active and not is_last:
+                    self.saver.save(self._snapshot(loop, n_epochs))
+            if n_epochs > self._n_requested:
+                self._request(loop, n_epochs)
+            self._receive(loop)
+            if self._interruption.requested and n_epochs < self.settings.max_epochs and self._active.any():
                 self.saver.save(self._snapshot(loop, n_epochs))
-        if n_epochs > self._n_requested:
-            self._request(loop, n_epochs)
-        self._receive(loop)
-        if self._interruption.requested and n_epochs < self.settings.max_epochs and self._active.any():
-            self.saver.save(self._snapshot(loop, n_epochs))
+        self._store(loop, list(range(len(self.alive))))
+
+    def _epochs_between_requests(self, on_gpu: bool) -> int:
+        if self._every_epoch or (self.settings.patience is not None and not on_gpu):
+            return 1
+        return _EPOCHS_BETWEEN_REQUESTS if self.settings.patience is None else _EPOCHS_IF_MODELS_MAY_STOP
 
     def _request(self, loop: EpochLoop, n_epochs: int) -> None:
         """Request the losses of the epochs since the last request."""
@@ -212,7 +202,13 @@ class ChunkTrainer:
         return snapshot.n_epochs
 
 
-def _math_threads(loop: EpochLoop) -> AbstractContextManager[None]:
-    """Return a context that sets the threads of torch and NumPy for the steps of a loop on a CPU."""
+@contextmanager
+def _step_in_use(loop: EpochLoop) -> Iterator[None]:
+    """Set the threads of torch and NumPy for the steps of a loop on a CPU within this context, then close the step."""
     n_threads = loop.step.n_math_threads
-    return single_threaded_math() if n_threads == 1 else torch_threads(n_threads)
+    on_gpu = loop.flat.device.type == "cuda"
+    with nullcontext() if on_gpu else single_threaded_math() if n_threads == 1 else torch_threads(n_threads):
+        try:
+            yield
+        finally:
+            loop.step.close()

@@ -11,18 +11,17 @@ from functools import partial
 
 import torch
 
-from tabgnm.nn.shapes import Shape
 from tabgnm.training.concurrent_fleets import Interrupted, fleets_at_once, train_concurrently
 from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
 from tabgnm.training.result import FleetResult, TrainedModel
-from tabgnm.training.settings import FleetSettings, Member
+from tabgnm.training.settings import FleetSettings
 
 _TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
 MIN_WORK_OF_PROCESSES = 2e11  # multiply-adds, some seconds of a core: starting processes takes as long
 
-FleetTask = tuple[Shape, Sequence[Member], FleetSettings, Sequence[Table]]
+FleetTask = tuple[Fleet, Sequence[Table]]
 
 
 def n_cluster_workers(device: torch.device, work: float) -> int:
@@ -73,9 +72,9 @@ def train_on_cluster(
     yields = getattr(get_active_backend()[0], "supports_return_generator", False)
     parallel = joblib.Parallel(return_as="generator" if yields else "list")
     n_groups = len(tasks)
-    if not all(settings.device == "cpu" for _, _, settings, _ in tasks):
+    if not all(fleet.settings.device == "cpu" for fleet, _ in tasks):
         # A worker may have another device than this machine, so one of them is asked.
-        n_at_once = next(iter(parallel([joblib.delayed(_fleets_at_once)(tasks[0][2])])))
+        n_at_once = next(iter(parallel([joblib.delayed(_fleets_at_once)(tasks[0][0].settings)])))
         n_groups = min(n_groups, _TASKS_PER_WORKER * n_workers) if n_at_once > 1 else n_groups
     groups = [range(first, len(tasks), n_groups) for first in range(n_groups)]  # with about the same work
     cut_short = False
@@ -95,9 +94,8 @@ def _fleets_at_once(settings: FleetSettings) -> int:
 def _train(tasks: Sequence[FleetTask], ends_at: float | None) -> list[list[TrainedModel]]:
     """Train fleets in a worker; those that it did not begin before the deadline have their initial weights."""
     deadline = None if ends_at is None else time.monotonic() + ends_at - time.time()
-    fleets = [(Fleet(shape, members, settings), tables) for shape, members, settings, tables in tasks]
-    fits = [partial(fleet.fit, tables) for fleet, tables in fleets]
+    fits = [partial(fleet.fit, tables) for fleet, tables in tasks]
     done: dict[int, FleetResult] = {}
     with suppress(Interrupted):  # results that were yielded before it are kept
-        done.update(train_concurrently(fits, fleets[0][0].settings.torch_device(), deadline=deadline))
-    return [(done[i] if i in done else fleet.untrained()).models for i, (fleet, _) in enumerate(fleets)]
+        done.update(train_concurrently(fits, tasks[0][0].settings.torch_device(), deadline=deadline))
+    return [(done[i] if i in done else fleet.untrained()).models for i, (fleet, _) in enumerate(tasks)]

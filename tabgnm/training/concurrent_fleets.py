@@ -57,7 +57,7 @@ def train_concurrently(
     n_at_once: int | None = None,
     deadline: float | None = None,
 ) -> Iterator[tuple[int, T]]:
-    """Yield (number of the task, its result) as tasks are done; in order if only one runs at a time.
+    """Return an iterator of (number of the task, its result) as tasks are done; in order if only one runs at a time.
 
     A task is taken from the iterable only when it can be started, in the caller's thread. After Ctrl-C, or at the
     deadline, running tasks end like an interrupted fit, no others are started, and `Interrupted` is raised at the end.
@@ -67,7 +67,7 @@ def train_concurrently(
     def on_any(task: Callable[[], T]) -> DeviceTask[T]:
         return DeviceTask(lambda _: task())
 
-    yield from train_on_devices(map(on_any, tasks), [device], n_at_once, deadline)
+    return train_on_devices(map(on_any, tasks), [device], n_at_once, deadline)
 
 
 def train_on_devices(
@@ -76,15 +76,14 @@ def train_on_devices(
     n_at_once: int | None = None,
     deadline: float | None = None,
 ) -> Iterator[tuple[int, T]]:
-    """Yield results as `train_concurrently` does, of tasks on one or several devices, `n_at_once` at a time on each.
+    """Return results as `train_concurrently` does, of tasks on one or several devices, `n_at_once` at a time on each.
 
     A task runs on the device with the least work at that time.
     """
     n_at_once = n_at_once or fleets_at_once(devices[0])
     if n_at_once * len(devices) == 1:
-        yield from _one_by_one(tasks, devices[0], deadline)
-    else:
-        yield from _in_threads(tasks, devices, n_at_once, deadline)
+        return _one_by_one(tasks, devices[0], deadline)
+    return _in_threads(tasks, devices, n_at_once, deadline)
 
 
 @contextmanager

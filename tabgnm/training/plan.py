@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -149,6 +150,7 @@ class FleetPlan:
         fleets = [self._planned(positions) for positions in groups.values()]
         self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
         self.seconds: dict[tuple[int, ...], float] = {}  # of fleets trained at once on a CPU, divided by their number
+        self._time_share = 0.0
 
     def _planned(self, positions: list[int]) -> PlannedFleet:
         first = self.jobs[positions[0]]
@@ -206,28 +208,20 @@ class FleetPlan:
         bar_of = (lambda _fleet: ProgressBar(line=line)) if shows else progress
         own_devices = {fleet.settings.torch_device() for fleet in self.fleets}
         device = own_devices.pop()
-        devices = [device] if own_devices else devices_for(device, sum(fleet.cost for fleet in self.fleets))
+        devices = [torch.device("cpu")] if own_devices else devices_for(device, sum(f.cost for f in self.fleets))
         parts = divided(self.fleets, len(devices)) if len(devices) > 1 else self.fleets
         n_at_once, n_threads = None, None
         if own_devices or len(parts) <= len(devices):
             n_at_once = 1
         elif device.type == "cpu":
             n_at_once, n_threads = self.division_of_threads()
-            n_threads = n_threads if n_at_once > 1 else None
+            if n_at_once > 1:
+                parts = [replace(part, settings=replace(part.settings, n_threads=n_threads)) for part in parts]
+                self._time_share = 1 / n_at_once
 
         def task_of(part: PlannedFleet) -> DeviceTask[list[TrainedModel]]:
             hooks = [] if bar_of is None else [bar_of(part)]
-
-            def run(device: torch.device) -> list[TrainedModel]:
-                began = time.monotonic()
-                settings = part.settings if len(devices) == 1 else replace(part.settings, device=str(device))
-                settings = settings if n_threads is None else replace(settings, n_threads=n_threads)
-                models = self.run_fleet(replace(part, settings=settings), callbacks=hooks)
-                if n_threads is not None and n_at_once is not None:
-                    self.seconds[part.jobs] = (time.monotonic() - began) / n_at_once
-                return models
-
-            return DeviceTask(run, part.cost)
+            return DeviceTask(partial(self.run_fleet, part, callbacks=hooks), part.cost)
 
         with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
             n_workers = 0 if here else n_cluster_workers(device, sum(fleet.cost for fleet in self.fleets))
@@ -252,37 +246,39 @@ class FleetPlan:
         self, n_workers: int, deadline: float | None, bar_of: _BarOf | None
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         parts = [
-            replace(fleet, jobs=jobs) for fleet in self.fleets for jobs in split(fleet.jobs, len(self.jobs), n_workers)
+            replace(fleet, jobs=jobs, settings=settings_of_worker(fleet.settings, n_workers))
+            for fleet in self.fleets
+            for jobs in split(fleet.jobs, len(self.jobs), n_workers)
         ]
-        tasks = []
-        for part in parts:
-            fleet, tables = self._fleet_of(part)
-            tasks.append((fleet.shape, fleet.members, settings_of_worker(fleet.settings, n_workers), tables))
-        for number, models in train_on_cluster(tasks, n_workers, deadline):
+        for number, models in train_on_cluster(list(map(self._fleet_of, parts)), n_workers, deadline):
             if bar_of is not None:  # workers do not report epochs
                 bar = bar_of(parts[number])
                 bar.on_train_begin(len(models), parts[number].settings.max_epochs)
                 for position, model in enumerate(models):
                     bar.on_model_end(position, 0, model.history.status)
+                bar.on_train_end()
             yield parts[number], models
 
-    def run_fleet(self, fleet: PlannedFleet, *, callbacks: Sequence[Callback] = ()) -> list[TrainedModel]:
-        """Train one fleet of the plan. This is a unit of work that another machine can do."""
+    def run_fleet(
+        self, fleet: PlannedFleet, device: torch.device | None = None, *, callbacks: Sequence[Callback] = ()
+    ) -> list[TrainedModel]:
+        """Train one fleet of the plan; a device with an index, such as "cuda:1", replaces that of its settings."""
+        if device is not None and device.index is not None:
+            fleet = replace(fleet, settings=replace(fleet.settings, device=str(device)))
         of_members, tables = self._fleet_of(fleet)
-        return of_members.fit(tables, callbacks=callbacks).models
+        began = time.monotonic()
+        models = of_members.fit(tables, callbacks=callbacks).models
+        if self._time_share:
+            self.seconds[fleet.jobs] = self._time_share * (time.monotonic() - began)
+        return models
 
     def _fleet_of(self, fleet: PlannedFleet) -> tuple[Fleet, list[Table]]:
         # Only the tables of these models, because others may have different columns or targets.
         members = [self.jobs[position].member for position in fleet.jobs]
         used = sorted({member.table for member in members})
+        scales = [getattr(self.jobs[position].shape.embedding, "frequency_scale", None) for position in fleet.jobs]
         own = [
-            replace(member, table=used.index(member.table), frequency_scale=self._frequency_scale(position))
-            for member, position in zip(members, fleet.jobs, strict=True)
+            replace(member, table=used.index(member.table), frequency_scale=member.frequency_scale or scale)
+            for member, scale in zip(members, scales, strict=True)
         ]
         return Fleet(fleet.shape, own, fleet.settings), [self.tables[number] for number in used]
-
-    def _frequency_scale(self, position: int) -> float | None:
-        job = self.jobs[position]
-        if job.member.frequency_scale is not None or job.shape.embedding is None:
-            return job.member.frequency_scale
-        return job.shape.embedding.frequency_scale

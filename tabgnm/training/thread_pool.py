@@ -97,6 +97,12 @@ class ThreadPool:
                     job.take_tasks(number)
                 del job
 
+    def __enter__(self) -> ThreadPool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the threads."""
         self._closed = True

@@ -389,14 +389,14 @@ def test_ctrl_c_keeps_the_candidates_that_were_trained(monkeypatch: pytest.Monke
     n_fleets = [0]
     run_fleet = pack.FleetPlan.run_fleet
 
-    def interrupting(self: Any, fleet: Any, **arguments: Any) -> Any:
+    def interrupting(self: Any, fleet: Any, *device: Any, **arguments: Any) -> Any:
         n_fleets[0] += 1
         if n_fleets[0] == 2:
             timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
             timer.start()
             endless = replace(fleet, settings=replace(fleet.settings, max_epochs=10**6, patience=None))
-            return run_fleet(self, endless, **arguments)
-        return run_fleet(self, fleet, **arguments)
+            return run_fleet(self, endless, *device, **arguments)
+        return run_fleet(self, fleet, *device, **arguments)
 
     monkeypatch.setattr(pack.FleetPlan, "run_fleet", interrupting)
     model = mlpr(n_candidates=4, max_epochs=2)

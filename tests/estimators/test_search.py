@@ -194,10 +194,10 @@ def test_all_candidates_and_folds_of_a_shape_are_one_fleet(rows: Any, monkeypatc
     sizes: list[int] = []
     run_fleet = FleetPlan.run_fleet
 
-    def counted(self: Any, fleet: Any, **arguments: Any) -> Any:
+    def counted(self: Any, fleet: Any, *device: Any, **arguments: Any) -> Any:
         sizes.append(len(fleet.jobs))
         assert len({job.member.table for job in self.jobs}) == 3  # a table per fold, not per candidate
-        return run_fleet(self, fleet, **arguments)
+        return run_fleet(self, fleet, *device, **arguments)
 
     monkeypatch.setattr(FleetPlan, "run_fleet", counted)
     FleetSearchCV(small(), GRID, cv=3, refit=False).fit(*rows)

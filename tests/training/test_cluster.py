@@ -20,7 +20,7 @@ TABLE = Table(X, X**2)
 
 def task(seed: int, max_epochs: int = 3, device: str = "auto") -> cluster.FleetTask:
     settings = FleetSettings(loss="squared_error", max_epochs=max_epochs, precision="float64", device=device)
-    return GNMShape(1, 1, n_nodes=8 + seed, n_layers=2), [Member(seed=seed)], settings, [TABLE]
+    return Fleet(GNMShape(1, 1, n_nodes=8 + seed, n_layers=2), [Member(seed=seed)], settings), [TABLE]
 
 
 def sizes_of_groups(monkeypatch: pytest.MonkeyPatch, tasks: Sequence[cluster.FleetTask], n_at_once: int) -> list[int]:
@@ -34,8 +34,8 @@ def sizes_of_groups(monkeypatch: pytest.MonkeyPatch, tasks: Sequence[cluster.Fle
     monkeypatch.setattr(cluster, "fleets_at_once", lambda _device: n_at_once)
     with joblib.parallel_config("threading", n_jobs=2):
         trained = dict(cluster.train_on_cluster(tasks, 2, None))
-    for number, (shape, members, settings, tables) in enumerate(tasks):
-        alone = Fleet(shape, members, settings).fit(tables).models[0]
+    for number, (fleet, tables) in enumerate(tasks):
+        alone = fleet.fit(tables).models[0]
         for name, value in trained[number][0].parameters.items():
             np.testing.assert_allclose(value, alone.parameters[name], rtol=1e-9, err_msg=name)
     return sizes

@@ -130,11 +130,11 @@ def test_an_error_on_one_device_ends_the_others_and_reaches_the_caller(
     spread_over(monkeypatch, "cpu:0", "cpu:1")
     run_fleet = FleetPlan.run_fleet
 
-    def failing(self: FleetPlan, fleet: PlannedFleet, **how: Any) -> list[TrainedModel]:
-        if fleet.settings.device == "cpu:1":
+    def failing(self: FleetPlan, fleet: PlannedFleet, device: Any, **how: Any) -> list[TrainedModel]:
+        if str(device) == "cpu:1":
             time.sleep(0.1)
             raise error
-        return run_fleet(self, fleet, **how)
+        return run_fleet(self, fleet, device, **how)
 
     monkeypatch.setattr(FleetPlan, "run_fleet", failing)
     with pytest.raises(type(error), match=str(error)):

@@ -54,7 +54,7 @@ def test_a_plan_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [Job(BASE, settings_for(max_epochs=epochs), Member(seed=1)) for epochs in (100_000, 90_000)]
     plan, interrupt = FleetPlan(jobs, table_for(CrossEntropy())), Interrupt(0.1)
     monkeypatch.setattr(
-        plan, "run_fleet", lambda fleet, callbacks: FleetPlan.run_fleet(plan, fleet, callbacks=[interrupt])
+        plan, "run_fleet", lambda fleet, *_, **__: FleetPlan.run_fleet(plan, fleet, callbacks=[interrupt])
     )
     models = plan.run()
     check(models, 2)
