@@ -32,7 +32,7 @@ def regression_loss(loss: Any, quantile: Any, huber_delta: Any, tweedie_power: A
     setting_within("tweedie_power", tweedie_power, SMALLEST_POWER, LARGEST_POWER, "use for instance 1.5")
     name, names = canonical_name(loss), number_loss_names()
     if name not in names:
-        raise ValueError(f"loss={shown(loss)} is not known; use one of {', '.join(map(repr, names))}")
+        raise ValueError(f"loss={shown(loss)} is not a known name; use one of {', '.join(map(repr, names))}")
     if is_list and name != Pinball.name:
         raise ValueError(
             f"quantile={list(quantile)} was given with loss={shown(loss)}; several quantiles require loss='quantile'"

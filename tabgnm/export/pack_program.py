@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from tabgnm.estimators.fitting import NetworkGroup
 
 Array = NDArray[Any]
+
+# What the runtimes of all formats implement.
+ACTIVATIONS = frozenset(
+    ("identity", "relu", "leaky_relu", "elu", "gelu", "silu", "mish", "softplus", "tanh", "sigmoid")
+)
+NUMERIC_KINDS = frozenset(("periodic", "piecewise"))
+
 Source = Literal["inputs", "state", "outputs"]
 
 
@@ -226,6 +233,10 @@ def _columns(recipes: tuple[list[Recipe], ...]) -> tuple[RawColumn, ...]:
 def _group(group: NetworkGroup, encoder: int, shares: Array) -> PackGroup:
     shape = group.shape
     embedding, body = (shape.embedding, shape.body) if isinstance(shape, EmbeddedShape) else (None, shape)
+    if body.activation not in ACTIVATIONS:
+        raise ExportError(f"exports do not implement activation={body.activation!r}; save a model file instead")
+    if embedding is not None and embedding.numeric not in NUMERIC_KINDS:
+        raise ExportError(f"exports do not implement {embedding.numeric!r} embeddings; save a model file instead")
     parameters = group.parameters
     learned = {name: parameters[name].numpy() for name in (embedding.parameter_shapes() if embedding else ())}
     link = _number_link(group.targets) if isinstance(group.targets, NumberTargets) else None

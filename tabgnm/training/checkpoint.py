@@ -38,27 +38,13 @@ class CheckpointError(RuntimeError):
 
 @dataclass
 class Snapshot:
-    """The state of a fleet during training.
+    """The state of a fleet during training."""
 
-    Attributes
-    ----------
-    done : dict from int to (Tensor, History)
-        The final weights and history of each model that is done, by its position in the fleet.
-    alive : list of int
-        The positions of the models in training, in the order of the rows of `state`.
-    n_epochs : int
-        The number of epochs that these models have trained.
-    histories : list of History
-        The histories of these models.
-    state : dict from str to Tensor
-        Weights, moments and bookkeeping by name.
-    """
-
-    done: dict[int, tuple[Tensor, History]]
-    alive: list[int]
-    n_epochs: int
-    histories: list[History]
-    state: dict[str, Tensor]
+    done: dict[int, tuple[Tensor, History]]  # final weights and histories, by the position of a model in the fleet
+    alive: list[int]  # positions of the models in training, in the order of the rows of `state`
+    n_epochs: int  # that these models have trained
+    histories: list[History]  # of these models
+    state: dict[str, Tensor]  # weights, moments and bookkeeping by name
 
 
 def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member], tables: Sequence[Table]) -> str:
@@ -93,17 +79,7 @@ def _update(digest: Any, value: object) -> None:
 
 
 class Saver:
-    """Writes and reads the checkpoint of one fit.
-
-    Parameters
-    ----------
-    path : str, Path or None
-        The file. If None, nothing is saved.
-    every : int
-        The number of epochs between two saves.
-    shape, settings, members, tables
-        Those of the fleet that the checkpoint belongs to.
-    """
+    """Writes and reads the checkpoint of one fit every few epochs; if `path` is None, nothing is saved."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tabgnm.nn.losses import Loss
+from tabgnm.nn.losses import Loss, LossWithMetric
 from tabgnm.training.kernels import loss_kind
 from tabgnm.training.settings import Member
 
@@ -44,7 +44,10 @@ def check_loss(loss: Loss, n_outputs: int, table: Table, dtype: torch.dtype) -> 
     y = y.to(dtype) if y.is_floating_point() else y
     outputs = torch.ones(1, y.shape[1], n_outputs, dtype=dtype, device=y.device)
     given = outputs.clone(), y.clone()
-    for name, expected in (("per_row", outputs.shape[:2]), ("gradient", outputs.shape)):
+    by_row = outputs.shape[:2]
+    shapes = {"per_row": by_row, "gradient": outputs.shape}
+    shapes |= {"metric_per_row": by_row} if isinstance(loss, LossWithMetric) else {}
+    for name, expected in shapes.items():
         result = getattr(loss, name)(*given)
         shape = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
         if shape != tuple(expected):
@@ -52,7 +55,8 @@ def check_loss(loss: Loss, n_outputs: int, table: Table, dtype: torch.dtype) -> 
                 f"{type(loss).__name__}.{name} returned {shape} for outputs of shape {tuple(outputs.shape)}; expected "
                 f"a tensor of shape {tuple(expected)}"
             )
-    if not (torch.equal(given[0], outputs) and torch.equal(given[1], y)):
+    # A loss may use NaN to mark targets.
+    if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in zip(given, (outputs, y), strict=True)):
         raise ValueError(
             f"{type(loss).__name__} changes its arguments in place; use operations that return new tensors"
         )

@@ -38,15 +38,7 @@ _SHORT_EPOCH_STEPS = 256
 class EpochLoop:
     """Weights, rows and bookkeeping of M models that are trained in the same steps.
 
-    Parameters
-    ----------
-    shape : Shape
-    members : sequence of Member
-        Ordered by their number of training rows, most first.
-    settings : FleetSettings
-    train : RowSet
-    val : RowSet or None
-        None if no model has validation rows.
+    Members must be in the order of their number of training rows, most first. `val` is None without validation rows.
     """
 
     def __init__(

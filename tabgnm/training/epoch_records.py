@@ -19,14 +19,9 @@ Fetched = NDArray[np.floating[Any]]
 
 
 class EpochRecords:
-    """Numbers such as losses of M models in the last `EPOCHS_KEPT` epochs.
+    """Numbers such as losses of M models in the last `EPOCHS_KEPT` epochs, `n_numbers` per model and epoch.
 
-    Parameters
-    ----------
-    n_numbers : int
-        How many numbers each model has per epoch.
-    like : Tensor
-        A tensor of shape (M, ...); the records have its device and type.
+    They have the device and type of `like`, a tensor of shape (M, ...).
     """
 
     def __init__(self, n_numbers: int, like: Tensor) -> None:

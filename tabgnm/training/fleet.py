@@ -80,7 +80,12 @@ class Fleet:
     def __init__(
         self, shape: Shape, members: Sequence[Member], settings: FleetSettings, *, chunk_size: int | None = None
     ) -> None:
+        for name, value, expected in (("shape", shape, Shape), ("settings", settings, FleetSettings)):
+            if not isinstance(value, expected):
+                raise TypeError(f"{name} is a {type(value).__name__}; expected Fleet(shape, members, settings)")
         members = list(members)
+        if not all(isinstance(member, Member) for member in members):
+            raise TypeError("members must be a sequence of Member, as in Fleet(shape, [Member(seed=0)], settings)")
         if not members:
             raise ValueError("members is empty; expected at least one Member to train")
         if chunk_size is not None:

@@ -16,34 +16,15 @@ from tabgnm.training.settings import FleetSettings
 
 @dataclass(frozen=True, eq=False)
 class ModelState:
-    """The data of a training step; buffers keep their addresses as long as the models are the same.
-
-    Attributes
-    ----------
-    shape, settings
-        Those of the fleet.
-    layout : FlatLayout
-        The position of each parameter in a row of `flat`.
-    flat, grad : Tensor
-        Parameters and their gradients, (M, P).
-    adam : Adam
-        The optimizer and its moments.
-    dropout : Dropout
-    gates : Gates or None
-        Gates of the l0 penalty.
-    batch_size : int
-        The maximum number of rows of a model in a step.
-    n_threads : int
-        The number of threads that a step may use on a CPU.
-    """
+    """The data of a training step; buffers keep their addresses as long as the models are the same."""
 
     shape: Shape
     settings: FleetSettings
     layout: FlatLayout
-    flat: Tensor
-    grad: Tensor
+    flat: Tensor  # parameters, (M, P)
+    grad: Tensor  # their gradients
     adam: Adam
     dropout: Dropout
-    gates: Gates | None
-    batch_size: int
-    n_threads: int
+    gates: Gates | None  # of the l0 penalty
+    batch_size: int  # the maximum number of rows of a model in a step
+    n_threads: int  # that a step may use on a CPU

@@ -137,6 +137,8 @@ class FleetPlan:
         self.jobs = list(jobs)
         if not self.jobs:
             raise ValueError("jobs is empty; expected at least one Job to train")
+        if not all(isinstance(job, Job) for job in self.jobs):
+            raise TypeError("jobs must be a sequence of Job, as in FleetPlan([Job(shape, settings, Member())], tables)")
         self.tables = [tables] if isinstance(tables, Table) else list(tables)
         most = max(job.member.table for job in self.jobs)
         if most >= len(self.tables):

@@ -24,25 +24,14 @@ _LOG_SECONDS, _LOG_SHARE = 10.0, 0.1
 
 @dataclass(frozen=True)
 class ProgressState:
-    """The progress of training.
+    """The progress of training."""
 
-    Attributes
-    ----------
-    share : float
-        The fraction that is done, from 0 to 1.
-    n_done, n_models : int
-    best : str
-        The best score so far and its name; may be empty.
-    seconds, seconds_left : float
-        `seconds_left` is NaN if it is not known yet.
-    """
-
-    share: float
+    share: float  # the fraction that is done, from 0 to 1
     n_done: int
     n_models: int
-    best: str
+    best: str  # the best score so far and its name; may be empty
     seconds: float
-    seconds_left: float
+    seconds_left: float  # NaN if it is not known yet
 
     def __str__(self) -> str:
         left = "" if self.seconds_left != self.seconds_left else f"{clock(self.seconds_left)} left"

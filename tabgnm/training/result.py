@@ -14,6 +14,7 @@ from tabgnm.nn.message_passing import forward
 from tabgnm.nn.network import Network
 from tabgnm.nn.shapes import EmbeddedShape, GNMShape, MLPShape, Shape
 from tabgnm.training.history import History
+from tabgnm.training.settings import torch_device
 
 _PREDICTION_ELEMENTS = 2**25  # activations at a time
 _MODULES: dict[type, type[Network]] = {GNMShape: GNM, MLPShape: MLP, EmbeddedShape: EmbeddedNetwork}
@@ -55,7 +56,7 @@ class FleetResult:
         - x: (rows, m) for all models, or (M, rows, m) with different rows for each model
         - output: (M, rows, c), on the CPU
         """
-        x = torch.as_tensor(x)
+        x, device = torch.as_tensor(x), torch_device(str(device))
         chosen = [self.models[i] for i in (range(len(self.models)) if models is None else models)]
         if x.shape[-1] != self.shape.n_inputs or x.dim() not in (2, 3) or (x.dim() == 3 and len(x) != len(chosen)):
             raise ValueError(

@@ -72,9 +72,11 @@ class _LossOrName:
         return loss
 
     def __set__(self, settings: FleetSettings, value: Loss | str) -> None:
-        if not isinstance(value, str) and (isinstance(value, type) or not hasattr(value, "per_row")):
+        missing = [name for name in ("per_row", "gradient", "check") if not hasattr(value, name)]
+        if not isinstance(value, str) and (isinstance(value, type) or missing):
+            lacks = f", as it has no method {missing[0]}" if len(missing) in (1, 2) else ""
             raise TypeError(
-                f"loss={shown(value)} is not a loss; use an object such as CrossEntropy(), or a name such as "
+                f"loss={shown(value)} is not a loss{lacks}; use an object such as CrossEntropy(), or a name such as "
                 "'cross_entropy'"
             )
         vars(settings)["loss"] = loss_by_name(value) if isinstance(value, str) else value
@@ -94,7 +96,8 @@ class FleetSettings:
         The number of rows per training step. If a model has fewer training rows, all of them are used.
     patience : int or None, default=None
         The number of epochs without a lower validation loss after which training of a model stops. If None, training
-        never stops early. In both cases the weights of the best epoch are kept.
+        never stops early. In both cases, the weights of the epoch with the lowest validation loss are kept, or those of
+        the last epoch without validation rows.
     optimizer : {"adam", "adamw", "proximal_adam"}, default="adam"
         The optimizer. `weight_decay` is added to the gradient with "adam" and decoupled from it with the others.
         "proximal_adam" applies `l1` by soft thresholding after each step, which yields exact zeros; the others use its
@@ -195,9 +198,11 @@ class Member:
     seed : int, default=0
         The seed of the initial weights, shuffling, dropout and gates.
     learning_rate : float, default=1e-3
+        The learning rate before the schedule and the warm-up.
     weight_decay : float, default=0.0
         See `FleetSettings.optimizer`.
     dropout : float, default=0.0
+        The probability that a hidden node is dropped in a training step.
     l1, l2, l0 : float, default=0.0
         The strengths of the penalties on the edges. `l0` uses hard-concrete gates.
     l1_factors : mapping from str to Tensor or None, default=None
@@ -207,7 +212,7 @@ class Member:
         The strength of a group lasso penalty on the edges from the inputs of each group, see
         `FleetSettings.input_groups`; for "proximal_adam" only.
     table : int, default=0
-        The position of its table among those passed to `Fleet.fit` (folds may be preprocessed differently).
+        The index of its table in the sequence passed to `Fleet.fit` (folds may be preprocessed differently).
     sample_weight : 1-D tensor of floats or None, default=None
         One weight per row of its table. Weights are scaled to a mean of 1 over the training (or validation) rows.
     frequency_scale : float or None, default=None

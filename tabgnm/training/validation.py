@@ -19,17 +19,8 @@ VALIDATION_ROWS = 4096  # per model at a time
 class Validation:
     """Losses, and metrics if requested, of the validation rows of M models.
 
-    Parameters
-    ----------
-    rows : RowSet
-    settings : FleetSettings
-    like : Tensor
-        A tensor with the device and type of the losses.
-
-    Attributes
-    ----------
-    loss, metric : Tensor
-        Means over each model's rows, (M,); `metric` is None unless the settings request it.
+    `loss` and `metric` are means over each model's rows, (M,); `metric` is None unless the settings request it. They
+    have the device and type of `like`.
     """
 
     def __init__(self, rows: RowSet, settings: FleetSettings, like: Tensor) -> None:

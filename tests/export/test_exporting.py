@@ -82,3 +82,12 @@ def test_an_estimator_has_to_be_fitted(tmp_path: Path) -> None:
     for export in (onnx_model, python_file, lambda own: own.export(tmp_path / "model.py")):
         with pytest.raises(NotFittedError):
             export(GNMClassifier())
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "py"])
+def test_an_activation_that_exports_do_not_implement_is_refused(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tabgnm.export.pack_program.ACTIVATIONS", frozenset(("tanh",)))
+    with pytest.raises(ExportError, match=r"exports do not implement activation='\w+'; save a model file instead"):
+        fitted("calibrated").export(tmp_path / f"model.{suffix}")

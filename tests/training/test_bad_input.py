@@ -119,7 +119,12 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Fleet(BASE, [Member(), Member(val=torch.arange(3))], settings_for()), ValueError, "1 of 2 models have validation rows; expected all models of a fleet or none; use FleetPlan"),
     (lambda: Fleet(BASE, [Member(l0=0.1), Member(), Member()], settings_for()), ValueError, "1 of 3 models have an l0 penalty; expected all models of a fleet or none; use FleetPlan"),
     (lambda: fit(Member(), checkpoint_every=0), ValueError, "checkpoint_every=0 is too small; expected an integer >= 1"),
+    (lambda: Fleet(BASE, settings_for(), [Member()]), TypeError, r"settings is a list; expected Fleet\(shape, members, settings\)"),
+    (lambda: Fleet(Member(), [Member()], settings_for()), TypeError, "shape is a Member; expected Fleet"),
+    (lambda: Fleet(BASE, {"seed": 1}, settings_for()), TypeError, "members must be a sequence of Member"),
+    (lambda: Fleet(BASE, [3], settings_for()), TypeError, "members must be a sequence of Member, as in Fleet"),
     (lambda: FleetPlan([], TABLE), ValueError, "jobs is empty; expected at least one Job to train"),
+    (lambda: FleetPlan([Member()], TABLE), TypeError, "jobs must be a sequence of Job, as in FleetPlan"),
     (lambda: FleetPlan([Job(PERCEPTRON, settings_for(), Member(table=3))], TABLE).run(), ValueError, "a model has table=3, but 1 tables were given"),
     # results
     (lambda: predict(torch.zeros(5, 4)), ValueError, r"x has shape \(5, 4\); expected \(rows, 6\), or \(2, rows, 6\) with rows for each model"),

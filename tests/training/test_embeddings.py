@@ -13,6 +13,7 @@ from tabgnm.nn.losses import CrossEntropy, SquaredError
 from tabgnm.nn.shapes import Shape, with_frequency_scale
 from tabgnm.training import Fleet, FleetPlan, FleetSettings, Job, Member, Table, chunks
 from tabgnm.training.flat_weights import FlatLayout
+from tabgnm.training.steps.numpy_network import NetworkPass
 from tests.training.examples import (
     CPU,
     EMBEDDED,
@@ -220,3 +221,9 @@ def test_models_with_different_frequency_scales_share_a_fleet() -> None:
 def test_a_frequency_scale_has_to_be_positive(scale: float) -> None:
     with pytest.raises(ValueError, match="frequency_scale"):
         Member(frequency_scale=scale)
+
+
+def test_an_embedding_that_numpy_does_not_implement_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert NetworkPass.supports(PERIODIC)
+    monkeypatch.setattr("tabgnm.training.steps.numpy_network.NUMERIC_KINDS", ("piecewise",))
+    assert not NetworkPass.supports(PERIODIC)

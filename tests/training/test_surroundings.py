@@ -62,6 +62,24 @@ class InPlace(OfMyOwn):
         return targets.sub_(outputs).mul(-2)
 
 
+class MetricOfAll(OfMyOwn):
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs - targets).square().mean()
+
+
+class Masked(OfMyOwn):
+    """Ignores targets that are NaN."""
+
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs - targets).square().nan_to_num(0.0).mean(dim=-1)
+
+    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (2 / outputs.shape[-1] * (outputs - targets)).nan_to_num(0.0)
+
+    def check(self, n_outputs: int, targets: Tensor) -> None:
+        super().check(n_outputs, targets.nan_to_num(0.0))
+
+
 class NeverFinite(OfMyOwn):
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG002 - the signature of losses
         return torch.full_like(outputs, torch.nan)
@@ -73,11 +91,31 @@ class NeverFinite(OfMyOwn):
         (TooWide(), r"TooWide.per_row returned \(1, 2, 3\) for outputs of shape \(1, 2, 3\); expected a tensor"),
         (TooNarrow(), r"TooNarrow.gradient returned \(1, 2\) for outputs of shape .* of shape \(1, 2, 3\)"),
         (InPlace(), "InPlace changes its arguments in place"),
+        (MetricOfAll(), r"MetricOfAll.metric_per_row returned \(\) for outputs of shape .* of shape \(1, 2\)"),
     ],
 )
 def test_a_loss_with_wrong_results_is_refused(loss: SquaredError, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(BASE, [Member()], settings_for(loss), table_for(SquaredError()))
+
+
+def test_a_loss_may_mark_targets_by_nan() -> None:
+    table = table_for(SquaredError())
+    y = table.y.double().index_fill(0, torch.arange(0, 200, 3), torch.nan)
+    model = train(BASE, [Member(learning_rate=0.01)], settings_for(Masked(), max_epochs=5), Table(table.x, y))[0]
+    assert model.history.train_loss[-1] < model.history.train_loss[0]
+
+
+class WithoutCheck:
+    def per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs - targets).square().sum(dim=-1)
+
+    gradient = per_row
+
+
+def test_a_missing_method_of_a_loss_is_named() -> None:
+    with pytest.raises(TypeError, match="is not a loss, as it has no method check; use an object"):
+        FleetSettings(loss=WithoutCheck())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("loss", [None, CrossEntropy, 3])

@@ -34,8 +34,8 @@ from tabgnm.training.gpu_sharing import whole_device
 
 _log = logging.getLogger("tabgnm.training")
 
-# The losses, which kernels identify by numbers, and activations that the kernels support. Activations must be 0 at 0,
-# so that the padding of a layer stays 0.
+# The losses, which kernels identify by numbers, and the activations and embeddings that the kernels support.
+# Activations must be 0 at 0, so that the padding of a layer stays 0.
 _LOSS_KINDS: dict[type, int] = {
     CrossEntropy: 0,
     SquaredError: 1,
@@ -48,6 +48,7 @@ _LOSS_KINDS: dict[type, int] = {
     Tweedie: 8,
 }
 ACTIVATIONS = frozenset({"relu", "leaky_relu", "silu", "gelu", "tanh", "identity"})
+NUMERIC_KINDS = ("periodic", "piecewise")
 MAX_OUTPUTS = 128  # a kernel holds all outputs of some rows at once
 MAX_EMBEDDED = 2048  # and all weights of an embedded number
 

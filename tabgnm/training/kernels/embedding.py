@@ -183,13 +183,7 @@ def _step_kernel(
 class Embedding:
     """Embeds the columns of M models, and updates the parameters of the embeddings.
 
-    Parameters
-    ----------
-    embedding : InputEmbedding
-    buffers : OptimizerBuffers
-    betas : (float, float)
-    offsets : mapping from str to int
-        The offset of each parameter in a row of `buffers.flat`.
+    `offsets` are those of the parameters in a row of `buffers.flat`.
     """
 
     def __init__(

@@ -312,11 +312,7 @@ class LayerSize(NamedTuple):
 class Update:
     """The optimizer's step of all weights and biases of M models.
 
-    Parameters
-    ----------
-    layers : sequence of LayerSize
-    buffers : OptimizerBuffers
-        Weights and biases of all layers, one after the other, starting at the first column.
+    The rows of `buffers` begin with the weights and biases of all layers, one layer after the other.
     """
 
     def __init__(self, layers: Sequence[LayerSize], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -109,8 +110,12 @@ class CudaStep:
     def _supports_embedding(embedding: InputEmbedding, device: torch.device) -> bool:
         largest = max(embedding.n_basis, embedding.numeric_dim, embedding.level_dim)
         n_weights = embedding.n_basis * embedding.numeric_dim
-        fits = largest <= kernels.MAX_OUTPUTS and n_weights <= kernels.MAX_EMBEDDED
-        return fits and kernels.kernels_for(device, "embedding") is not None
+        return (
+            embedding.numeric in kernels.NUMERIC_KINDS
+            and largest <= kernels.MAX_OUTPUTS
+            and n_weights <= kernels.MAX_EMBEDDED
+            and kernels.kernels_for(device, "embedding") is not None
+        )
 
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
@@ -128,18 +133,10 @@ class CudaStep:
             inputs = self._inputs[own]
             self._embedding.forward(self._flat, x, inputs)
         held, all_slopes = self._states[own], None if self._slopes is None else self._slopes[own]
-        sources = [inputs, *(held[..., places.read] for places in self._places)]
         states = [held[..., places.written] for places in self._places]
         slopes = [None if all_slopes is None else all_slopes[..., places.written] for places in self._places]
         grads = [self._grads[own][..., columns] for columns in self._grad_columns]
-        if self._n_clamped and last:
-            clamped = held.view(*held.shape[:2], last, -1)[..., : self._n_clamped]  # all hidden layers are equally wide
-            clamped.copy_(inputs[..., : self._n_clamped].unsqueeze(2))
-
-        for layer in range(last):
-            dropout = self._dropout[layer] if self._dropout else None
-            source, weights = sources[layer], self._weights[layer]
-            layers.forward_layer(source, *weights, states[layer], parts, self._activation, slopes[layer], dropout)
+        sources = self._sources(inputs, held, slopes, self._dropout or [None] * last)
         read = rows.y[models, positions], rows.weights[models, positions]
         layers.output_layer(
             self._loss, sources[last], *self._weights[last], *read, outputs[models, positions], grads[last], parts
@@ -160,22 +157,29 @@ class CudaStep:
             self._embedding.step(x, by_inputs, rates)
         self._update(inputs, self._states, self._grads, rates, parts)
 
+    def _sources(
+        self, inputs: Tensor, held: Tensor, slopes: Sequence[Tensor | None], dropout: Sequence[Any]
+    ) -> list[Tensor]:
+        """Compute the hidden layers into `held`, the buffer for all of them; return what each layer reads."""
+        sources = [inputs, *(held[..., places.read] for places in self._places)]
+        if self._n_clamped and self._places:
+            clamped = held.view(*held.shape[:2], len(self._places), -1)  # all hidden layers are equally wide
+            clamped[..., : self._n_clamped].copy_(inputs[..., : self._n_clamped].unsqueeze(2))
+        for layer, places in enumerate(self._places):
+            arguments = sources[layer], *self._weights[layer], held[..., places.written], self._n_parts
+            self._layers.forward_layer(*arguments, self._activation, slopes[layer], dropout[layer])
+        return sources
+
     def outputs(self, x: Tensor) -> Tensor:
         """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
         inputs = x = x[..., : self._n_columns]
-        last = len(self._weights) - 1
         if self._embedding is not None:
             inputs = x.new_zeros(*x.shape[:2], self._inputs.shape[2], dtype=self._dtype)
             self._embedding.forward(self._flat, x, inputs)
-        source, new = inputs, x.new_zeros if self._n_clamped else x.new_empty
-        for places, (weight, bias) in zip(self._places, self._weights[:-1], strict=True):
-            held = new(*x.shape[:2], places.n_columns, dtype=self._dtype)
-            held[..., : self._n_clamped] = inputs[..., : self._n_clamped]
-            first = places.read.start
-            state = held[..., places.written.start - first : places.written.stop - first]
-            self._layers.forward_layer(source, weight, bias, state, self._n_parts, self._activation)
-            source = held[..., : places.read.stop - first]
-        weight, bias = self._weights[last]
+        new, none = x.new_zeros if self._n_clamped else x.new_empty, [None] * len(self._places)
+        held = new(*x.shape[:2], self._states.shape[2], dtype=self._dtype)
+        source = self._sources(inputs, held, none, none)[-1]
+        weight, bias = self._weights[-1]
         outputs = x.new_empty(*x.shape[:2], weight.shape[2], dtype=torch.float32)
         self._layers.forward_layer(source, weight, bias, outputs, self._n_parts, "identity")
         return outputs[..., : self._n_outputs]

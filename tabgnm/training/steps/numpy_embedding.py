@@ -20,6 +20,8 @@ from tabgnm.training.steps.numpy_activations import Call
 
 Array = NDArray[Any]
 
+NUMERIC_KINDS = ("periodic", "piecewise")  # that are implemented here; `tabgnm.nn` may have more
+
 
 class EmbeddingPass:
     """Forward and backward pass of the embeddings of `n_models` models with `n_rows` rows each, and their buffers.

@@ -23,21 +23,7 @@ def drop_single(array: Array) -> Array:
 class BlockLosses:
     """Outputs and losses of `n_models` models in the batches of a block, for any loss, in buffers that are used again.
 
-    Parameters
-    ----------
-    loss : Loss
-    n_outputs : int
-    dtype : dtype
-    n_models : int
-    batch_sizes : tuple of int
-        The numbers of rows of the batches, one after the other in the block.
-
-    Attributes
-    ----------
-    outputs : array
-        Of all rows of the block, (n, c, rows).
-    by_row : Tensor
-        The same as (n, rows, c).
+    `outputs` are those of all rows of the block, (n, c, rows), and `by_row` the same as (n, rows, c).
     """
 
     def __init__(

@@ -31,7 +31,7 @@ from tabgnm.training.counter_random import STREAM_FACTOR, STREAM_STEP
 from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.numpy_activations import Call, activation_call, gradient_call
-from tabgnm.training.steps.numpy_embedding import EmbeddingPass
+from tabgnm.training.steps.numpy_embedding import NUMERIC_KINDS, EmbeddingPass
 from tabgnm.training.steps.numpy_losses import drop_single
 
 Array = NDArray[Any]
@@ -103,7 +103,8 @@ class NetworkPass:
     @staticmethod
     def supports(shape: Shape) -> bool:
         """Whether networks of this shape can be computed by this class."""
-        return has_no_variant_but_clamping(shape)
+        known = shape.embedding is None or shape.embedding.numeric in NUMERIC_KINDS
+        return known and has_no_variant_but_clamping(shape)
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], n_models: int, n_rows: int) -> None:
         def empty(n_nodes: int) -> Array:

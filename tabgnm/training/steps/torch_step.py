@@ -20,7 +20,7 @@ class TorchStep:
     """Training steps with `message_passing.forward` and `backward` on stacked weights.
 
     Used if the faster steps do not support a network: for message-passing variants and gates of the l0 penalty, and on
-    a GPU, among others, for clipped gradients, more than 128 outputs, float64 and user-defined losses.
+    a GPU, among others, for more than 128 outputs, float64 and user-defined losses.
     """
 
     def __init__(self, state: ModelState) -> None:
