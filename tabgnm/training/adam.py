@@ -136,7 +136,7 @@ class Adam:
         return np.stack([scale, self.settings.eps * inverse, np.where(moves, rate, 0.0)], axis=2)
 
     def step(self, models: slice, index: int, rates: Tensor | None = None) -> None:
-        """Update some models; several threads may do so at the same time, each with its own ones.
+        """Update some models; several threads may do so at the same time, each with different models.
 
         `index` is the step in the epoch, and `rates` (3, M, 1) a copy of its part of the table, in a CUDA graph.
         """

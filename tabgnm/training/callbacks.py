@@ -32,7 +32,7 @@ class Callback:
     """Base class of callbacks, whose hooks do nothing.
 
     Override the hooks that you need. An exception raised in a hook stops training and is passed to the caller, except
-    for a KeyboardInterrupt in `on_epoch_end`, which ends training like Ctrl-C: the fit returns the models so far.
+    KeyboardInterrupt in `on_epoch_end`, which ends training like Ctrl-C: the fit returns the models so far.
 
     If a fleet is trained in several chunks, all epochs of a chunk are reported before those of the next.
 

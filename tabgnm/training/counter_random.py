@@ -114,7 +114,7 @@ class Streams:
     """One linear-congruential stream per element of a (M, ...) tensor, for numbers that are needed in every step.
 
     `start` seeds all streams by counter hashes; `advance` is one multiplication and one addition of 32-bit integers.
-    The high bits of the states are good enough for dropout masks and gates, and cost less than any generator.
+    The high bits of the states are good enough for dropout masks and gates, and cheaper than other generators.
     """
 
     def __init__(self, n_models: int, size: Sequence[int], device: torch.device, *, rows_last: bool = False) -> None:

@@ -12,7 +12,7 @@ MIN_WORK = 1e12
 
 
 def equal_devices(device: torch.device) -> list[torch.device]:
-    """Return a device and those that are as good: for "cuda" without an index, the current GPU and others like it.
+    """Return a device and those equivalent to it: for "cuda" without an index, the current GPU and others like it.
 
     Those are of the same model, as others may be much slower or not be supported by torch, and have at least half as
     much free memory, as others are in use.
@@ -27,7 +27,7 @@ def equal_devices(device: torch.device) -> list[torch.device]:
 
 
 def devices_for(device: torch.device, work: float) -> list[torch.device]:
-    """Return the devices to spread some work over, in multiply-adds; one within another fit, which has them already."""
+    """Return the devices to spread some work over, in multiply-adds; one within another fit, which uses the others."""
     n_worthwhile = int(work / MIN_WORK)
     if n_worthwhile < 2 or is_within_fit():
         return [device]

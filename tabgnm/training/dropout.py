@@ -24,7 +24,7 @@ class Dropout:
     streams : list of Streams
         One for each layer except the last, with states (M, batch_size, width); empty before `allocate`.
     thresholds, scales : Tensor
-        A node is dropped if its state is below the threshold; otherwise it is scaled. (M, 1, 1).
+        A node is dropped if the state of its random stream is below the threshold; otherwise it is scaled. (M, 1, 1).
     """
 
     def __init__(self, shape: Shape, members: Sequence[Member], batch_size: int, like: Tensor) -> None:

@@ -18,8 +18,8 @@ class History:
     Attributes
     ----------
     train_loss : list of float
-        The mean loss over the training rows in each epoch, with the weights of each step (including dropout, without
-        penalties).
+        The mean loss over the training rows in each epoch, computed before the update of each step (with dropout,
+        without penalties).
     val_loss : list of float
         The mean loss over the validation rows after each epoch; empty without validation rows.
     best_epoch : int

@@ -24,8 +24,8 @@ class Interruption:
 
     Only the main thread receives signals, and a program's own handler is not replaced. An interruption that is created
     within `around` of another one, in any thread, belongs to it: a request to either of them ends both. Of those that
-    do not belong to each other, the one that was entered last gets the signal: a generator of results that the program
-    has not exhausted stays active.
+    do not belong to each other, the one that was entered last gets the signal. There can be several, because a
+    generator of results that the program has not exhausted keeps its interruption active.
     """
 
     def __init__(self) -> None:
@@ -101,8 +101,8 @@ class Interruption:
 def ctrl_c_raises() -> Iterator[None]:
     """Raise KeyboardInterrupt at the end of this context if Ctrl-C ended a fit within it.
 
-    For callers that have no use for incomplete results: the fit itself returns normally, and if Ctrl-C arrived in its
-    last epoch, even as completed.
+    For callers that have no use for incomplete results: the fit itself returns normally, possibly with the status
+    "completed", if Ctrl-C arrived in its last epoch.
     """
     with Interruption() as interruption, interruption.around():
         yield

@@ -109,7 +109,7 @@ _BarOf = Callable[[PlannedFleet], Callback]
 
 
 class FleetPlan:
-    """Groups jobs (configurations x folds x members) into fleets, and trains these.
+    """Groups jobs (configurations x folds x members) into fleets, and trains them.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class FleetPlan:
         over all GPUs of the same model; large ones are divided, and each part is yielded. Within joblib's
         `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU, fleets are divided among
         the workers, unless `here` is True.
-        After Ctrl-C, or at the deadline (of `time.monotonic`), the fleets that were started are yielded, and
+        After Ctrl-C, or at `deadline`, a time of `time.monotonic`, the fleets that were started are yielded, and
         `Interrupted` (a KeyboardInterrupt) is raised at the end. On a cluster or in several processes, Ctrl-C discards
         the fleets that were not yielded yet, and a plain KeyboardInterrupt is raised.
         """

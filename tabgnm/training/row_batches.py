@@ -25,7 +25,7 @@ ALIGN = 16  # on a GPU, the sizes of matrices are multiples of this
 
 
 class DeviceTables:
-    """All tables of a fleet, one below the other, on the device; `x` has further columns behind those of the tables."""
+    """All tables of a fleet on the device, concatenated by rows; `x` has further columns behind those of the tables."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
         x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
@@ -107,7 +107,7 @@ class Block:
 
 
 class BlockRows(NamedTuple):
-    """What the steps of a block read: rows, targets, weights of a row in its step and in the epoch, learning rates.
+    """What the steps of a block read: rows, targets, weights in the loss of a step and of the epoch, learning rates.
 
     Rows and targets of blocks with the same pattern lie in the same place.
     """

@@ -254,21 +254,6 @@ def test_it_supports_what_it_has_kernels_for() -> None:
     assert not CudaStep.supports(state_for(NETWORK, members_for(1), precision="float64"))
 
 
-class Pieces:
-    """What `CudaStep.validate` reads of a `Validation`."""
-
-    def __init__(self, x: Tensor) -> None:
-        self.x = x
-        self.outputs: list[Tensor] = []
-
-    def pieces(self) -> Any:
-        return [self]
-
-    def add(self, piece: Any, outputs: Tensor) -> None:
-        assert piece is self
-        self.outputs.append(outputs)
-
-
 KINDS = [
     NETWORK,
     EmbeddedShape(MIXED, replace(NETWORK, n_inputs=MIXED.n_outputs)),
@@ -283,11 +268,10 @@ def test_validation_is_the_forward_pass(shape: Shape, aligned: bool) -> None:
     state = state_for(shape, members_for(3, dropout=0.5))
     x = rows_for(state, block_for(100, 3)).x
     x = x[..., : shape.n_inputs] if aligned else x[..., : shape.n_inputs].contiguous()
-    pieces = Pieces(x)
-    CudaStep(state).validate(pieces)  # type: ignore[arg-type]
+    outputs = CudaStep(state).outputs(x)
     views = {name: view.cpu().double() for name, view in state.layout.views(state.flat).items()}
     expected = forward(shape, views, x.cpu().double()).output
-    torch.testing.assert_close(pieces.outputs[0].cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(outputs.cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", KINDS)

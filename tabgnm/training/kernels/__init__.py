@@ -1,7 +1,7 @@
 """Triton kernels for GPUs, and a check whether they can be used on a device, done once per process.
 
 - `elementwise`: the optimizer's step and gathering rows;
-- `products`: matrix products on tensor cores, and `losses`, which others use;
+- `products`: matrix products on tensor cores, and `losses`, used by `layers`, `embedding` and `epochs`;
 - `layers`: whole layers of a network, including activation, dropout and the optimizer's step;
 - `embedding`: learned embeddings of the inputs, forward and backward;
 - `epochs`: computations that are done once per epoch.

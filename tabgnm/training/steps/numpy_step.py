@@ -28,7 +28,7 @@ _VALIDATION_NUMBERS = 2**16  # in the widest layer at a time
 
 
 class NumpyStep:
-    """Training step for CPUs, chosen for networks without gates and without variants other than `clamp_inputs`.
+    """Training step for CPUs, used for networks without l0 gates and without variants other than `clamp_inputs`.
 
     It is several times faster than `TorchStep` for small networks, see `numpy_network`, and uses several cores:
 
