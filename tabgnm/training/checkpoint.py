@@ -7,6 +7,7 @@ bookkeeping of early stopping.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,10 +27,10 @@ from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file
 from tabgnm.training.data import Table
-from tabgnm.training.history import History
+from tabgnm.training.history import HISTORY_LISTS, History
 from tabgnm.training.settings import FleetSettings, Member
 
-_BOOKKEEPING, _DONE = "bookkeeping", "done_weights"  # arrays besides the state
+_BOOKKEEPING, _LOSSES, _DONE = "bookkeeping", "losses", "done_weights"  # arrays besides the state
 
 
 class CheckpointError(RuntimeError):
@@ -131,10 +132,14 @@ class Saver:
             "n_epochs": snapshot.n_epochs,
             "alive": snapshot.alive,
             "done": list(snapshot.done),
-            "histories": list(map(vars, histories)),  # losses may be NaN or infinite, which Python's JSON supports
+            "histories": [
+                [own.best_epoch, own.status, *(len(getattr(own, name)) for name in HISTORY_LISTS)] for own in histories
+            ],
         }
         arrays = {name: value.detach().cpu().numpy() for name, value in snapshot.state.items()}
         arrays = {name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}
+        losses = (getattr(own, name) for own in histories for name in HISTORY_LISTS)
+        arrays[_LOSSES] = np.array(list(itertools.chain.from_iterable(losses)), np.float64)
         arrays[_BOOKKEEPING] = np.frombuffer(json.dumps(values).encode(), np.uint8)
         if snapshot.done:
             arrays[_DONE] = np.stack([own.numpy() for own, _ in snapshot.done.values()])
@@ -158,8 +163,11 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _snapshot(values: dict[str, Any], arrays: Arrays) -> Snapshot:
+    losses, histories, alive = iter(arrays.pop(_LOSSES).tolist()), [], values["alive"]
+    for best_epoch, status, *lengths in values["histories"]:
+        lists = {name: list(itertools.islice(losses, n)) for name, n in zip(HISTORY_LISTS, lengths, strict=True)}
+        histories.append(History(**lists, best_epoch=best_epoch, status=status))
     state = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    histories, alive = [History(**own) for own in values["histories"]], values["alive"]
     ended = zip(state.pop(_DONE, []), histories[len(alive) :], strict=True)
     done = dict(zip(values["done"], ended, strict=True))
     return Snapshot(done, alive, values["n_epochs"], histories[: len(alive)], state)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tabgnm._files import paths, tensors
-from tabgnm._files.errors import FileError
+from tabgnm._files.errors import FileError, cause
 from tabgnm._files.streams import Buffer
 from tabgnm._files.tensors import Arrays
 
@@ -35,7 +35,10 @@ def read(path: Path) -> Arrays:
     with paths.opened(path) as stream, stream.checked(digest):
         if stream.read(len(_BEGIN)) != _BEGIN:
             raise FileError("it is not a checkpoint, or was written by another version")
-        arrays = tensors.read(stream, path.stat().st_size - len(_BEGIN) - _DIGEST_SIZE)
+        try:
+            arrays = tensors.read(stream, path.stat().st_size - len(_BEGIN) - _DIGEST_SIZE)
+        except FileError as error:
+            raise FileError(f"it is incomplete, has data after its end, or is damaged: {cause(error)}") from error
         found = digest.digest()
         if stream.read_exactly(_DIGEST_SIZE, "its checksum") != found:
             raise FileError("its checksum is wrong: it is damaged")

@@ -63,7 +63,9 @@ class EpochLoop:
         device, n = self.flat.device, len(self.members)
         self.train_loss = self.flat.new_zeros(n)
         self.gates = Gates(self.layout, self.members, self.flat) if self.layout.gates else None
-        self.validation = None if val is None else Validation(val, self.settings, self.flat)
+        self.validation: Validation | None = None  # frees the rows of the models before
+        if val is not None:
+            self.validation = Validation(val, self.settings, self.flat)
         self._seeds = counter_random.seed_array([member.seed for member in self.members])
         n_steps = -(-max(train.sizes) // self.settings.batch_size)
         is_short = device.type == "cuda" and n_steps <= _SHORT_EPOCH_STEPS

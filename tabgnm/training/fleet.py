@@ -132,8 +132,9 @@ class Fleet:
             "tabgnm" elsewhere.
         checkpoint : path or None, default=None
             The file to save the state of training to. If it already exists, training continues from it. It is removed
-            when all models are done. A `CheckpointError` is raised if it cannot be read (it is damaged, belongs to
-            another fleet, or is not a regular file) or written (the disk is full).
+            when all models are done; if that fails, a RuntimeWarning is issued. A `CheckpointError` is raised if it
+            cannot be read (it is damaged, belongs to another fleet, or is not a regular file) or written (the disk is
+            full).
         checkpoint_every : int, default=50
             The number of epochs between two saves.
 

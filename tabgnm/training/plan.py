@@ -152,7 +152,7 @@ class FleetPlan:
         fleets = [self._planned(positions) for positions in groups.values()]
         self.fleets = sorted(fleets, key=lambda fleet: -fleet.cost)
         self.seconds: dict[tuple[int, ...], float] = {}  # of fleets trained at once on a CPU, divided by their number
-        self._time_share = 0.0
+        self._elapsed: dict[tuple[int, ...], float] = {}
 
     def _planned(self, positions: list[int]) -> PlannedFleet:
         first = self.jobs[positions[0]]
@@ -217,12 +217,12 @@ class FleetPlan:
             n_at_once = 1
         elif device.type == "cpu":
             n_at_once, n_threads = self.division_of_threads()
-            if n_at_once > 1:
-                parts = [replace(part, settings=replace(part.settings, n_threads=n_threads)) for part in parts]
-                self._time_share = 1 / n_at_once
+            n_threads = n_threads if n_at_once > 1 else None
 
         def task_of(part: PlannedFleet) -> DeviceTask[list[TrainedModel]]:
             hooks = [] if bar_of is None else [bar_of(part)]
+            if n_threads is not None:
+                part = replace(part, settings=replace(part.settings, n_threads=n_threads))
             return DeviceTask(partial(self.run_fleet, part, callbacks=hooks), part.cost)
 
         with line.shown(len(self.jobs), self.n_model_epochs) if shows else nullcontext():
@@ -231,6 +231,8 @@ class FleetPlan:
                 yield from self._run_on_cluster(n_workers, deadline, bar_of)
                 return
             for number, models in train_on_devices(map(task_of, parts), devices, n_at_once, deadline):
+                if n_threads is not None:
+                    self.seconds[parts[number].jobs] = self._elapsed[parts[number].jobs] / (n_at_once or 1)
                 yield parts[number], models
 
     def division_of_threads(self) -> tuple[int, int]:
@@ -248,11 +250,10 @@ class FleetPlan:
         self, n_workers: int, deadline: float | None, bar_of: _BarOf | None
     ) -> Iterator[tuple[PlannedFleet, list[TrainedModel]]]:
         parts = [
-            replace(fleet, jobs=jobs, settings=settings_of_worker(fleet.settings, n_workers))
-            for fleet in self.fleets
-            for jobs in split(fleet.jobs, len(self.jobs), n_workers)
+            replace(fleet, jobs=jobs) for fleet in self.fleets for jobs in split(fleet.jobs, len(self.jobs), n_workers)
         ]
-        for number, models in train_on_cluster(list(map(self._fleet_of, parts)), n_workers, deadline):
+        tasks = [self._fleet_of(replace(part, settings=settings_of_worker(part.settings, n_workers))) for part in parts]
+        for number, models in train_on_cluster(tasks, n_workers, deadline):
             if bar_of is not None:  # workers do not report epochs
                 bar = bar_of(parts[number])
                 bar.on_train_begin(len(models), parts[number].settings.max_epochs)
@@ -270,8 +271,7 @@ class FleetPlan:
         of_members, tables = self._fleet_of(fleet)
         began = time.monotonic()
         models = of_members.fit(tables, callbacks=callbacks).models
-        if self._time_share:
-            self.seconds[fleet.jobs] = self._time_share * (time.monotonic() - began)
+        self._elapsed[fleet.jobs] = time.monotonic() - began
         return models
 
     def _fleet_of(self, fleet: PlannedFleet) -> tuple[Fleet, list[Table]]:

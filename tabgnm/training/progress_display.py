@@ -6,6 +6,7 @@ import contextvars
 import html
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ def display(console: Console | None = None) -> Iterator[ProgressDisplay]:
     if console.is_terminal and not console.is_dumb_terminal:
         yield _TerminalDisplay(console)
     else:
-        with _visible_log():
+        with _visible_log:
             yield LogDisplay()
 
 
@@ -152,19 +153,30 @@ def _is_configured() -> bool:
     return _log.level != logging.NOTSET or any(not isinstance(own, logging.NullHandler) for own in handlers)
 
 
-@contextmanager
-def _visible_log() -> Iterator[None]:
-    """Within this context, INFO messages of the logger `tabgnm` go to stderr, unless logging is already configured."""
-    if _is_configured():
-        yield
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-    _log.addHandler(handler)
-    _log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        _log.removeHandler(handler)
-        if _log.level == logging.INFO:  # otherwise the user has set it meanwhile
-            _log.setLevel(logging.NOTSET)
+class _VisibleLog:
+    """Sends INFO messages of the logger `tabgnm` to stderr while any fit shows them, unless logging is configured."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_users = threading.Lock(), 0
+        self._handler: logging.Handler | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._n_users += 1
+            if self._n_users == 1 and not _is_configured():
+                self._handler = logging.StreamHandler()
+                self._handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+                _log.addHandler(self._handler)
+                _log.setLevel(logging.INFO)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0 and self._handler is not None:
+                _log.removeHandler(self._handler)
+                self._handler = None
+                if _log.level == logging.INFO:  # otherwise the user has set it meanwhile
+                    _log.setLevel(logging.NOTSET)
+
+
+_visible_log = _VisibleLog()

@@ -56,7 +56,7 @@ class FleetResult:
         - x: (rows, m) for all models, or (M, rows, m) with different rows for each model
         - output: (M, rows, c), on the CPU
         """
-        x, device = torch.as_tensor(x), torch_device(str(device))
+        x, device = torch.as_tensor(x), torch_device("auto") if device == "auto" else device
         chosen = [self.models[i] for i in (range(len(self.models)) if models is None else models)]
         if x.shape[-1] != self.shape.n_inputs or x.dim() not in (2, 3) or (x.dim() == 3 and len(x) != len(chosen)):
             raise ValueError(

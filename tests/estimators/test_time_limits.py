@@ -168,3 +168,25 @@ def test_a_network_that_did_not_complete_an_epoch_does_not_replace_that_of_the_t
     model = mlp(**SHORT).fit(X, Y)
     assert model.pack_["weight"].sum() == pytest.approx(1)
     assert all(own["best_epoch"] >= 1 for own in model.history_)
+
+
+def test_a_network_of_the_last_round_that_the_deadline_ended_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = iter([[(0, 1)], []])
+    added: list[str] = []
+    run_fleets, add = pack.FleetPlan.run_fleets, pack.TrainedPack.add
+
+    def ended(plan: Any, **arguments: Any) -> Any:
+        for fleet, models in run_fleets(plan, **arguments):
+            if len(plan.jobs) == 1:  # the last round
+                models[0].history.status = "interrupted"
+            yield fleet, models
+
+    def watched(self: Any, candidate: int, position: int, model: Any, seconds: float) -> None:
+        added.append(model.history.status)
+        add(self, candidate, position, model, seconds)
+
+    monkeypatch.setattr(time_limits, "rest_in_time_left", lambda *_: next(rounds))
+    monkeypatch.setattr(pack.FleetPlan, "run_fleets", ended)
+    monkeypatch.setattr(pack.TrainedPack, "add", watched)
+    mlpr(n_candidates=1, n_folds=3, max_epochs=2, time_limit=1000).fit(X, T)
+    assert added and set(added) == {"completed"}

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tabgnm.nn import GNMShape
-from tabgnm.training import Fleet, FleetSettings, Member, Table, cluster
+from tabgnm.training import Callback, Fleet, FleetPlan, FleetSettings, Job, Member, Table, cluster
 
 X = torch.linspace(-1, 1, 40, dtype=torch.float64).unsqueeze(1)
 TABLE = Table(X, X**2)
@@ -58,3 +58,25 @@ def test_a_worker_leaves_fleets_untrained_that_it_did_not_begin_before_the_deadl
     assert first.history.status == second.history.status == "interrupted"
     assert first.history.n_epochs > 0
     assert second.history.n_epochs == 0
+
+
+def test_callbacks_hear_the_end_of_fleets_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+
+    class Diary(Callback):
+        def on_train_begin(self, n_models: int, max_epochs: int) -> None:  # noqa: ARG002 - the hook's signature
+            heard.append("begin")
+
+        def on_model_end(self, model: int, n_epochs: int, status: str) -> None:  # noqa: ARG002
+            heard.append(status)
+
+        def on_train_end(self) -> None:
+            heard.append("end")
+
+    fleet, tables = task(0)
+    plan = FleetPlan([Job(fleet.shape, fleet.settings, Member(seed=seed)) for seed in range(2)], tables)
+    monkeypatch.setattr("tabgnm.training.plan.n_cluster_workers", lambda *_: 1)
+    with joblib.parallel_config("threading", n_jobs=2):
+        [(planned, models)] = plan.run_fleets(progress=lambda _: Diary())
+    assert planned == plan.fleets[0] and len(models) == 2
+    assert heard == ["begin", "completed", "completed", "end"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import ExitStack
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import nbclient
@@ -14,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from tabgnm.nn.losses import CrossEntropy
-from tabgnm.training import Callback, FleetPlan, Job, Member, ProgressBar
+from tabgnm.training import Callback, Fleet, FleetPlan, Job, Member, ProgressBar
 from tabgnm.training.progress import ProgressLine
-from tabgnm.training.progress_display import LogDisplay, ProgressState
+from tabgnm.training.progress_display import LogDisplay, ProgressState, display
 from tests.estimators.examples import gnmr
 from tests.training.examples import (
     BASE,
@@ -27,6 +29,7 @@ from tests.training.examples import (
     table_for,
     train,
 )
+from tests.training.test_callbacks import RaiseAt
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +162,39 @@ def test_off_a_terminal_there_are_lines_of_a_log_but_not_one_per_epoch(
         assert len(err.splitlines()) < 5
     log = logging.getLogger("tabgnm")
     assert log.level == logging.NOTSET and all(isinstance(own, logging.NullHandler) for own in log.handlers)
+
+
+def test_the_log_of_a_fit_goes_on_when_another_one_has_ended(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unconfigured(monkeypatch)
+    with ExitStack() as first, ExitStack() as second:
+        for stack in (first, second):
+            stack.enter_context(display(Console(file=StringIO())))
+        first.close()
+        logging.getLogger("tabgnm").info("of the second")
+    assert capfd.readouterr().err.count("of the second") == 1
+
+
+@pytest.mark.parametrize("after", [1, 30, 99])
+def test_a_resumed_fleet_counts_all_epochs(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    members, settings = different_members(3), settings_for(max_epochs=100, patience=60)
+    steps: list[int] = []
+    move = ProgressLine.move
+
+    def watched(self: ProgressLine, n_model_epochs: int, **how: Any) -> None:
+        steps.append(n_model_epochs)
+        move(self, n_model_epochs, **how)
+
+    monkeypatch.setattr(ProgressLine, "move", watched)
+    fleet, table = Fleet(BASE, members, settings), table_for(settings.loss)
+    path = tmp_path / "fleet.ckpt"
+    stop = RaiseAt(after, RuntimeError("enough"))
+    with pytest.raises(RuntimeError, match="enough"):
+        fleet.fit(table, checkpoint=path, checkpoint_every=1, callbacks=[stop])
+    steps.clear()
+    fleet.fit(table, checkpoint=path, callbacks=[ProgressBar(Console(file=StringIO()))])
+    assert sum(steps) == 3 * 100
 
 
 def test_a_level_that_is_set_during_training_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tabgnm.nn.shapes import body_of, has_no_variant_but_clamping
 from tabgnm.training import kernels
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import ALIGN, Batch, Block, BlockRows
-from tabgnm.training.validation import add_losses
+from tabgnm.training.validation import VALIDATION_ROWS, add_losses
 
 
 class _Places(NamedTuple):
@@ -100,7 +100,7 @@ class CudaStep:
             and shape.n_outputs <= kernels.MAX_OUTPUTS
             and has_no_variant_but_clamping(shape)
             and body.activation in kernels.ACTIVATIONS
-            and state.batch_size * 2 * shape.activations_per_row < 2**31  # offsets are 32-bit integers
+            and max(state.batch_size, VALIDATION_ROWS) * 2 * shape.activations_per_row < 2**31  # 32-bit offsets
             and kernels.kernels_for(device, "layers") is not None
             and kernels.kernels_for(device, "epochs") is not None
             and (shape.embedding is None or CudaStep._supports_embedding(shape.embedding, device))
