@@ -55,6 +55,17 @@ def k_folds(n_rows: int, strata: Array | None, n_folds: int, seed: int, repeat: 
     return folds or without_validation(n_rows, 1)
 
 
+def with_copies(folds: list[Fold], copies: Array) -> list[Fold]:
+    """Return folds of distinct rows as folds of all rows, given the distinct row that each row is a copy of."""
+    expanded = []
+    for fold in folds:
+        is_val = np.zeros(int(copies.max()) + 1, dtype=bool)
+        if fold.val is not None:
+            is_val[fold.val.numpy()] = True
+        expanded.append(_fold(len(copies), np.flatnonzero(is_val[copies])))
+    return expanded
+
+
 def group_numbers(groups: Any, n_rows: int) -> Array:
     """Return the number of the group of each row; raise if the groups do not fit the rows."""
     labels = np.asarray(groups)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tabgnm.estimators import folds as folding
 from tabgnm.estimators.checks import check_lengths, in_range, is_auto, random_numbers, sample_weights
+from tabgnm.estimators.copies import copies_of_rows
 from tabgnm.estimators.effort import SMALL_TABLE, effort_of
 from tabgnm.estimators.fitting import (
     FittedPack,
@@ -21,6 +22,7 @@ from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.metric_scores import check_metric_fits
 from tabgnm.estimators.targets import Targets
 from tabgnm.table import match_columns, read_table
+from tabgnm.table.raw import RawTable
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -98,7 +100,7 @@ def prepare_rows(
         score_weights = None if score_weights is None else np.concatenate([score_weights, ones])
     folds, seeds = _folds_and_seeds(
         estimator,
-        raw.n_rows,
+        raw,
         None if raw_val is None else raw_val.n_rows,
         targets,
         targets_given,
@@ -155,7 +157,7 @@ def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
 
 def _folds_and_seeds(
     estimator: TabularEstimator,
-    n_rows: int,
+    raw: RawTable,
     n_val: int | None,
     targets: Targets,
     y: Array,
@@ -167,6 +169,7 @@ def _folds_and_seeds(
     one_epoch: bool,
 ) -> tuple[list[Fold], list[int]]:
     """Choose the rows of each fold, and the seeds of its networks."""
+    n_rows = raw.n_rows
     effort = effort_of(estimator, n_rows)
     n_folds = effort.n_folds if is_auto(estimator.n_folds) else int(estimator.n_folds)
     if one_epoch:
@@ -200,9 +203,14 @@ def _folds_and_seeds(
         return seeds_of(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed))
     if n_folds == 0:
         return seeds_of(folding.without_validation(n_rows, 1))
-    strata = targets.strata(y)
+    strata, copies = targets.strata(y), copies_of_rows(raw, y)
+    if copies is not None:  # choose folds of distinct rows, and let their copies follow
+        n_rows, first = int(copies.max()) + 1, np.unique(copies, return_index=True)[1]
+        strata = None if strata is None else strata[first]
     if n_folds == 1:
-        return seeds_of(folding.hold_out(n_rows, strata, first_seed))
-    n_repeats = 2 if n_rows < SMALL_TABLE and is_auto(estimator.n_folds) and estimator.effort != "fast" else 1
-    repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
-    return seeds_of([fold for own in repeated for fold in own])
+        folds = folding.hold_out(n_rows, strata, first_seed)
+    else:
+        n_repeats = 2 if n_rows < SMALL_TABLE and is_auto(estimator.n_folds) and estimator.effort != "fast" else 1
+        repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
+        folds = [fold for own in repeated for fold in own]
+    return seeds_of(folds if copies is None else folding.with_copies(folds, copies))

@@ -1,0 +1,78 @@
+"""Copies of rows are in the same fold, so that networks are not validated on rows that they were trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from tabgnm import GNMClassifier
+from tabgnm.estimators.copies import copies_of_rows
+from tabgnm.table import read_table
+from tests.estimators.examples import frame, mlp, numbers
+
+
+def copied(X: Any, n_copies: int) -> Any:
+    return pd.concat([X] * n_copies, ignore_index=True)
+
+
+@pytest.mark.parametrize("as_table", [lambda X: X, lambda X: X.astype(object), lambda X: X[["number", "color"]]])
+def test_all_copies_are_found(as_table: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"number": rng.normal(size=40), "color": rng.choice(["red", "blue"], 40), "few": np.arange(40) % 3}
+    )
+    X.loc[3, "color"] = None
+    y = np.tile(np.arange(40) % 2, 3)
+    groups = copies_of_rows(read_table(as_table(copied(X, 3))), y)
+    assert groups is not None
+    np.testing.assert_array_equal(groups, np.tile(groups[:40], 3))
+    assert len(set(groups)) == 40
+
+
+def test_rows_that_differ_in_a_cell_or_in_the_target_are_no_copies() -> None:
+    X = copied(pd.DataFrame({"number": np.arange(50) / 7, "word": list("ab") * 25}), 2)
+    assert copies_of_rows(read_table(X), np.arange(100) // 50) is None
+    X.loc[50:, "word"] = "c"
+    assert copies_of_rows(read_table(X), np.zeros(100)) is None
+
+
+@pytest.mark.parametrize(
+    "make", [lambda a: a, sparse.csr_matrix, lambda a: pd.DataFrame(a).add_prefix("x").astype(str)]
+)
+def test_equal_rows_of_a_table_with_few_values_are_different_cases(make: Any) -> None:
+    X = np.random.default_rng(0).integers(0, 2, size=(300, 5))
+    assert copies_of_rows(read_table(make(X)), np.zeros(300)) is None
+
+
+def test_hardly_any_copies_are_ignored() -> None:
+    X, y, _ = numbers(200)
+    X[7] = X[5]
+    y[7] = y[5]
+    assert copies_of_rows(read_table(X), y) is None
+
+
+@pytest.mark.parametrize("how", [{"n_folds": 4}, {"n_folds": 1}, {"n_folds": "auto"}])
+def test_copies_are_in_the_same_fold(how: dict[str, Any]) -> None:
+    X, y = copied(frame(60), 3), np.tile(np.arange(60) % 2, 3)
+    model = mlp(n_candidates=1, max_epochs=1, **how).fit(X, y)
+    left_out = np.isfinite(model.oof_prediction_).reshape(len(X), -1).all(axis=1)
+    assert (left_out.reshape(3, 60) == left_out[:60]).all()
+    if how["n_folds"] != 1:
+        np.testing.assert_allclose(model.oof_prediction_[:60], model.oof_prediction_[60:120], rtol=1e-5)
+
+
+def test_copies_do_not_make_a_model_worse() -> None:
+    X_train, X_test, y_train, y_test = train_test_split(
+        *load_breast_cancer(return_X_y=True, as_frame=True), random_state=0
+    )
+    once = GNMClassifier(effort="fast", random_state=0).fit(X_train, y_train)
+    often = GNMClassifier(effort="fast", random_state=0).fit(copied(X_train, 4), copied(y_train, 4))
+    losses = [log_loss(y_test, model.predict_proba(X_test)) for model in (once, often)]
+    assert losses[1] < 1.5 * losses[0] + 0.05, losses  # 0.27 if copies are on both sides of the folds
