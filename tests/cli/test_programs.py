@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -128,10 +129,12 @@ def interrupted_within(function: str) -> Iterator[None]:
                 return
 
     watcher = threading.Thread(target=press)
+    gc.disable()  # Python ignores a KeyboardInterrupt within the callback that hypothesis has registered for collections
     watcher.start()
     try:
         yield
     finally:
+        gc.enable()
         done.set()
         watcher.join()
 
