@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 AUTOGLUON_VENV := .venv-autogluon
+TRITON := .venv-triton
 PIP_INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 
 ifeq ($(origin VENV_PYTHON),undefined)
@@ -13,7 +14,7 @@ INSTALLED_BENCH := $(VENV)/.installed-bench
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu test-wheel test-autogluon docs bench lock clean
+.PHONY: help demo test lint types format test-portable test-portable-short test-slow test-gpu test-kernels test-wheel test-autogluon docs bench lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,10 @@ test-slow: $(INSTALLED)  ## the tests that take longer
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	$(VENV_PYTHON) -m pytest -m gpu
 
+test-kernels: $(TRITON)/.installed  ## the tests of GPU kernels without a GPU, in Triton's interpreter
+	TRITON_INTERPRET=1 PYTHONPATH=.:$(TRITON) $(VENV_PYTHON) -m pytest -n 2 -p tests.training.interpreted_kernels -o filterwarnings=ignore \
+		-m gpu tests/training/test_cuda_kernels.py tests/training/test_cuda_step.py
+
 test-wheel: $(INSTALLED)  ## build the wheel, install it alone, and use the package from there
 	$(VENV_PYTHON) .ci/wheel.py
 
@@ -81,6 +86,11 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 # --no-deps: XGBoost would install a GPU package, and CatBoost two plotting packages.
 $(VENV)/.installed-bench: requirements-bench.lock $(VENV)/.installed
 	$(PIP_INSTALL) --no-deps --constraint requirements.lock -r requirements-bench.lock
+	@touch $@
+
+# In a folder of its own, because torch would use it for other things if it were in the environment.
+$(TRITON)/.installed: $(INSTALLED)
+	$(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --target $(TRITON) triton==3.9.0
 	@touch $@
 
 $(AUTOGLUON_VENV)/.installed: requirements-autogluon.lock pyproject.toml | $(AUTOGLUON_VENV)/bin/python

@@ -1,11 +1,15 @@
 """Copies of rows, such as those of oversampling, which must not be on both sides of a fold.
 
-A network that is validated on copies of its training rows looks perfect, whatever it learns.
+A network that is validated on copies of its training rows looks perfect, whatever it learns. But equal rows are not
+always copies: in a table of few different rows, new rows will be equal to known ones, too, and keeping equal rows
+together would hide from each network what it will be asked. So rows only count as copies if there is no other
+explanation.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,41 +22,56 @@ Array = NDArray[Any]
 _log = logging.getLogger("tabgnm")
 
 _FEW = 0.01  # fraction of the rows: fewer copies hardly matter
+_MIN_DISTINCT = 100  # rows; any column, such as an age, may have fewer different values
 _CONTINUOUS = 0.5  # a column of numbers or dates with at least this fraction of different values among distinct rows
 _MAX_COLUMNS = 100  # that are searched for such a column
+_MAX_CONFLICTS = 0.01  # fraction of the repeated rows that have several targets
 
 
-def copies_of_rows(raw: RawTable, y: Array) -> Array | None:
+def copies_of_rows(raw: RawTable, y: Array, ignored: Collection[str | int] = ()) -> Array | None:
     """Return the number of the distinct row that each row is a copy of, or None if there are hardly any copies.
 
-    Rows are copies if all their cells and targets are equal. In a table without a column of continuous values, equal
-    rows may be different cases, as they will be in new data, so they are not copies.
+    Rows are copies if all their cells and targets are equal, except in the columns `ignored` (names or positions), if
+    a column has so many different values that equal cells are no coincidence, and if rows with equal cells do not have
+    different targets, as repeated observations have.
     """
-    source, n_rows = raw.source, raw.n_rows
+    n_rows = raw.n_rows
     groups = np.zeros(n_rows, np.int64)
-    for target in y.reshape(n_rows, -1).T:
-        groups = _refined(groups, _codes(target))
     texts, largest = [], 0  # `largest`: the most different values of a column that is not text
     for column, name in enumerate(raw.names):
-        if column >= _MAX_COLUMNS and largest < _CONTINUOUS * (groups.max() + 1):
-            return None
-        values = source.values(column, name)
-        if values.kind == "text":
-            texts.append(values)
+        if name in ignored or column in ignored:
             continue
-        codes = _codes(values.data)
-        largest = max(largest, int(codes.max()) + 1)
-        groups = _refined(groups, codes)
-        if _n_copies(groups) < _FEW * n_rows:
+        if column >= _MAX_COLUMNS and largest < _CONTINUOUS * _count(groups):
             return None
-    if largest < _CONTINUOUS * (groups.max() + 1):  # further columns can only tell more rows apart
+        try:
+            values = raw.source.values(column, name)
+            if values.kind == "text":
+                texts.append(np.array(list(map(str, values.data)), dtype=object))
+                continue
+            codes = _codes(values.data)
+        except Exception:  # cells may be any objects; the encoder, which knows the kind of the column, reports errors
+            return None
+        largest = max(largest, _count(codes))
+        groups = _refined(groups, codes)
+        if n_rows - _count(groups) < _FEW * n_rows:
+            return None
+    if largest < _CONTINUOUS * _count(groups):  # text can only tell more rows apart
         return None
-    for values in texts:
-        groups = _refined(groups, _codes(np.array(list(map(str, values.data)), dtype=object)))
-    if _n_copies(groups) < _FEW * n_rows or largest < _CONTINUOUS * (groups.max() + 1):
+    for text in texts:
+        groups = _refined(groups, _codes(text))
+    n_distinct = _count(groups)
+    if n_distinct < _MIN_DISTINCT or largest < _CONTINUOUS * n_distinct:
         return None
-    _log.info("%d of %d rows are copies of others; copies are in the same fold", _n_copies(groups), n_rows)
-    return groups
+    with_targets = groups
+    for target in y.reshape(n_rows, -1).T:
+        with_targets = _refined(with_targets, _codes(target))
+    n_copies = n_rows - _count(with_targets)
+    n_repeated = int((np.bincount(groups) > 1).sum())
+    n_targets = np.bincount(groups[np.unique(with_targets, return_index=True)[1]])  # of each distinct row
+    if n_copies < _FEW * n_rows or (n_targets > 1).sum() > _MAX_CONFLICTS * n_repeated:
+        return None
+    _log.info("%d of %d rows are copies of others; copies are in the same fold", n_copies, n_rows)
+    return with_targets
 
 
 def _codes(values: Array) -> Array:
@@ -65,8 +84,8 @@ def _codes(values: Array) -> Array:
 
 def _refined(groups: Array, codes: Array) -> Array:
     """Divide groups into those with equal codes."""
-    return _codes(groups * (int(codes.max()) + 1) + codes)
+    return _codes(groups * _count(codes) + codes)
 
 
-def _n_copies(groups: Array) -> int:
-    return len(groups) - (int(groups.max()) + 1)
+def _count(codes: Array) -> int:
+    return int(codes.max()) + 1

@@ -45,6 +45,8 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     trained_on = {fold.train.numpy().tobytes(): fold.train.numpy() for fold in rows.folds}
     for train in trained_on.values():
         own = np.isin(sample, train)
+        if not own.any():  # none of the few rows of a fold is in the sample, so nothing is known
+            return ()
         related = np.ones(n_tested, dtype=bool)
         of_rows = None if rows.weights is None else rows.weights[sample][own]
         related[unrelated_columns(x[own, :n_tested], y[own], of_rows)] = False

@@ -203,7 +203,8 @@ def _folds_and_seeds(
         return seeds_of(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed))
     if n_folds == 0:
         return seeds_of(folding.without_validation(n_rows, 1))
-    strata, copies = targets.strata(y), copies_of_rows(raw, y)
+    ignored = [column for column, kind in (estimator.column_kinds or {}).items() if kind == "ignore"]
+    strata, copies = targets.strata(y), copies_of_rows(raw, y, ignored)
     if copies is not None:  # choose folds of distinct rows, and let their copies follow
         n_rows, first = int(copies.max()) + 1, np.unique(copies, return_index=True)[1]
         strata = None if strata is None else strata[first]

@@ -67,8 +67,9 @@ def fingerprint(shape: Shape, settings: FleetSettings, members: Sequence[Member]
 
 def _update(digest: Any, value: object) -> None:
     if isinstance(value, np.ndarray) and value.dtype != object:
-        value = torch.from_numpy(value)
-    if isinstance(value, Tensor):
+        digest.update(repr((value.shape, value.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Tensor):
         digest.update(repr((tuple(value.shape), value.dtype)).encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     elif isinstance(value, Mapping):
@@ -159,7 +160,8 @@ class Saver:
 
 def _unusable(path: Path, error: Exception) -> CheckpointError:
     said = cause(error) if isinstance(error, FileError) else f"{type(error).__name__}: {cause(error)}"
-    return CheckpointError(f"{path} is not a usable checkpoint ({said}); delete it to start over")
+    remedy = "delete it to start over" if path.is_file() else "use another path"
+    return CheckpointError(f"{path} is not a usable checkpoint ({said}); {remedy}")
 
 
 def _snapshot(values: dict[str, Any], arrays: Arrays) -> Snapshot:

@@ -26,21 +26,21 @@ def copied(X: Any, n_copies: int) -> Any:
 def test_all_copies_are_found(as_table: Any) -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
-        {"number": rng.normal(size=40), "color": rng.choice(["red", "blue"], 40), "few": np.arange(40) % 3}
+        {"number": rng.normal(size=120), "color": rng.choice(["red", "blue"], 120), "few": np.arange(120) % 3}
     )
     X.loc[3, "color"] = None
-    y = np.tile(np.arange(40) % 2, 3)
+    y = np.tile(np.arange(120) % 2, 3)
     groups = copies_of_rows(read_table(as_table(copied(X, 3))), y)
     assert groups is not None
-    np.testing.assert_array_equal(groups, np.tile(groups[:40], 3))
-    assert len(set(groups)) == 40
+    np.testing.assert_array_equal(groups, np.tile(groups[:120], 3))
+    assert len(set(groups)) == 120
 
 
 def test_rows_that_differ_in_a_cell_or_in_the_target_are_no_copies() -> None:
-    X = copied(pd.DataFrame({"number": np.arange(50) / 7, "word": list("ab") * 25}), 2)
-    assert copies_of_rows(read_table(X), np.arange(100) // 50) is None
-    X.loc[50:, "word"] = "c"
-    assert copies_of_rows(read_table(X), np.zeros(100)) is None
+    X = copied(pd.DataFrame({"number": np.arange(150) / 7, "word": list("ab") * 75}), 2)
+    assert copies_of_rows(read_table(X), np.arange(300) // 150) is None
+    X.loc[150:, "word"] = "c"
+    assert copies_of_rows(read_table(X), np.zeros(300)) is None
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,45 @@ def test_rows_that_differ_in_a_cell_or_in_the_target_are_no_copies() -> None:
 def test_equal_rows_of_a_table_with_few_values_are_different_cases(make: Any) -> None:
     X = np.random.default_rng(0).integers(0, 2, size=(300, 5))
     assert copies_of_rows(read_table(make(X)), np.zeros(300)) is None
+
+
+RNG = np.random.default_rng(0)
+SITES = RNG.normal(size=(120, 3)).repeat(20, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[0, 0], [0, 1], [1, 0], [1, 1]]).repeat(50, axis=0), np.array([0, 1, 1, 0]).repeat(50)),
+        (RNG.integers(0, 2, (400, 1)), RNG.integers(0, 2, 400)),
+        (RNG.choice([1.0, 2.5, 5.0, 10.0, 20.0], (2000, 1)), RNG.normal(size=2000)),
+        (RNG.integers(0, 400, (3000, 1)), RNG.random(3000) < 0.1),
+        (SITES, RNG.random(len(SITES)) < 0.05),
+    ],
+    ids=["truth table", "one yes or no", "doses", "minutes", "repeated observations"],
+)
+def test_equal_rows_with_another_explanation_are_different_cases(X: Any, y: Any) -> None:
+    assert copies_of_rows(read_table(X), y) is None
+
+
+def test_a_truth_table_is_learned() -> None:
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).repeat(50, axis=0)
+    y = (X[:, 0] != X[:, 1]).astype(int)
+    model = GNMClassifier(effort="fast", random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.oof_scores_["accuracy"] == 1.0
+
+
+def test_ignored_columns_do_not_matter_and_others_may_be_unreadable() -> None:
+    X, y = copied(frame(120), 3), np.tile(np.arange(120) % 2, 3)
+    X["id"], X["lists"] = np.arange(360), [[1]] * 360
+    kinds = {"id": "ignore", "lists": "ignore"}
+    groups = copies_of_rows(read_table(X), y, kinds)
+    assert groups is not None
+    assert len(set(groups)) == 120
+    assert copies_of_rows(read_table(X.drop(columns="lists")), y) is None
+    assert copies_of_rows(read_table(X), y, ["id"]) is None
+    mlp(n_candidates=1, max_epochs=1, column_kinds=kinds).fit(X, y)
 
 
 def test_hardly_any_copies_are_ignored() -> None:
@@ -60,12 +99,12 @@ def test_hardly_any_copies_are_ignored() -> None:
 
 @pytest.mark.parametrize("how", [{"n_folds": 4}, {"n_folds": 1}, {"n_folds": "auto"}])
 def test_copies_are_in_the_same_fold(how: dict[str, Any]) -> None:
-    X, y = copied(frame(60), 3), np.tile(np.arange(60) % 2, 3)
+    X, y = copied(frame(120), 3), np.tile(np.arange(120) % 2, 3)
     model = mlp(n_candidates=1, max_epochs=1, **how).fit(X, y)
     left_out = np.isfinite(model.oof_prediction_).reshape(len(X), -1).all(axis=1)
-    assert (left_out.reshape(3, 60) == left_out[:60]).all()
+    assert (left_out.reshape(3, 120) == left_out[:120]).all()
     if how["n_folds"] != 1:
-        np.testing.assert_allclose(model.oof_prediction_[:60], model.oof_prediction_[60:120], rtol=1e-5)
+        np.testing.assert_allclose(model.oof_prediction_[:120], model.oof_prediction_[120:240], rtol=1e-5)
 
 
 def test_copies_do_not_make_a_model_worse() -> None:

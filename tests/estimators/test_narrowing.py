@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import tabgnm
+from tabgnm.estimators import narrowing
 from tabgnm.estimators.narrowing import NARROWED_FROM
-from tabgnm.estimators.screening import MAX_RELATED, unrelated_columns
+from tabgnm.estimators.screening import MAX_RELATED, sample_of_rows, unrelated_columns
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
 
 LEVELS = "abcdefghijkl"
@@ -40,6 +41,15 @@ def test_only_related_columns_become_inputs(make: Any, classifies: bool) -> None
     for place in unused:
         changed.isetitem(place, np.nan)
     np.testing.assert_array_equal(model.predict(changed), model.predict(X))
+
+
+def test_a_fold_without_rows_in_the_sample_keeps_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrowing, "_MAX_NUMBERS", 1)
+    monkeypatch.setattr(narrowing, "_MIN_ROWS", 20)
+    X, y = wide()
+    few = np.setdiff1d(np.arange(len(X)), sample_of_rows(len(X), 20))[:10]
+    model = mlpr(n_folds="auto", cv=[(few, np.setdiff1d(np.arange(len(X)), few))]).fit(X, y)
+    assert all(column.encoding for column in model.columns_)
 
 
 def test_a_network_has_only_columns_that_its_own_training_rows_relate_to_the_target() -> None:

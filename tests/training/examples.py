@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -140,6 +141,11 @@ def settings_for(loss: Loss | None = None, **changes: Any) -> FleetSettings:
 def on_gpu(settings: FleetSettings, **changes: Any) -> FleetSettings:
     """The same on a GPU."""
     return replace(settings, device="cuda", **changes)
+
+
+def kernel_device() -> torch.device:
+    """A GPU, or the CPU in Triton's interpreter (`make test-kernels`)."""
+    return torch.device("cpu" if os.environ.get("TRITON_INTERPRET") else "cuda")
 
 
 def train(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -225,7 +226,7 @@ def test_a_file_of_another_version_is_refused(path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_folder_is_refused_as_a_file(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is not a usable checkpoint"):
+    with pytest.raises(CheckpointError, match=r"is not a usable checkpoint .*; use another path$"):
         fit(tmp_path, [Member()], settings_for())
 
 
@@ -268,6 +269,13 @@ def test_losses_are_told_apart_by_every_number_of_a_tensor() -> None:
     changed = factors.clone()
     changed[2500] = 2.0
     losses = [SlottedLoss(own) for own in (factors, changed, factors.clone())]  # type: ignore[arg-type]
+    found = [fingerprint(BASE, settings_for(loss), different_members(2), [TABLE]) for loss in losses]
+    assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize("factors", [np.arange(3.0)[::-1], np.array(["a", "b"]), np.array([1, 2], ">f4")], ids=str)
+def test_losses_may_have_arrays_of_any_type(factors: Any) -> None:
+    losses = [SlottedLoss(own) for own in (factors, factors[::-1], factors.copy())]
     found = [fingerprint(BASE, settings_for(loss), different_members(2), [TABLE]) for loss in losses]
     assert found[0] == found[2] != found[1]
 

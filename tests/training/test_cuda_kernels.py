@@ -14,11 +14,11 @@ from tabgnm.nn.embeddings import InputEmbedding, embed
 from tabgnm.nn.losses import CrossEntropy, Gamma, LogLinkLoss, Loss, SquaredError
 from tabgnm.training import counter_random
 from tabgnm.training.kernels import ACTIVATIONS, kernels_for
-from tests.training.examples import LOSSES
+from tests.training.examples import LOSSES, kernel_device
 
 pytestmark = pytest.mark.gpu
 
-DEVICE = torch.device("cuda")
+DEVICE = kernel_device()
 
 
 def random(*size: int, seed: int = 0) -> Tensor:

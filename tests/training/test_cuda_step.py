@@ -22,11 +22,21 @@ from tabgnm.training.model_state import ModelState
 from tabgnm.training.row_batches import ALIGN, Batch, Block, BlockRows
 from tabgnm.training.settings import FleetSettings
 from tabgnm.training.steps.cuda_step import CudaStep
-from tests.training.examples import EVERYTHING, LOSSES, different_members, on_gpu, settings_for, table_for, train
+from tests.training.examples import (
+    EVERYTHING,
+    LOSSES,
+    different_members,
+    kernel_device,
+    on_gpu,
+    settings_for,
+    table_for,
+    train,
+)
 
 pytestmark = pytest.mark.gpu
 
-DEVICE = torch.device("cuda")
+DEVICE = kernel_device()
+needs_gpu = pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a GPU, or is very slow without one")
 CLASSES = CrossEntropy()
 NETWORK = GNMShape(6, 3, n_nodes=40, n_layers=3)
 MIXED = InputEmbedding(3, 3, "periodic", 5, 3, 0.5, levels=(3, 40), level_dim=2)
@@ -48,7 +58,7 @@ def state_for(
     shape: Shape, members: list[Member], loss: Loss = CLASSES, *, batch_size: int = 24, **changes: Any
 ) -> ModelState:
     """Models at the start of their training; with a large eps weights show gradients and not their signs."""
-    settings = FleetSettings(loss, device="cuda", eps=0.1, **changes)
+    settings = FleetSettings(loss, device=DEVICE.type, eps=0.1, **changes)
     layout = FlatLayout(shape, align=ALIGN)
     flat = layout.first_weights([member.seed for member in members], DEVICE, settings.dtype)
     grad = torch.zeros_like(flat)
@@ -216,6 +226,7 @@ def test_steps_of_every_width_and_batch_size(shape: Shape, batch_size: int) -> N
     assert_steps_are_those_of_the_reference(state)
 
 
+@needs_gpu
 @pytest.mark.parametrize("n_models", [1, 8, 40, 150])
 def test_steps_of_few_and_many_models(n_models: int) -> None:
     """Each number of models has its tiles. ReLU might turn rounding into another gradient in one of so many states."""
@@ -274,6 +285,7 @@ def test_validation_is_the_forward_pass(shape: Shape, aligned: bool) -> None:
     torch.testing.assert_close(outputs.cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@needs_gpu
 @pytest.mark.parametrize("shape", KINDS)
 def test_steps_are_the_same_bits_again_and_in_a_graph(shape: Shape) -> None:
     block, results = block_for(24, 4), []
@@ -309,6 +321,7 @@ def test_a_model_that_diverges_is_noticed() -> None:
 SMOOTH = replace(NETWORK, activation="silu")  # the slope of ReLU jumps where a state is 0 up to rounding
 
 
+@needs_gpu
 @pytest.mark.parametrize(
     "shape",
     [

@@ -92,8 +92,7 @@ class CudaStep:
         shape, settings, device = state.shape, state.settings, state.flat.device
         body = body_of(shape)
         return (
-            device.type == "cuda"
-            and state.flat.dtype == torch.float32
+            state.flat.dtype == torch.float32
             and state.gates is None
             and state.adam.thresholds is None
             and kernels.loss_kind(settings.loss) is not None
