@@ -12,6 +12,7 @@ from tabgnm.cli.target_values import as_labels, as_numbers
 from tabgnm.cli.terminal import UnusableModel, UsageProblem
 from tabgnm.cli.training_table import target_columns
 from tabgnm.estimators.class_targets import ClassTargets
+from tabgnm.table.text import says_nothing
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -76,6 +77,10 @@ def read_inputs(source: str, reading: Reading, model: TabularEstimator, targets:
     # As text, which the model or its classes say how to read: the rows of this file alone might look like another type.
     frame = read_table(source, text=[*wanted, *labels], strip=strips_spaces(model), **reading.keywords())
     require_columns(list(frame.columns), wanted, source)
+    if isinstance(model.fitted_.targets, ClassTargets):
+        for name, classes in zip(labels, model.fitted_.targets.classes, strict=False):  # no labels are read to predict
+            if name in frame and not any(isinstance(own, str) for own in classes.tolist()):
+                frame[name] = [None if isinstance(own, str) and says_nothing(own) else own for own in frame[name]]
     return frame
 
 

@@ -6,6 +6,7 @@ need it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from numpy.typing import NDArray
 from tabgnm._extras import import_extra
 from tabgnm.table.text import MISSING_TEXTS, says_nothing
 
-_LONGEST_MISSING = max(map(len, MISSING_TEXTS))
+# In text, fewer cells are missing than in numbers and dates: those that pandas.read_csv takes as missing, so that a
+# model reads the same levels from a file as from a DataFrame. "none", "-" or "?" may be a level.
+_MISSING_IN_TEXT = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+_LONGEST_MISSING = max(map(len, MISSING_TEXTS | _MISSING_IN_TEXT))
 _BLANK = np.zeros(256, dtype=np.bool_)
 _BLANK[:33] = True
 _BLANK[128:] = True  # perhaps: a space beyond ASCII
@@ -59,15 +65,25 @@ def without_leading_spaces(array: Any) -> Any:
 
 
 def without_missing(array: Any) -> Any:
-    """Return text with null for what `tabgnm.table` takes as missing: empty cells, NA, N/A, null, None, ?, ..."""
+    """Return text with null where a cell of any column is missing: empty cells, NA, N/A, NaN, null, None, ..."""
+    return _without(array, lambda text: text.strip() in _MISSING_IN_TEXT)
+
+
+def without_missing_numbers(array: Any) -> Any:
+    """Return text with null for what `tabgnm.table` takes as a missing number or date, which includes ?, - and none."""
+    return _without(array, says_nothing)
+
+
+def _without(array: Any, is_missing: Callable[[str], bool]) -> Any:
     pa, pc = _arrow()
     cells = _CellBytes(array)
     short = (cells.lengths <= _LONGEST_MISSING) | cells.have_spaces()
-    possible = np.flatnonzero(_MISSING_START[cells.at(0)] & ~_DIGIT[cells.at(1)] & short)
+    is_there = array.is_valid().to_numpy(zero_copy_only=False)
+    possible = np.flatnonzero(is_there & _MISSING_START[cells.at(0)] & ~_DIGIT[cells.at(1)] & short)
     if len(possible) == 0:
         return array
     texts = array.take(pa.array(possible)).dictionary_encode()
-    says = np.array([says_nothing(text) for text in texts.dictionary.to_pylist()], dtype=np.bool_)
+    says = np.array([is_missing(text) for text in texts.dictionary.to_pylist()], dtype=np.bool_)
     missing = np.zeros(len(array), dtype=np.bool_)
     missing[possible] = says[texts.indices.to_numpy()]
     return pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), array)
@@ -79,6 +95,8 @@ def typed(column: Any) -> Any:
     A number with a leading zero is more likely a code: "01234" is not 1234.
     """
     pa, pc = _arrow()
+    given = column
+    column = pa.chunked_array(list(map(without_missing_numbers, column.chunks)), pa.string())
     if column.null_count == len(column):
         return column
     trimmed = column
@@ -89,8 +107,8 @@ def typed(column: Any) -> Any:
             numbers = pc.cast(trimmed, kind)
         except pa.ArrowInvalid:
             continue
-        return column if _are_codes(trimmed) or _are_words(numbers, trimmed) else numbers
-    return _booleans(trimmed) or column
+        return given if _are_codes(trimmed) or _are_words(numbers, trimmed) else numbers
+    return _booleans(trimmed) or given
 
 
 def _are_codes(column: Any) -> bool:
