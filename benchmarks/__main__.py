@@ -31,6 +31,7 @@ BENCHMARKS = {
 # Commands with options of their own, which are not part of a run of all benchmarks.
 COMMANDS = {
     "accuracy": "benchmarks.accuracy",
+    "out-of-fold": "benchmarks.out_of_fold",
     "package-tables": "benchmarks.package_tables",
     "small": "benchmarks.small_machines",
     "small-picture": "benchmarks.small_picture",

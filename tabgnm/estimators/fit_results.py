@@ -48,14 +48,14 @@ class FitResults:
 
         For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
         regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
-        D² and quantile loss. If `metric` is set, "metric" is its value; larger is better. The scores are
-        slightly optimistic, because the epochs and weights of the networks were chosen on the same rows.
+        D² and quantile loss. If `metric` is set, "metric" is its value; larger is better. Unless
+        there are many rows, the epochs and weights of networks that predict a row were chosen by other rows.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
             raise AttributeError(
-                "oof_scores_ needs rows that networks were not trained on; call fit with n_folds>=1 (partial_fit does "
-                "not hold out any rows)"
+                "oof_scores_ needs rows that networks were not trained on, but there are none: with n_folds=0, in "
+                "partial_fit, and if there are fewer than two rows, or no two rows of one class"
             )
         return dict(self.fitted_.scores)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from tabgnm.estimators.effort import Effort
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.targets import Targets
+from tabgnm.estimators.unseen_levels import with_neutral_levels
 from tabgnm.nn import EmbeddedShape, InputEmbedding
 from tabgnm.nn.shapes import GNMShape, MLPShape, Shape, body_of
 from tabgnm.table import RawTable, TableEncoder, TableSettings
@@ -263,8 +264,8 @@ class PreparedCandidate:
         """
         if self.previous is None:
             train = self.members[position].train
-            x = self.data.table.x if train is None else self.data.table.x[train]
-            _make_unseen_levels_neutral(model.shape, model.parameters, x)
+            val, x = self.members[position].val, self.data.table.x
+            model = with_neutral_levels(model, x if train is None else x[train], None if val is None else x[val])
         if self.left_out is not None:
             body = body_of(model.shape)
             model.parameters[body.layer_names[0][0]][torch.from_numpy(self.left_out[position])] = 0.0
@@ -344,22 +345,6 @@ def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
                 before, value = before + [gap] * (n_before - len(before)), value + [gap] * (n_new - len(value))
             lists[name] = before + value
     return lists | {"best_epoch": n_before + new["best_epoch"], "status": new["status"]}
-
-
-def _make_unseen_levels_neutral(shape: Shape, parameters: dict[str, Tensor], x: Tensor) -> None:
-    """Set the embeddings of levels without training rows to the mean of the other levels of their column."""
-    embedding = shape.embedding
-    if embedding is None or not embedding.levels:
-        return
-    table, first = parameters["embed_level"], 0  # (levels, dim)
-    codes = x[:, embedding.n_plain + embedding.n_numeric :].to(torch.int64)
-    for column, n_levels in zip(codes.T, embedding.levels, strict=True):
-        seen = torch.zeros(n_levels, dtype=torch.bool)
-        seen[column] = True
-        if not seen.all():
-            own = table[first : first + n_levels]  # a view
-            own[~seen] = own[seen].mean(dim=0)
-        first += n_levels
 
 
 def full_shape(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from tabgnm.estimators.metrics import (
     d2_of_quantiles,
     quantile_losses,
 )
-from tabgnm.estimators.selection import standard_error
+from tabgnm.estimators.selection import greedy_weights, standard_error
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
 from tabgnm.nn.losses import LogLinkLoss, Pinball
 from tabgnm.table.errors import warn_caller
@@ -43,6 +43,7 @@ _TEMPERATURES = np.exp(np.linspace(np.log(0.67), np.log(1.5), 33))
 _SEVERAL_THREADS_ROWS = 10_000  # with fewer rows, starting a second thread costs more than it saves
 _LARGE = 10**7  # predictions of a candidate; more are stored in float32
 _COPIES_OF_SELECTION, _COPIES_OF_FOLD = 4, 4  # of predictions in memory at the same time
+_MAX_CROSS_FITTED = 10_000  # rows; with more, the choice of the weights hardly affects scores
 _MAX_RESIDUALS = 1000  # of a fold; more are reduced to quantiles
 
 
@@ -59,6 +60,14 @@ class OutOfFold:
     predictions : array of shape (candidates, rows, outputs)
         Numbers in units of the target, or probabilities of all classes.
     weights : array of shape (rows,) or None
+    held_out : array of shape (candidates, rows, outputs) or None
+        The same predictions at epochs that were not chosen by these rows (see `HeldOutOutputs`); None if there are many
+        rows.
+    of_kept : array of shape (rows, outputs) or None
+        The combined `predictions` of the kept candidates. Their loss is too low, because they were chosen by these
+        rows; but each row is predicted by few networks, so that these two errors nearly cancel in the calibration.
+    combined : array of shape (rows, outputs) or None
+        The combined `held_out` predictions, for scores.
     """
 
     prepared: PreparedFit
@@ -68,7 +77,10 @@ class OutOfFold:
     y: Tensor
     weights: Array | None
     metric: Any
-    combined: Array | None = None  # of the kept candidates, (rows, outputs)
+    held_out: Array | None = None
+    is_part: bool = False
+    of_kept: Array | None = None
+    combined: Array | None = None
 
     @classmethod
     def of(
@@ -78,18 +90,21 @@ class OutOfFold:
         device = str(torch_device(str(estimator.device)))
         n_rows = len(prepared.candidates[0].data.table.x)
         candidates = sorted(networks)
+        has_held_out = all(model.val_outputs is not None for own in networks.values() for model in own.values())
         with torch_threads(1 if n_rows < _SEVERAL_THREADS_ROWS else thread_count(estimator.n_jobs)):
-            found = [_means(prepared.candidates[number], networks[number], n_rows, device) for number in candidates]
-        covered = np.logical_and.reduce([~np.isnan(means[:, 0]) for means in found])
+            found = [
+                [_means(prepared.candidates[i], networks[i], n_rows, device, held_out=held_out) for i in candidates]
+                for held_out in (False, True)[: 1 + has_held_out]
+            ]
+        covered = np.logical_and.reduce([~np.isnan(means[:, 0]) for means in found[0]])
         rows = np.flatnonzero(covered)
         targets, all_weights = prepared.rows.targets, prepared.rows.weights
         y = prepared.rows.target_tensor(targets, torch.float64)[torch.from_numpy(rows)]
         weights = None if all_weights is None else all_weights[rows]
-        predictions = np.empty((len(found), len(rows), found[0].shape[1]), dtype=found[0].dtype)
-        for place in range(len(found)):
-            predictions[place] = found[place][rows]
-            found[place] = found[place][:0]  # large tables with many classes take much memory
-        return cls(prepared, candidates, rows, predictions, y, weights, estimator.metric)
+        predictions, *held_out = [_of_rows(own, rows) for own in found]
+        return cls(
+            prepared, candidates, rows, predictions, y, weights, estimator.metric, held_out[0] if held_out else None
+        )
 
     def row_losses(self, predictions: Array) -> Array:
         """Return the loss of each row, (..., rows)."""
@@ -107,6 +122,8 @@ class OutOfFold:
         """Whether the metric is a number for at least one candidate; otherwise, warn that the loss decides instead."""
         if len(self.candidates) == 1 or any(np.isfinite(self._score(own)) for own in self.predictions):
             return True
+        if self.is_part:
+            return False
         warn_caller(
             f"metric={shown(self.metric)} is not a finite number for any candidate on {len(self.rows)} left-out rows; "
             "candidates were chosen by their loss instead. Use another metric, or metric='auto'",
@@ -147,14 +164,35 @@ class OutOfFold:
                 losses.append(float(np.average(own[of_fold], weights=weights)))
         return float(np.mean(losses)), float(np.std(losses))
 
-    def finish(self, estimator: TabularEstimator, fitted: FittedPack, places: Sequence[int]) -> None:
-        """Combine the predictions of the kept candidates; compute the temperature, scores and residuals from them."""
-        shares = np.array([group.weight for group in fitted.groups])
-        self.combined = np.tensordot(shares / shares.sum(), self.predictions[list(places)], 1)
+    def combine(self, weights: Array, most: int | None) -> None:
+        """Combine the predictions of all candidates with these weights.
+
+        With `most`, the maximum number of candidates with a positive weight, `combined` of each half of the rows has
+        weights that are chosen in the same way on the other half, if there are few rows.
+        """
+        given, shares = self.predictions if self.held_out is None else self.held_out, weights / weights.sum()
+        self.of_kept, self.combined = (np.tensordot(shares, own, 1) for own in (self.predictions, given))
+        if most is None or not 1 < len(self.rows) <= _MAX_CROSS_FITTED or len(self.candidates) == 1:
+            return
+        for parity in range(2):
+            other = self._part(slice(1 - parity, None, 2))
+            own = greedy_weights(other.predictions, other.losses, most)
+            self.combined[parity::2] = np.tensordot(own, given[:, parity::2], 1)
+
+    def _part(self, rows: slice) -> OutOfFold:
+        weights, predictions = None if self.weights is None else self.weights[rows], self.predictions[:, rows]
+        return replace(
+            self, rows=self.rows[rows], predictions=predictions, y=self.y[rows], weights=weights, is_part=True
+        )
+
+    def finish(self, estimator: TabularEstimator, fitted: FittedPack) -> None:
+        """Compute the temperature, scores and residuals from the combined predictions."""
+        assert self.combined is not None
+        assert self.of_kept is not None
         targets = fitted.targets
         if isinstance(targets, ClassTargets):
             if targets.kind != "one" and getattr(estimator, "calibrated", False):
-                fitted.temperature = self._temperature(targets)
+                fitted.temperature = self._temperature(targets, self.of_kept)
                 self.combined = np.concatenate(
                     [scaled_by(part, fitted.temperature) for part in targets.parts(self.combined)], axis=-1
                 )
@@ -167,12 +205,11 @@ class OutOfFold:
         if not is_auto(self.metric):
             fitted.scores["metric"] = self._score(self.combined)
 
-    def _temperature(self, targets: ClassTargets) -> float:
+    def _temperature(self, targets: ClassTargets, predictions: Array) -> float:
         """Return the temperature with the lowest log-loss, or 1 if it is not better by more than a standard error."""
-        assert self.combined is not None
         if len(self.rows) < _MIN_CALIBRATION_ROWS:
             return 1.0
-        parts = targets.parts(self.combined)
+        parts = targets.parts(predictions)
 
         def losses(temperature: float) -> Array:
             return self.row_losses(np.concatenate([scaled_by(part, temperature) for part in parts], axis=-1))
@@ -281,15 +318,22 @@ class OutOfFold:
         return result
 
 
-def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n_rows: int, device: str) -> Array:
-    """Return the mean predictions of a candidate for its validation rows, and NaN for other rows."""
+def _means(
+    candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n_rows: int, device: str, *, held_out: bool
+) -> Array:
+    """Return the mean predictions of a candidate for its validation rows, and NaN for other rows.
+
+    With `held_out`, they are those of epochs that were chosen by other rows, if the networks have them.
+    """
     targets, x = candidate.data.targets, candidate.data.table.x
     counts = np.zeros((n_rows, 1))
     total: Array | None = None
     for position, model in networks.items():
         val = candidate.members[position].val
         assert val is not None
-        outputs = FleetResult(model.shape, [model]).predict(x[val], device=device)[0]
+        outputs = model.val_outputs if held_out else None
+        if outputs is None:
+            outputs = FleetResult(model.shape, [model]).predict(x[val], device=device)[0]
         own = targets.out_of_fold(outputs)
         if total is None:
             is_large = n_rows * own.shape[1] > _LARGE
@@ -298,6 +342,15 @@ def _means(candidate: PreparedCandidate, networks: Mapping[int, TrainedModel], n
         counts[val.numpy()] += 1
     assert total is not None
     return np.asarray(np.divide(total, counts, out=np.full_like(total, np.nan), where=counts > 0))
+
+
+def _of_rows(found: list[Array], rows: Array) -> Array:
+    """Return the rows of (rows, outputs) arrays as one array; the list is emptied meanwhile."""
+    taken = np.empty((len(found), len(rows), found[0].shape[1]), dtype=found[0].dtype)
+    for place in range(len(found)):
+        taken[place] = found[place][rows]
+        found[place] = found[place][:0]  # large tables with many classes take much memory
+    return taken
 
 
 def n_bytes(n_rows: int, n_outputs: int, n_candidates: int, n_folds: int) -> int:

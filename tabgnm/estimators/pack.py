@@ -284,6 +284,7 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
     oof, weights = None, dict.fromkeys(networks, 1.0 / len(networks))
     if prepared.previous is not None:
         weights = {number: prepared.previous.groups[number].weight for number in networks}
+    most = None
     if prepared.rows.validated:
         # Compare only candidates with the most networks: the others have predictions for fewer rows.
         n_folds = max(len(own) for own in networks.values())
@@ -294,7 +295,8 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
             oof = OutOfFold.of(estimator, prepared, {first: full[first]})
         trained.losses |= {number: oof.fold_losses(number) for number in oof.candidates}
         if prepared.previous is None:
-            chosen = greedy_weights(oof.predictions, oof.losses, prepared.effort.most_candidates(n_folds))
+            most = prepared.effort.most_candidates(n_folds)
+            chosen = greedy_weights(oof.predictions, oof.losses, most)
             weights = {number: float(w) for number, w in zip(oof.candidates, chosen, strict=True) if w > 0}
     ranked = sorted(weights, key=lambda number: (-weights[number], number))
     groups = [prepared.group(number, weights[number], networks[number]) for number in ranked]
@@ -313,7 +315,8 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
         for topic, message in convergence_warnings(prepared, groups, limited=limited):
             warn_once_about(topic, message, ConvergenceWarning)
     if oof is not None:
-        oof.finish(estimator, fitted, [oof.candidates.index(number) for number in ranked])
+        oof.combine(np.array([weights.get(number, 0.0) for number in oof.candidates]), most)
+        oof.finish(estimator, fitted)
     fitted.candidates = _described(trained, weights)
     return fitted, None if oof is None else oof.as_given()
 

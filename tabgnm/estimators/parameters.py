@@ -311,6 +311,7 @@ class TrainingParameters:
             device=self.device,
             n_threads=None if self.n_jobs is None else thread_count(self.n_jobs),
             metric=validated,
+            held_out_outputs=validated,
         )
 
 

@@ -158,8 +158,7 @@ def _origin(evaluation: Evaluation) -> str:
         rows = "all" if evaluation.n_rows == evaluation.n_given else f"{evaluation.n_rows:,} of"
         return (
             f"Scores on {rows} {count(evaluation.n_given, 'training row')}{drawn}. Each row is predicted out of fold, "
-            "by networks that were not trained on it. The scores are slightly optimistic, because epochs and weights "
-            "of candidates were chosen on the same rows."
+            "by networks that were not trained on it."
         )
     some = f"{evaluation.n_rows:,} of " if evaluation.sampled else ""
     return (

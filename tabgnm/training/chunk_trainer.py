@@ -49,6 +49,7 @@ class ChunkTrainer:
         self.alive = list(positions)
         self.settings, self.hooks, self.saver, self.done = settings, hooks, saver, done
         self.histories = {position: History() for position in positions}
+        self.val_outputs: dict[int, Tensor] = {}  # see `HeldOutOutputs`
         self._interruption = interruption
         self._every_epoch = any(getattr(hook, "every_epoch", True) for hook in hooks)
         self._n_requested = 0  # epochs whose losses were requested
@@ -182,6 +183,9 @@ class ChunkTrainer:
             elif history.n_epochs < self.settings.max_epochs:
                 history.status = "interrupted" if active[model] else "stopped_early"
             self.done[position] = own_weights, history
+            if loop.held_out is not None and loop.validation is not None and best[model]:
+                size = loop.validation.rows.sizes[model]
+                self.val_outputs[position] = loop.held_out.outputs[model, :size].cpu().clone()
             for hook in self.hooks:
                 hook.on_model_end(position, history.n_epochs, history.status)
 

@@ -21,6 +21,7 @@ from tabgnm.training.early_stopping import EarlyStopping
 from tabgnm.training.epoch_records import EpochRecords
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.gates import Gates
+from tabgnm.training.held_out_outputs import HeldOutOutputs
 from tabgnm.training.model_state import ModelState
 from tabgnm.training.prefetch import Prefetch
 from tabgnm.training.row_batches import ALIGN, Block, RowBatches, RowSet
@@ -57,6 +58,11 @@ class EpochLoop:
         self.stopping = EarlyStopping(self.flat, settings, validated=val is not None)
         self.epoch = torch.zeros((), dtype=torch.int64, device=device)
         self._set_models(train, val)
+        self.held_out: HeldOutOutputs | None = None
+        if self.validation is not None and settings.held_out_outputs:
+            weights, n_outputs = self.validation.weights, shape.n_outputs
+            if HeldOutOutputs.is_possible(weights.shape[1], n_outputs):
+                self.held_out = HeldOutOutputs(settings.loss, weights, n_outputs)
 
     def _set_models(self, train: RowSet, val: RowSet | None) -> None:
         """Create everything that depends on the set of models."""
@@ -106,6 +112,8 @@ class EpochLoop:
         for rows in (train, val):
             if rows is not None:
                 rows.select(keep)
+        if self.held_out is not None and val is not None:
+            self.held_out.select(on_device, max(val.sizes))
         self._set_models(train, val)
 
     # The parts of an epoch, in order. Only `load_epoch` communicates with the host.
@@ -144,9 +152,13 @@ class EpochLoop:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
         self.epoch += 1
         if self.validation is not None:
-            self.validation.measure(self.step.outputs)
+            self.validation.measure(self.step.outputs, None if self.held_out is None else self._keep_outputs)
         self.stopping.update(self.epoch, self.flat, self.train_loss, self.val_loss)
         self.records.write(self.epoch, self._recorded)
+
+    def _keep_outputs(self, outputs: Tensor, y: Tensor) -> None:
+        assert self.held_out is not None
+        self.held_out.update(outputs, y, self.stopping.active)
 
     def run_epoch(self) -> None:
         """Run all parts of an epoch after `load_epoch`."""

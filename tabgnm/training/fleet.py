@@ -150,6 +150,8 @@ class Fleet:
         with gpu_sharing.setting_up():  # one thread at a time, because concurrent short calls are slow
             rows = self.checked_rows(given)
         hooks = [*callbacks, *([ProgressBar()] if verbose else [])]
+        if checkpoint is not None and self.settings.held_out_outputs:
+            raise ValueError("checkpoint cannot be used with held_out_outputs=True; use only one of the two")
         saver = Saver(checkpoint, checkpoint_every, self.shape, self.settings, self.members, given)
         with Interruption() as interruption, interruption.around(), ExitStack() as endings:
             for hook in hooks:
@@ -157,8 +159,11 @@ class Fleet:
                 endings.callback(hook.on_train_end)
             with _arithmetic(self.settings.torch_device()), ExitStack() as set_up:
                 set_up.enter_context(gpu_sharing.setting_up())
-                done = self._train(given, rows, hooks, saver, interruption, set_up)
-        return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
+                val_outputs: dict[int, Tensor] = {}
+                done = self._train(given, rows, hooks, saver, interruption, set_up, val_outputs)
+        return FleetResult(
+            self.shape, [self._trained(*done[i], i, val_outputs.get(i)) for i in range(len(self.members))]
+        )
 
     def checked_rows(self, tables: Sequence[Table]) -> list[_MemberRows]:
         """Return the rows of each model; raise if models, tables and settings do not match.
@@ -212,6 +217,7 @@ class Fleet:
         saver: Saver,
         interruption: Interruption,
         set_up: ExitStack,
+        val_outputs: dict[int, Tensor],
     ) -> dict[int, tuple[Tensor, History]]:
         """Train chunk by chunk; `set_up` is closed as soon as the device can run epochs without the host."""
         device, dtype = self.settings.torch_device(), self.settings.dtype
@@ -241,6 +247,7 @@ class Fleet:
                         break
                     loop = self._epoch_loop(positions, on_device, rows)
                     trainer.run(loop, snapshot if resumed else None, set_up.close)
+                    val_outputs |= trainer.val_outputs
             except torch.cuda.OutOfMemoryError:
                 if len(positions) == 1:
                     raise
@@ -296,11 +303,13 @@ class Fleet:
         self._leave_untrained(range(len(self.members)), done, [])
         return FleetResult(self.shape, [self._trained(*done[i], i) for i in range(len(self.members))])
 
-    def _trained(self, weights: Tensor, history: History, position: int) -> TrainedModel:
+    def _trained(
+        self, weights: Tensor, history: History, position: int, val_outputs: Tensor | None = None
+    ) -> TrainedModel:
         parameters = {name: view.clone() for name, view in self._layout.views(weights).items()}
         member = self.members[position]
         shape = with_frequency_scale(self.shape, member.frequency_scale)
-        return TrainedModel(shape, parameters, history, member.dropout)
+        return TrainedModel(shape, parameters, history, member.dropout, val_outputs)
 
 
 @contextmanager

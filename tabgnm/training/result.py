@@ -22,12 +22,17 @@ _MODULES: dict[type, type[Network]] = {GNMShape: GNM, MLPShape: MLP, EmbeddedSha
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """The weights of a model's best epoch (on the CPU, gates applied) and its history."""
+    """The weights of a model's best epoch (on the CPU, gates applied) and its history.
+
+    `val_outputs` are outputs for its validation rows, (rows, c), from epochs that were chosen by other rows, so that
+    unlike those of the best epoch they are not biased by this choice (see `FleetSettings.held_out_outputs`).
+    """
 
     shape: Shape
     parameters: dict[str, Tensor]
     history: History
     dropout: float = 0.0
+    val_outputs: Tensor | None = None
 
     def network(self) -> GNM | MLP | EmbeddedNetwork:
         """Return the model as a torch module, in evaluation mode."""

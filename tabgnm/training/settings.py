@@ -120,6 +120,9 @@ class FleetSettings:
     metric : bool, default=False
         Whether to record the validation metric of each model after every epoch in `History.val_metric`: the mean of
         `metric_per_row` of the loss, which is the accuracy for classes and the mean squared error for numbers.
+    held_out_outputs : bool, default=False
+        Whether to keep `TrainedModel.val_outputs`, if there are at most 4,096 validation rows. Not available with
+        checkpoints.
     input_groups : tuple of int or None, default=None
         The group of each input of the network, counted from 0, for `Member.group_l1`.
     """
@@ -137,6 +140,7 @@ class FleetSettings:
     device: str = "cpu"
     n_threads: int | None = None
     metric: bool = False
+    held_out_outputs: bool = False
     input_groups: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -155,8 +159,9 @@ class FleetSettings:
         ):
             raise ValueError(f"betas={shown(self.betas)} are out of range; expected two numbers in [0, 1)")
         _at_least("eps", self.eps, 0, exclusive=True)
-        if not isinstance(self.metric, bool):
-            raise TypeError(f"metric={shown(self.metric)} is not a bool; use True or False")
+        for name in ("metric", "held_out_outputs"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}={shown(getattr(self, name))} is not a bool; use True or False")
         if self.metric and not isinstance(self.loss, LossWithMetric):
             raise ValueError(
                 f"metric=True requires a loss with a metric, but {type(self.loss).__name__} has none; add a method "

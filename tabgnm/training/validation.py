@@ -20,7 +20,7 @@ class Validation:
     """Losses, and metrics if requested, of the validation rows of M models.
 
     `loss` and `metric` are means over each model's rows, (M,); `metric` is None unless the settings request it. They
-    have the device and type of `like`.
+    have the device and type of `like`. `weights` (M, L) are those of the rows in these means.
     """
 
     def __init__(self, rows: RowSet, settings: FleetSettings, like: Tensor) -> None:
@@ -28,22 +28,29 @@ class Validation:
         self.loss = like.new_zeros(len(rows.sizes))
         self.metric = torch.zeros_like(self.loss) if settings.metric else None
         shares = rows.shares(like.dtype)
-        self._weights = shares if rows.weights is None else shares * rows.weights
+        self.weights = shares if rows.weights is None else shares * rows.weights
         self._gathered = self._gather(slice(None)) if rows.ids.shape[1] <= VALIDATION_ROWS else None
 
-    def measure(self, outputs_of: Callable[[Tensor], Tensor]) -> None:
-        """Compute losses and metrics, given a function from rows x (M, L, at least m) to outputs (M, L, c)."""
+    def measure(
+        self, outputs_of: Callable[[Tensor], Tensor], use: Callable[[Tensor, Tensor], None] | None = None
+    ) -> None:
+        """Compute losses and metrics, given a function from rows x (M, L, at least m) to outputs (M, L, c).
+
+        `use` is called with the outputs and targets of each piece.
+        """
         self.loss.zero_()
         if self.metric is not None:
             self.metric.zero_()
         for first in range(0, self.rows.ids.shape[1], VALIDATION_ROWS):
             rows = slice(first, first + VALIDATION_ROWS)
-            (x, y), weights = self._gathered or self._gather(rows), self._weights[:, rows]
+            (x, y), weights = self._gathered or self._gather(rows), self.weights[:, rows]
             outputs = outputs_of(x)
             add_losses(self._loss_of_rows, outputs, y, weights, self.loss)
             if self.metric is not None:
                 assert isinstance(self._loss_of_rows, LossWithMetric)
                 _add_weighted(self._loss_of_rows.metric_per_row(outputs, y), weights, self.metric)
+            if use is not None:
+                use(outputs, y)
 
     def _gather(self, rows: slice) -> tuple[Tensor, Tensor]:
         tables, ids = self.rows.tables, self.rows.ids[:, rows]

@@ -73,9 +73,10 @@ def test_left_out_rows_have_no_influence_on_the_columns_of_a_network() -> None:
     random = np.random.default_rng(0)
     X, y = random.normal(size=(120, 1500)), random.normal(size=120)
     settings: dict[str, Any] = {"n_folds": 4, "n_candidates": 1, "max_epochs": 60, "learning_rate": 0.01}
-    assert mlpr(**settings).fit(X, y).oof_score_ < 0.03
+    honest = mlpr(**settings).fit(X, y).oof_score_
+    assert honest < 0.03
     leaking = np.setdiff1d(np.arange(1500), unrelated_columns(X, y[:, None]))  # chosen with the left-out rows
-    assert mlpr(**settings).fit(X[:, leaking], y).oof_score_ > 0.06
+    assert mlpr(**settings).fit(X[:, leaking], y).oof_score_ > honest + 0.1
 
 
 def test_no_network_has_more_than_the_most_related_columns() -> None:
