@@ -20,7 +20,7 @@ from tabgnm.estimators.fitting import (
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.metric_scores import check_metric_fits
-from tabgnm.estimators.targets import Targets
+from tabgnm.estimators.targets import ClassTargets, Targets
 from tabgnm.table import match_columns, read_table
 from tabgnm.table.raw import RawTable
 
@@ -204,7 +204,8 @@ def _folds_and_seeds(
     if n_folds == 0:
         return seeds_of(folding.without_validation(n_rows, 1))
     ignored = [column for column, kind in (estimator.column_kinds or {}).items() if kind == "ignore"]
-    strata, copies = targets.strata(y), copies_of_rows(raw, y, ignored)
+    strata = targets.strata(y)
+    copies = copies_of_rows(raw, y, ignored, strata if isinstance(targets, ClassTargets) else None)
     if copies is not None:  # choose folds of distinct rows, and let their copies follow
         n_rows, first = int(copies.max()) + 1, np.unique(copies, return_index=True)[1]
         strata = None if strata is None else strata[first]

@@ -70,6 +70,36 @@ def test_equal_rows_with_another_explanation_are_different_cases(X: Any, y: Any)
     assert copies_of_rows(read_table(X), y) is None
 
 
+def counted(n_rows: int = 600, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """A table without a continuous column, in which a tenth of the rows is positive."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, 20, size=(n_rows, 8))).add_prefix("x")
+    X["city"] = rng.choice(["Bern", "Chur", "Genf"], n_rows)
+    return X, (X["x0"] + X["x1"] + rng.normal(size=n_rows) > 31).astype(int).to_numpy()
+
+
+def test_copies_of_the_rows_of_one_class_are_found_in_a_table_of_small_integers() -> None:
+    X, y = counted()
+    rows = np.concatenate([np.arange(600), np.repeat(np.flatnonzero(y), 4)])
+    groups = copies_of_rows(read_table(X.iloc[rows]), y[rows], classes=y[rows])
+    assert groups is not None
+    assert len(set(groups)) == 600
+    folds = GNMClassifier(effort="fast")._prepare(X.iloc[rows], y[rows]).rows.folds
+    for fold in folds:
+        assert fold.val is not None
+        assert not set(rows[fold.train.numpy()]) & set(rows[fold.val.numpy()])
+    assert copies_of_rows(read_table(X.iloc[rows]), y[rows]) is None  # numbers as targets: there are no classes
+    both = np.tile(np.arange(600), 2)  # all classes have equal rows, as in a table of few different rows
+    assert copies_of_rows(read_table(X.iloc[both]), y[both], classes=y[both]) is None
+
+
+def test_frequent_rows_of_one_class_are_no_copies() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(3000, 9))
+    y = (X.sum(axis=1) > 7).astype(int)  # ten rare rows and their like are always positive
+    assert copies_of_rows(read_table(X), y, classes=y) is None
+
+
 def test_a_truth_table_is_learned() -> None:
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).repeat(50, axis=0)
     y = (X[:, 0] != X[:, 1]).astype(int)
