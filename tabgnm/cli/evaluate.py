@@ -41,6 +41,7 @@ Array = NDArray[Any]
 _MAX_CLASSES = 10  # of a confusion matrix in the terminal
 _MAX_CONFUSIONS = 10
 _LONGEST_LABEL = 16
+_MUCH_LESS = 2 / 3  # times the error out of fold: less is too good for new rows
 
 
 def run_evaluate(
@@ -84,7 +85,9 @@ def run_evaluate(
 def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
     """Say what the model reached when it was fitted, which rows that it has learned from exceed."""
     then = f"Out-of-fold {name.replace('r2', 'R²')} when it was fitted: {shown_score(model.oof_score_, name)}."
-    better = row.interval is not None and row.interval[0] > model.oof_score_
+    known = model.oof_score_
+    # Both scores are at most 1, and both are estimates.
+    better = row.interval is not None and row.interval[0] > known and 1 - row.score < _MUCH_LESS * (1 - known)
     return f"{then} This is clearly better: was the model fitted to these rows?" if better else then
 
 

@@ -27,6 +27,7 @@ from tabgnm.estimators.pack import TrainedPack
 from tabgnm.estimators.parameter_roles import NOT_OF_ROWS
 from tabgnm.estimators.parameters import TrainingParameters
 from tabgnm.estimators.reporting import ReportMethods
+from tabgnm.estimators.row_marks import RowMarks
 from tabgnm.estimators.target_arrays import names_of_targets
 from tabgnm.estimators.targets import Targets
 from tabgnm.nn.shapes import GNMShape, MLPShape
@@ -272,6 +273,7 @@ class TabularEstimator(
         prepared = trained.prepared
         with torch_threads(thread_count(self.n_jobs)):
             fitted, self._oof_values = pack.select(self, trained)
+            self._oof_rows = None if self._oof_values is None else RowMarks.of(fitted, prepared.rows)
             if with_importance:
                 fitted.importances = importance.gradient_times_input(fitted, prepared)
         self._n_calls = getattr(self, "_n_calls", 0) + 1 if prepared.previous else 1
@@ -320,7 +322,8 @@ class TabularEstimator(
                 block = raw if raw.n_rows <= n_rows else raw.take(slice(first, first + n_rows))
                 yield [torch.as_tensor(encoder.encode(block, dtype=fitted.dtype)) for encoder in encoders]
 
-        return prediction.map_outputs(self, blocks(), reduce, raw.n_rows)
+        with warned_once():  # about columns, not by every encoder
+            return prediction.map_outputs(self, blocks(), reduce, raw.n_rows)
 
     # Files
 

@@ -19,7 +19,7 @@ _MIN_EPOCHS = 5  # with fewer epochs, the first may be the best by chance
 
 
 def convergence_warnings(
-    prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool
+    prepared: PreparedFit, groups: list[NetworkGroup], *, limited: bool, effort_of_epochs: str | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield (topic, message) pairs if the affected networks have more than half of the weight.
 
@@ -42,11 +42,14 @@ def convergence_warnings(
         return
     share = _share_of_weight(groups, _was_still_improving)
     if share > _MAX_WEIGHT:
+        chosen, effort = "", ""
+        if effort_of_epochs is not None:  # the user has not chosen the number of epochs
+            chosen, effort = f", which effort={effort_of_epochs!r} implies,", "a higher effort, "
         yield (
             "training ended too early",
-            f"training ended at max_epochs={settings.max_epochs} while the validation loss was still falling, for the "
-            f"networks that make up {share:.0%} of the prediction. Use a larger max_epochs or learning_rate, or "
-            "patience=None to silence this warning",
+            f"training ended at max_epochs={settings.max_epochs}{chosen} while the validation loss was still falling, "
+            f"for the networks that make up {share:.0%} of the prediction. Use {effort}a larger max_epochs or "
+            "learning_rate, or patience=None to silence this warning",
         )
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tabgnm.estimators.fitting import FittedPack
 from tabgnm.estimators.frames import as_frame
+from tabgnm.estimators.row_marks import RowMarks
 from tabgnm.table import RawTable, read_table
 from tabgnm.training import History, TrainedModel
 
@@ -24,6 +25,7 @@ class FitResults:
 
     fitted_: FittedPack
     _oof_values: Array | None  # out-of-fold predictions
+    _oof_rows: RowMarks | None
     _as_predicted: Callable[[Array], Any]
     _matched: Callable[[RawTable], RawTable]
 
@@ -54,8 +56,8 @@ class FitResults:
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
             raise AttributeError(
-                "oof_scores_ needs rows that networks were not trained on, but there are none: with n_folds=0, in "
-                "partial_fit, and if there are fewer than two rows, or no two rows of one class"
+                "oof_scores_ needs rows that networks were not trained on, and there are none; call fit with "
+                "n_folds>=1 (partial_fit holds out no rows), and with two rows of at least one class"
             )
         return dict(self.fitted_.scores)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tabgnm.estimators import time_limits, training_length
+from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.convergence import convergence_warnings
 from tabgnm.estimators.fitting import FittedPack, PreparedFit, never_finite
 from tabgnm.estimators.out_of_fold import OutOfFold
@@ -312,7 +313,8 @@ def select(estimator: TabularEstimator, trained: TrainedPack) -> tuple[FittedPac
         )
     limited = trained.interrupted or trained.shortened or bool(estimator.warm_start)
     with warned_once():  # not in every fold of a search
-        for topic, message in convergence_warnings(prepared, groups, limited=limited):
+        effort = estimator.effort if is_auto(estimator.max_epochs) else None
+        for topic, message in convergence_warnings(prepared, groups, limited=limited, effort_of_epochs=effort):
             warn_once_about(topic, message, ConvergenceWarning)
     if oof is not None:
         oof.combine(np.array([weights.get(number, 0.0) for number in oof.candidates]), most)

@@ -188,8 +188,8 @@ def _messages(by_topic: dict[Topic, list[Advice]], min_level_count: int) -> Iter
             yield ColumnWarning(
                 "not used",
                 f"no level of the category {_listed(own)} has min_level_count={min_level_count} training rows: {what}",
-                "; drop the column, declare its text as numbers or dates with the kind 'number' or 'datetime', or use "
-                "a smaller min_level_count",
+                "; drop the column, turn its text into numbers before fit, declare it with the kind 'number' or "
+                "'datetime', or use a smaller min_level_count",
                 _kinds(own, "ignore"),
             )
     if "no column" in by_topic:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from tabgnm.table.advice import warn_about
+from tabgnm.table.advice import warn_about, warn_once_about
 from tabgnm.table.cells import canonical_cells
 from tabgnm.table.columns import ColumnTable
-from tabgnm.table.errors import TableError, warn_caller
+from tabgnm.table.errors import TableError
 from tabgnm.table.layout import CategorySlot, EmbeddingNumbers, EncodedLayout
 from tabgnm.table.numbers import NumberMaps
 from tabgnm.table.plans import ColumnPlan, inferred_kind, numbers_of, plan_column, refuse_infinity
@@ -251,10 +251,11 @@ class TableEncoder:
         plan, names = self.plans[slot.column], slot.levels.names
         given = [cell for cell in canonical_cells(part.cells(slot.column)) if cell is not None]
         if len(given) >= _MIN_UNKNOWN and 0 < len(names) <= _MAX_USUAL_LEVELS and plan.order is None:
-            warn_caller(
+            message = (
                 f"column {plan.name!r} has no level that occurred in fit: it has {given[0]!r:.50}, for example, and "
-                f"fit had {names[0]!r:.50}. All cells count as unknown; give the column the type that it had in fit"
+                f"fit had {names[0]!r:.50}. All cells count as unknown; use the spelling and the type of fit"
             )
+            warn_once_about(f"unknown levels of {plan.name}", message, UserWarning)  # by one of several encoders
 
     def _encode_numbers(self, part: Source, out: NDArray[Any]) -> None:
         numbers = self._read_numbers(part)

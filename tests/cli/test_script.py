@@ -42,7 +42,7 @@ def census() -> pd.DataFrame:
             "education-num": random.integers(1, 17, N_ROWS),
             "marital-status": random.choice(["Married-civ-spouse", "Never-married", "Divorced"], N_ROWS),
             "capital-gain": np.where(random.random(N_ROWS) < 0.9, 0, random.integers(1, 99_999, N_ROWS)),
-            "native-country": random.choice(["United-States", "Mexico", "?"], N_ROWS, p=[0.9, 0.07, 0.03]),
+            "native-country": random.choice(["United-States", "Mexico", ""], N_ROWS, p=[0.9, 0.07, 0.03]),
         }
     )
     score = frame["education-num"] + 5 * (frame["marital-status"] == "Married-civ-spouse") + random.normal(size=N_ROWS)
@@ -85,7 +85,7 @@ def c_row(row: pd.Series, members: dict[str, str]) -> str:
     """Return a row as C; `members` has the type of each."""
     cells = {re.sub(r"\W", "_", str(name)): cell for name, cell in row.items()}
     values = [
-        f".{name} = " + ("NULL" if cells[name] == "?" else f'"{cells[name]}"' if "char" in kind else f"{cells[name]}.0")
+        f".{name} = " + ("NULL" if cells[name] == "" else f'"{cells[name]}"' if "char" in kind else f"{cells[name]}.0")
         for name, kind in members.items()
     ]
     return f"{{{', '.join(values)}}}"
