@@ -5,11 +5,13 @@ It shows that the kernels compute what they should; whether they compile and are
 
 from __future__ import annotations
 
+import functools
 import importlib
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -45,6 +47,7 @@ def _do_nothing(places):  # type: ignore[no-untyped-def]
     pass
 
 
+@functools.cache
 def _kernels_for(_: torch.device, name: str) -> ModuleType:
     module = importlib.import_module(f"tabgnm.training.kernels.{name}")
     module.self_check(torch.zeros(()))
@@ -55,3 +58,16 @@ interpreter.InterpreterBuilder.create_dot = _create_dot
 elementwise.libdevice = _Functions
 layers._fetch_to_cache = _do_nothing  # assembler
 kernels.kernels_for = _kernels_for  # type: ignore[assignment]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of many models, which the interpreter computes one after the other."""
+
+    def n_models(item: pytest.Item) -> int:
+        parameters = getattr(item, "callspec", None)
+        given = {} if parameters is None else parameters.params
+        return int(given.get("n_models", given.get("size", [0])[0]))
+
+    many = [item for item in items if n_models(item) >= 40]
+    config.hook.pytest_deselected(items=many)
+    items[:] = [item for item in items if item not in many]
