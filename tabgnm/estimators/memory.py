@@ -13,7 +13,7 @@ from tabgnm.estimators import importance, out_of_fold, pack, prediction
 from tabgnm.estimators.targets import ClassTargets
 from tabgnm.nn.shapes import GNMShape, Shape, body_of, with_frequency_scale
 from tabgnm.training.chunks import bytes_per_model, models_per_chunk
-from tabgnm.training.machine import total_memory
+from tabgnm.training.hardware import total_memory
 from tabgnm.training.plan import division_of_threads, step_work
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from tabgnm.nn.shapes import Shape
 from tabgnm.training.epoch_loop import BLOCK_STEPS
 from tabgnm.training.gpu_sharing import n_sharing
-from tabgnm.training.machine import available_memory
+from tabgnm.training.hardware import available_memory
 from tabgnm.training.settings import FleetSettings
 from tabgnm.training.validation import VALIDATION_ROWS
 

@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from tabgnm._printable import shown
-from tabgnm.training.machine import core_count
+from tabgnm.training.hardware import core_count
 
 MAX_THREADS = 1024  # starting more would take seconds without a benefit on any machine
 

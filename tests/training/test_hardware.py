@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tabgnm.training.machine import available_memory, core_count, total_memory
+from tabgnm.training.hardware import available_memory, core_count, total_memory
 from tabgnm.training.threads import thread_count
 
 GIB = 2**30
