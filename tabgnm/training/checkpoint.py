@@ -7,7 +7,6 @@ bookkeeping of early stopping.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,10 +26,10 @@ from tabgnm.nn.losses import loss_settings
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import checkpoint_file
 from tabgnm.training.data import Table
-from tabgnm.training.history import HISTORY_LISTS, History
+from tabgnm.training.history import History
 from tabgnm.training.settings import FleetSettings, Member
 
-_BOOKKEEPING, _LOSSES, _DONE = "bookkeeping", "losses", "done_weights"  # arrays besides the state
+_BOOKKEEPING, _DONE = "bookkeeping", "done_weights"  # arrays besides the state
 
 
 class CheckpointError(RuntimeError):
@@ -71,7 +70,7 @@ def _update(digest: Any, value: object) -> None:
         digest.update(np.ascontiguousarray(value).tobytes())
     elif isinstance(value, Tensor):
         digest.update(repr((tuple(value.shape), value.dtype)).encode())
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     elif isinstance(value, Mapping):
         for name, own in sorted(value.items()):
             digest.update(f"{name!r}:".encode())
@@ -133,14 +132,10 @@ class Saver:
             "n_epochs": snapshot.n_epochs,
             "alive": snapshot.alive,
             "done": list(snapshot.done),
-            "histories": [
-                [own.best_epoch, own.status, *(len(getattr(own, name)) for name in HISTORY_LISTS)] for own in histories
-            ],
+            "histories": [vars(own) for own in histories],
         }
         arrays = {name: value.detach().cpu().numpy() for name, value in snapshot.state.items()}
         arrays = {name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}
-        losses = (getattr(own, name) for own in histories for name in HISTORY_LISTS)
-        arrays[_LOSSES] = np.array(list(itertools.chain.from_iterable(losses)), np.float64)
         arrays[_BOOKKEEPING] = np.frombuffer(json.dumps(values).encode(), np.uint8)
         if snapshot.done:
             arrays[_DONE] = np.stack([own.numpy() for own, _ in snapshot.done.values()])
@@ -165,10 +160,7 @@ def _unusable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _snapshot(values: dict[str, Any], arrays: Arrays) -> Snapshot:
-    losses, histories, alive = iter(arrays.pop(_LOSSES).tolist()), [], values["alive"]
-    for best_epoch, status, *lengths in values["histories"]:
-        lists = {name: list(itertools.islice(losses, n)) for name, n in zip(HISTORY_LISTS, lengths, strict=True)}
-        histories.append(History(**lists, best_epoch=best_epoch, status=status))
+    histories, alive = [History(**own) for own in values["histories"]], values["alive"]
     state = {name: torch.from_numpy(array) for name, array in arrays.items()}
     ended = zip(state.pop(_DONE, []), histories[len(alive) :], strict=True)
     done = dict(zip(values["done"], ended, strict=True))

@@ -11,8 +11,9 @@ from tabgnm._files.errors import FileError, cause
 from tabgnm._files.streams import Buffer
 from tabgnm._files.tensors import Arrays
 
-# 1 and 2 had other random streams of dropout and gates; 3 had no checksum; 4 described its arrays in JSON before them
-_BEGIN = b"tabgnm checkpoint 5\n"
+# 1 and 2 had other random streams of dropout and gates; 3 had no checksum; 4 described its arrays in JSON before them;
+# 5 had losses in an array
+_BEGIN = b"tabgnm checkpoint 6\n"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 

@@ -71,8 +71,9 @@ class ChunkTrainer:
         with _step_in_use(loop):
             captured = CapturedEpochs(loop) if on_gpu else None
             while n_epochs < self.settings.max_epochs and n_active and not self._interruption.requested:
-                loop.load_epoch(n_epochs)
-                (loop if captured is None else captured).run_epoch()
+                with np.errstate(all="ignore"):  # diverging models are detected by their losses
+                    loop.load_epoch(n_epochs)
+                    (loop if captured is None else captured).run_epoch()
                 if not is_set_up and (captured is None or captured.captured):
                     is_set_up = True
                     when_set_up()

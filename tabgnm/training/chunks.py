@@ -15,6 +15,7 @@ from tabgnm.training.validation import VALIDATION_ROWS
 
 _GPU_SHARE = 0.7  # of the free memory: kernels and the allocator need room too
 _GPU_SHARE_UNASKED = 0.02  # of all memory: asking how much is free stops the device for a while
+_GPU_MODELS = 2**16 - 1  # kernels have a program for each model in a dimension of their grid
 _CPU_SHARE = 0.5
 # More models at once hide overhead until the buffers of a step no longer fit into the last-level cache.
 _CPU_STEP_BYTES = 64 * 2**20
@@ -45,6 +46,7 @@ def models_per_chunk(
     step, everything = bytes_per_model(shape, settings, n_train, n_val)
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory
+        n_models = min(n_models, _GPU_MODELS)
         if n_models * everything * n_sharing() < _GPU_SHARE_UNASKED * total:
             return n_models
         free, _ = torch.cuda.mem_get_info(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -53,7 +54,9 @@ def settings_of_worker(settings: FleetSettings, n_workers: int) -> FleetSettings
 def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ...]]:
     """Divide the jobs of a fleet into tasks, so that all fleets together have a few tasks per worker."""
     size = max(_SMALLEST_TASK, -(-n_all // (_TASKS_PER_WORKER * n_workers)))
-    return [tuple(jobs[first : first + size]) for first in range(0, len(jobs), size)]
+    n_tasks = max(1, min(-(-len(jobs) // size), len(jobs) // _SMALLEST_TASK))
+    ends = [len(jobs) * i // n_tasks for i in range(n_tasks + 1)]
+    return [tuple(jobs[first:end]) for first, end in itertools.pairwise(ends)]
 
 
 def train_on_cluster(

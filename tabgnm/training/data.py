@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,10 @@ class Table:
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
-            object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+            given = getattr(self, name)
+            if isinstance(given, np.ndarray) and not given.flags.writeable:  # torch warns of such arrays
+                given = given.copy()
+            object.__setattr__(self, name, torch.as_tensor(given))
         if self.x.dim() != 2:
             raise ValueError(f"x has shape {tuple(self.x.shape)}; expected (rows, features)")
         if len(self.x) == 0:

@@ -237,13 +237,13 @@ class Fleet:
         limit = self.chunk_size or models_per_chunk(
             self.shape, self.settings, device, len(self.members), n_train, n_val
         )
-        while (resumed or waiting) and not interruption.requested:
+        while resumed or (waiting and not interruption.requested):
             positions = resumed or self._similar(waiting[:limit], rows)
             trainer = ChunkTrainer(positions, self.settings, hooks, saver, done, interruption)
             try:
                 with set_up:
                     set_up.enter_context(gpu_sharing.setting_up())  # again, for all chunks except the first
-                    if interruption.requested:  # while this fleet was waiting for others
+                    if interruption.requested and not resumed:  # while this fleet was waiting for others
                         break
                     loop = self._epoch_loop(positions, on_device, rows)
                     trainer.run(loop, snapshot if resumed else None, set_up.close)
@@ -253,7 +253,7 @@ class Fleet:
                     raise
                 limit = max(1, len(positions) // 2)
                 _log.warning("out of GPU memory with %d models at once; continuing with %d", len(positions), limit)
-                waiting, resumed = [*resumed, *waiting], []
+                waiting, resumed = [i for i in (*resumed, *waiting) if i not in done], []
                 with gpu_sharing.whole_device:
                     torch.cuda.empty_cache()
                 continue

@@ -7,15 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
-from typing import Any
+from types import FrameType
 
 _log = logging.getLogger("tabgnm.training")
 _of_thread = threading.local()
 
 
 def is_within_fit() -> bool:
-    """Whether this thread is within a fit, for example in a callback."""
+    """Whether this thread is within a fit, for example in a callback, or within other work that Ctrl-C ends."""
     return getattr(_of_thread, "innermost", None) is not None
 
 
@@ -32,8 +31,6 @@ class Interruption:
         self._outer: Interruption | None = getattr(_of_thread, "innermost", None)
         self._event = threading.Event()
         self._by_user = False
-        self._active = False
-        self._handler_before: Any = None  # None unless this handles the signal
 
     @property
     def requested(self) -> bool:
@@ -67,34 +64,29 @@ class Interruption:
             _of_thread.innermost = before
 
     def __enter__(self) -> Interruption:
-        self._active = True
-        if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
-            other = _interruption_of(handler)
-            if handler is signal.default_int_handler or (other is not None and not self._belongs_to(other)):
-                self._handler_before = handler
-                signal.signal(signal.SIGINT, self._on_signal)
+        if threading.current_thread() is threading.main_thread() and (self._outer is None or not _handling):
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                signal.signal(signal.SIGINT, _on_signal)
+            if signal.getsignal(signal.SIGINT) is _on_signal:
+                _handling.append(self)
         return self
 
-    def _belongs_to(self, other: Interruption) -> bool:
-        return self._outer is not None and (self._outer is other or self._outer._belongs_to(other))
+    def __exit__(self, *error: object) -> None:
+        if self in _handling:
+            _handling.remove(self)
+        is_ours = not _handling and signal.getsignal(signal.SIGINT) is _on_signal
+        if is_ours and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._active = False
-        if self._handler_before is None or _interruption_of(signal.getsignal(signal.SIGINT)) is not self:
-            return
-        handler = self._handler_before
-        while (other := _interruption_of(handler)) is not None and not other._active:
-            handler = other._handler_before
-        signal.signal(signal.SIGINT, handler)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the arguments of signal handlers
-        if self.requested:
-            raise KeyboardInterrupt
-        self.request()
-        _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again discards them")
+_handling: list[Interruption] = []  # that get Ctrl-C; the last of them gets the next one
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    if not _handling or _handling[-1].requested:
+        signal.default_int_handler(number, frame)
+    _handling[-1].request()
+    _log.warning("interrupted: stopping after this epoch with the best weights so far; Ctrl-C again discards them")
 
 
 @contextmanager
@@ -108,9 +100,3 @@ def ctrl_c_raises() -> Iterator[None]:
         yield
     if interruption.requested:
         raise KeyboardInterrupt
-
-
-def _interruption_of(handler: object) -> Interruption | None:
-    """Return the interruption whose method handles a signal, if any does."""
-    owner = getattr(handler, "__self__", None)
-    return owner if isinstance(owner, Interruption) else None

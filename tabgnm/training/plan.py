@@ -202,8 +202,9 @@ class FleetPlan:
         `parallel_config` of a cluster (Dask or Ray), or of several processes (loky) on a CPU, fleets are divided among
         the workers, unless `here` is True.
         After Ctrl-C, or at `deadline`, a time of `time.monotonic`, the fleets that were started are yielded, and
-        `Interrupted` (a KeyboardInterrupt) is raised at the end. On a cluster or in several processes, Ctrl-C discards
-        the fleets that were not yielded yet, and a plain KeyboardInterrupt is raised.
+        `Interrupted` (a KeyboardInterrupt) is raised at the end. On a cluster or in several processes, models that were
+        not reached at the deadline are yielded with their initial weights, and Ctrl-C discards the fleets that were not
+        yielded yet and raises a plain KeyboardInterrupt.
         """
         line = ProgressLine(deadline=deadline)
         shows = bool(verbose) and progress is None
@@ -239,7 +240,8 @@ class FleetPlan:
         """Return how many fleets are trained at once on a CPU, and the number of threads of each of them."""
         n_threads = min(fleet.settings.thread_count() for fleet in self.fleets)
         works = [step_work(fleet.shape, fleet.settings, len(fleet.jobs)) for fleet in self.fleets]
-        return division_of_threads(n_threads, works, max(4 * table.x.numel() for table in self.tables))
+        size = max(fleet.settings.dtype.itemsize for fleet in self.fleets)
+        return division_of_threads(n_threads, works, max(size * table.x.numel() for table in self.tables))
 
     @property
     def n_model_epochs(self) -> int:

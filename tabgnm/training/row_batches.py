@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tabgnm.training import counter_random
@@ -28,13 +27,16 @@ class DeviceTables:
     """All tables of a fleet on the device, concatenated by rows; `x` has further columns behind those of the tables."""
 
     def __init__(self, tables: Sequence[Table], device: torch.device, dtype: torch.dtype, x_dtype: torch.dtype) -> None:
-        x = torch.cat([table.x.to(device=device, dtype=x_dtype) for table in tables])
+        self.first_row = [0, *itertools.accumulate(len(table.x) for table in tables)]
         # The kernels of a GPU read aligned rows, see FlatLayout; NumpyStep reads the bias node as a column of ones.
-        on_gpu = device.type == "cuda"
-        self.x = F.pad(x, (0, -x.shape[1] % ALIGN)) if on_gpu else F.pad(x, (0, 1), value=1.0)
+        on_gpu, n_columns = device.type == "cuda", tables[0].x.shape[1]
+        n_more = -n_columns % ALIGN if on_gpu else 1
+        self.x = torch.empty(self.first_row[-1], n_columns + n_more, dtype=x_dtype, device=device)
+        self.x[:, n_columns:] = 0.0 if on_gpu else 1.0
+        for table, first in zip(tables, self.first_row, strict=False):  # without a second copy of the table
+            self.x[first : first + len(table.x), :n_columns] = table.x
         y = [table.y.to(device=device, dtype=dtype if table.y.is_floating_point() else None) for table in tables]
         self.y = torch.cat(y)
-        self.first_row = [0, *itertools.accumulate(len(table.x) for table in tables)]
 
 
 class RowSet:
@@ -74,11 +76,16 @@ class RowSet:
         if self.weights is not None:
             self.weights = self.weights[keep, :largest].contiguous()
 
-    def shares(self, dtype: torch.dtype) -> Tensor:
-        """Return 1 / size for the rows of a model and 0 beyond its end, (M, most rows)."""
-        sizes = torch.tensor(self.sizes, device=self.ids.device).unsqueeze(1)
-        own = torch.arange(self.ids.shape[1], device=self.ids.device) < sizes
-        return own.to(dtype) / sizes.to(dtype)
+    def shares(self, dtype: torch.dtype, batch_size: int | None = None) -> Tensor:
+        """Return the share of each row in the mean of its batch, or of all rows if None; 0 beyond a model's end.
+
+        (M, most rows)
+        """
+        sizes, positions = torch.tensor(self.sizes).unsqueeze(1), torch.arange(self.ids.shape[1])
+        batch_size = batch_size or self.ids.shape[1]
+        in_batch = (sizes - positions // batch_size * batch_size).clamp(1, batch_size)
+        shares = torch.where(positions < sizes, 1.0 / in_batch.to(torch.float64), 0.0)
+        return shares.to(device=self.ids.device, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -136,17 +143,9 @@ class RowBatches:
         self.ids = torch.zeros_like(rows.ids)
         self._sizes = torch.tensor(rows.sizes, device=device) if min(rows.sizes) < max(rows.sizes) else None
         # The weight of each position in its step, and in the mean loss of the epoch.
-        self._base_step_weights = self._step_shares(dtype)
+        self._base_step_weights = rows.shares(dtype, self.batch_size)
         self._base_epoch_weights = rows.shares(dtype)
         self.step_weights, self.epoch_weights = self._base_step_weights.clone(), self._base_epoch_weights.clone()
-
-    def _step_shares(self, dtype: torch.dtype) -> Tensor:
-        sizes = torch.tensor(self.rows.sizes).unsqueeze(1)
-        position = torch.arange(self.rows.ids.shape[1]).unsqueeze(0)
-        start = position // self.batch_size * self.batch_size
-        in_batch = (sizes - start).clamp(max=self.batch_size).clamp(min=1)
-        shares = torch.where(position < sizes, 1.0 / in_batch.to(torch.float64), 0.0)
-        return shares.to(device=self.rows.ids.device, dtype=dtype)
 
     def _cut(self, block_steps: int) -> list[Block]:
         sizes, n_steps = self.rows.sizes, self.n_steps[0]

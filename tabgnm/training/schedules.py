@@ -19,5 +19,5 @@ def schedule_factors(name: str, warmup: float, progress: NDArray[np.float64]) ->
     else:
         factors = np.ones_like(progress)
     if warmup > 0:
-        factors = factors * np.minimum(1.0, (progress + 1e-12) / warmup)
+        factors = factors * np.minimum(1.0, progress / warmup)
     return factors

@@ -14,7 +14,7 @@ from tabgnm._printable import shown
 from tabgnm.nn.checks import positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
-from tabgnm.training.threads import thread_count
+from tabgnm.training.threads import MAX_THREADS, thread_count
 
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
 OPTIMIZERS = ("adam", "adamw", "proximal_adam")
@@ -121,8 +121,8 @@ class FleetSettings:
         Whether to record the validation metric of each model after every epoch in `History.val_metric`: the mean of
         `metric_per_row` of the loss, which is the accuracy for classes and the mean squared error for numbers.
     held_out_outputs : bool, default=False
-        Whether to keep `TrainedModel.val_outputs`, if there are at most 4,096 validation rows. Not available with
-        checkpoints.
+        Whether to keep `TrainedModel.val_outputs`, if models have at most 4,096 validation rows and 131,072 outputs
+        for them. Not available with checkpoints.
     input_groups : tuple of int or None, default=None
         The group of each input of the network, counted from 0, for `Member.group_l1`.
     """
@@ -147,6 +147,8 @@ class FleetSettings:
         for name in ("max_epochs", "batch_size", "patience", "n_threads"):
             if getattr(self, name) is not None or name in ("max_epochs", "batch_size"):
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if (self.n_threads or 1) > MAX_THREADS:
+            raise ValueError(f"n_threads={shown(self.n_threads)} is out of range; expected at most {MAX_THREADS}")
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("precision", self.precision, PRECISIONS)

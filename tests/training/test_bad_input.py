@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,6 +66,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: settings_for(max_epochs=2.5), TypeError, "max_epochs=2.5 has type float"),
     (lambda: settings_for(batch_size=0), ValueError, "batch_size=0 is too small"),
     (lambda: settings_for(patience=0), ValueError, "patience=0 is too small"),
+    (lambda: settings_for(n_threads=2000), ValueError, "n_threads=2000 is out of range; expected at most 1024"),
     (lambda: settings_for(optimizer="sgd"), ValueError, "optimizer='sgd' is not known; use one of 'adam', 'adamw', 'proximal_adam'"),
     (lambda: settings_for(schedule="linear"), ValueError, "schedule='linear' is not known; use one of 'constant', 'cosine', 'log_cosine'"),
     (lambda: settings_for(precision="float16"), ValueError, "precision='float16' is not known; use one of 'float32'"),
@@ -164,3 +166,11 @@ def test_settings_cannot_be_changed_afterwards() -> None:
     with pytest.raises(AttributeError):
         settings.max_epochs = 3  # type: ignore[misc]
     assert replace(settings, max_epochs=9).max_epochs == 9
+
+
+def test_arrays_that_cannot_be_written_are_copied() -> None:
+    x = np.zeros((3, 2))
+    x.flags.writeable = False
+    table = Table(x, x)  # type: ignore[arg-type] # torch would warn that writing to the tensor is undefined
+    table.x[0, 0] = 1.0
+    assert x[0, 0] == 0

@@ -17,6 +17,7 @@ from tabgnm.nn.losses import CrossEntropy
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import CheckpointError, Fleet, FleetResult, FleetSettings, Member, Table, checkpoint_file
 from tabgnm.training.checkpoint import fingerprint
+from tabgnm.training.interruption import Interruption
 from tests.training.examples import (
     BASE,
     EVERYTHING,
@@ -295,3 +296,23 @@ def test_a_resumed_run_reports_models_that_were_done(path: Path) -> None:
     diary = Diary()
     fit(path, members, settings, callbacks=[diary], chunk_size=2)
     assert sorted(call[1] for call in diary.calls if call[0] == "model") == list(range(6))
+
+
+def test_ctrl_c_before_a_resumed_epoch_keeps_the_weights_so_far(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    members, settings = different_members(3), settings_for(max_epochs=12)
+    interrupt(path, members, settings, after=7)
+    monkeypatch.setattr(Interruption, "requested", True)
+    monkeypatch.setattr(Interruption, "by_user", True)
+    stopped = fit(path, members, settings).models
+    monkeypatch.undo()
+    assert [(model.history.n_epochs, model.history.status) for model in stopped] == [(6, "interrupted")] * 3
+    so_far = train(BASE, members, replace(settings, max_epochs=6))
+    for model, expected in zip(stopped, so_far, strict=True):
+        assert all(torch.equal(model.parameters[name], value) for name, value in expected.parameters.items())
+    assert_all_same(fit(path, members, settings).models, fit(None, members, settings).models)
+
+
+def test_tables_may_have_any_type_of_number() -> None:
+    tables = [Table(TABLE.x.to(torch.bfloat16) + shift, TABLE.y) for shift in (0, 1, 0)]
+    found = [fingerprint(BASE, settings_for(), different_members(2), [table]) for table in tables]
+    assert found[0] == found[2] != found[1]

@@ -80,3 +80,12 @@ def test_callbacks_hear_the_end_of_fleets_on_a_cluster(monkeypatch: pytest.Monke
         [(planned, models)] = plan.run_fleets(progress=lambda _: Diary())
     assert planned == plan.fleets[0] and len(models) == 2
     assert heard == ["begin", "completed", "completed", "end"]
+
+
+@pytest.mark.parametrize(("n_jobs", "n_workers"), [(1, 4), (2, 1), (5, 1), (5, 3), (7, 2), (160, 8)])
+def test_tasks_of_a_fleet_have_about_the_same_size(n_jobs: int, n_workers: int) -> None:
+    tasks = cluster.split(range(n_jobs), n_jobs, n_workers)
+    sizes = [len(task) for task in tasks]
+    assert sum(tasks, ()) == tuple(range(n_jobs))
+    assert max(sizes) - min(sizes) <= 1 and min(sizes) >= min(n_jobs, 2)
+    assert len(tasks) <= 2 * n_workers

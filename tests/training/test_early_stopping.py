@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError
+from tabgnm.nn.losses import CrossEntropy, Loss, SquaredError, loss_by_name
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import Fleet, History, Member, Table, TrainedModel
 from tabgnm.training.flat_weights import FlatLayout
@@ -178,3 +179,25 @@ def test_a_fleet_in_which_all_models_diverge_ends() -> None:
         table_for(SquaredError())
     )
     assert [model.history.status for model in result.models] == ["diverged"] * 3
+
+
+@pytest.mark.parametrize("combine", ["none", "residual"])  # NumpyStep and TorchStep
+def test_models_that_diverge_cause_no_floating_point_errors(combine: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 6, generator=generator), 1e18 * torch.randn(60, 3, generator=generator).exp()
+    shape = replace(BASE, n_layers=4, activation="silu", combine=combine)
+    rows = {"train": torch.arange(40), "val": torch.arange(40, 60)}
+    members = [Member(seed=seed, learning_rate=rate, **rows) for seed in range(3) for rate in (1e3, 1e8)]
+    with np.errstate(all="raise"):
+        models = (
+            Fleet(shape, members, settings_for(loss_by_name("poisson"), max_epochs=6, precision="float32"))
+            .fit(Table(x, y))
+            .models
+        )
+    assert "diverged" in {model.history.status for model in models}
+
+
+def test_rates_of_many_steps_cause_no_floating_point_errors() -> None:
+    settings = settings_for(max_epochs=2, betas=(0.9, 1e-200))  # its square is 0, as 0.9 to the power of 10,000
+    with np.errstate(all="raise"):
+        Fleet(BASE, [Member(l1=1e-3)], settings).fit(table_for(CrossEntropy()))

@@ -167,3 +167,17 @@ def test_interruptions_may_end_in_any_order() -> None:
     assert second.requested and not first.requested
     second.__exit__(None, None, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_plan_may_be_closed_in_another_thread() -> None:
+    """Only the main thread can restore the handler of signals, so Ctrl-C must reach the program without that."""
+    jobs = [Job(BASE, settings_for(max_epochs=epochs, n_threads=1), Member(seed=1)) for epochs in (4, 3)]
+    results = FleetPlan(jobs, table_for(CrossEntropy())).run_fleets()
+    next(results)
+    closing = threading.Thread(target=results.close)
+    closing.start()
+    closing.join()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    Fleet(BASE, [Member()], settings_for(max_epochs=1)).fit(table_for(CrossEntropy()))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

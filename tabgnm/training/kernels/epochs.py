@@ -1,4 +1,4 @@
-"""GPU kernels for computations that are done once per epoch: random numbers and losses.
+"""GPU kernels for computations that are done once per epoch or block: random numbers and losses.
 
 With torch's operations, these are dozens of kernels of one or two microseconds, which take as long as several steps.
 """
@@ -60,7 +60,7 @@ def _loss_kernel(
     target_ptr += model * target_model
     sums = tl.zeros((ROWS,), dtype=tl.float32)
     for start in range(0, n_rows, ROWS):
-        rows = start + tl.arange(0, ROWS)
+        rows = (start + tl.arange(0, ROWS)).to(tl.int64)  # rows of a whole block, so offsets may exceed 32 bits
         row_inside = rows < n_rows
         output = tl.load(output_ptr + rows[:, None] * output_row, mask=row_inside[:, None] & is_output, other=0.0)
         loss, _ = loss_and_slope(output, target_ptr, target_row, setting, rows, columns, n_rows, n_outputs, KIND)

@@ -56,6 +56,7 @@ def loss_and_slope(
             elif KIND == 7:
                 part = logs - log_target + target * tl.exp(-logs) - 1
             else:
+                tl.static_assert(KIND == 8, "this loss has no formula here")
                 constant = tl.where(target > 0, tl.exp((2 - setting) * log_target), 0.0) / (1 - setting)
                 part = (constant + tl.exp((2 - setting) * logs)) / (2 - setting)
                 part -= target * tl.exp((1 - setting) * logs) / (1 - setting)

@@ -69,10 +69,9 @@ class NumpyStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         groups = self._groups
-        with np.errstate(all="ignore"):  # the trainer detects diverging models
-            self._pool.run(lambda thread, i: self._train(groups[i], thread, 1, block, rows, train_loss), len(groups))
-            for model in self._split_models:
-                self._train(model, 0, 1 + len(self._part_grads), block, rows, train_loss)
+        self._pool.run(lambda thread, i: self._train(groups[i], thread, 1, block, rows, train_loss), len(groups))
+        for model in self._split_models:
+            self._train(model, 0, 1 + len(self._part_grads), block, rows, train_loss)
 
     def _train(
         self, models: slice, buffers: int, most_parts: int, block: Block, rows: BlockRows, train_loss: Tensor
@@ -145,8 +144,7 @@ class NumpyStep:
         outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
         parts = _ranges(n_rows, -(-n_rows // self._validation_rows))
         tasks = list(itertools.product([*self._groups, *self._split_models], parts))
-        with np.errstate(all="ignore"):
-            self._pool.run(partial(self._write_outputs, x.numpy(), outputs, tasks), len(tasks))
+        self._pool.run(partial(self._write_outputs, x.numpy(), outputs, tasks), len(tasks))
         return torch.from_numpy(outputs).mT
 
     def _write_outputs(self, x: Array, out: Array, tasks: list[tuple[slice, slice]], thread: int, task: int) -> None:

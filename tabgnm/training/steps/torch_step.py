@@ -39,7 +39,8 @@ class TorchStep:
     def train_block(self, block: Block, rows: BlockRows, train_loss: Tensor) -> None:
         """Take the steps of a block, and add the losses of its rows times their shares to `train_loss` (M,)."""
         n = block.n_models
-        outputs = self._state.flat.new_empty(n, block.n_positions, self._state.shape.n_outputs)
+        # Zeros, because models that have no more batches leave places that the loss still reads.
+        outputs = self._state.flat.new_zeros(n, block.n_positions, self._state.shape.n_outputs)
         for batch, rates in zip(block.batches, rows.rates, strict=True):
             self._step(batch, rows, rates, outputs)
         add_losses(self._state.settings.loss, outputs, rows.y, rows.shares, train_loss[:n])
