@@ -239,12 +239,14 @@ class PreparedCandidate:
         """Number of networks."""
         return len(self.members)
 
-    def with_epochs(self, max_epochs: int) -> PreparedCandidate:
+    def with_epochs(self, max_epochs: int, min_patience: int = 3) -> PreparedCandidate:
         """Return this candidate with at most `max_epochs` epochs, and a patience that is reduced proportionally."""
         fleet = self.fleet
         if max_epochs >= fleet.max_epochs:
             return self
-        patience = None if fleet.patience is None else max(3, round(fleet.patience * max_epochs / fleet.max_epochs))
+        patience = fleet.patience
+        if patience is not None:
+            patience = min(patience, max(min_patience, round(patience * max_epochs / fleet.max_epochs)))
         return replace(self, fleet=replace(fleet, max_epochs=max_epochs, patience=patience))
 
     def table(self, position: int) -> Table:

@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tabgnm import GNMClassifier, GNMRegressor
 from tabgnm.estimators.effort import effort_for
+from tabgnm.estimators.training_length import constant_loss, reduced
+from tabgnm.nn import AbsoluteError, CrossEntropy, Gamma, Loss, Poisson, Quantiles, SquaredError
+from tabgnm.training import History, TrainedModel
 
 N_ROWS = 600
 FULL = effort_for("fast", "cpu", N_ROWS).max_epochs
@@ -59,3 +63,51 @@ def test_progress_counts_the_epochs_that_are_left(caplog: pytest.LogCaptureFixtu
         GNMClassifier(effort="fast", device="cpu", random_state=0, verbose=1).fit(*noisy_table())
     assert "the first networks were best after" in caplog.text
     assert "trained 8 of 8 networks" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("best_epochs", "best_losses", "shortens"),
+    [
+        ([2, 5], [0.60, 0.65], True),
+        ([2, 5], [0.60, 0.692], False),  # ln 2 = 0.693: the second network has learned nothing
+        ([1, 5], [0.694, 0.694], False),
+        ([1, FULL // 2], [0.60, 0.65], False),
+    ],
+)
+def test_both_networks_must_have_learned_and_be_soon_best(
+    best_epochs: list[int], best_losses: list[float], shortens: bool
+) -> None:
+    x = np.random.default_rng(0).normal(size=(N_ROWS, 4))
+    prepared = GNMClassifier(effort="fast", device="cpu", random_state=0)._prepare(x, np.arange(N_ROWS) % 2)
+    shape = prepared.candidates[0].shape
+    histories = [
+        History([0.7] * epoch, [0.7] * (epoch - 1) + [loss], best_epoch=epoch)
+        for epoch, loss in zip(best_epochs, best_losses, strict=True)
+    ]
+    found = reduced(prepared, [TrainedModel(shape, {}, history) for history in histories])
+    assert (found is not prepared) == shortens
+    if shortens:
+        fleet = found.candidates[-1].fleet
+        assert fleet.max_epochs == round(FULL / 4)
+        assert fleet.patience is not None and fleet.patience >= 10
+
+
+def test_the_loss_of_the_best_constant() -> None:
+    random = torch.Generator().manual_seed(0)
+    classes = torch.randint(3, (500,), generator=random).clamp(max=1)
+    numbers = torch.randn(500, 1, generator=random).exp()
+    weights = torch.rand(500, generator=random)
+    shares = torch.bincount(classes, weights) / weights.sum()
+    assert constant_loss(CrossEntropy(), classes, 2, weights) == pytest.approx(float(-(shares * shares.log()).sum()))
+    middle, median = numbers.mean(), numbers.median()
+    expected: list[tuple[Loss, int, float]] = [
+        (SquaredError(), 1, float((numbers - middle).square().mean())),
+        (AbsoluteError(), 1, float((numbers - median).abs().mean())),
+        (Poisson(), 1, float(Poisson().per_row(middle.log().expand(500, 1), numbers).mean())),
+        (Gamma(), 1, float(Gamma().per_row(middle.log().expand(500, 1), numbers).mean())),
+    ]
+    quantiles = Quantiles((0.1, 0.9))
+    best = torch.quantile(numbers[:, 0], torch.tensor([0.1, 0.9]))
+    expected.append((quantiles, 2, float(quantiles.per_row(best.expand(500, 2), numbers).mean())))
+    for loss, n_outputs, value in expected:
+        assert constant_loss(loss, numbers, n_outputs, None) == pytest.approx(value, rel=0.01), loss
