@@ -149,8 +149,8 @@ class TabularEstimator(
             Validation rows for all networks, instead of folds of X. They are used only for validation, with equal
             weights regardless of the sample and class weights.
         groups : array-like of shape (rows,), default=None
-            Group labels of the rows. Rows of the same group are in the same fold. If None, copies of a row are in the
-            same fold, if a column of numbers or dates shows that equal rows are copies.
+            Group labels of the rows. Rows of the same group are in the same fold. If None, rows that appear to be exact
+            copies are in the same fold; see the user guide.
 
         Returns
         -------

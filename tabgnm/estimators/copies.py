@@ -1,14 +1,14 @@
-"""Copies of rows, such as those of oversampling, which must not be on both sides of a fold.
+"""Copies of rows, such as those of oversampling or of a bootstrap sample, which must be in the same fold.
 
 A network that is validated on copies of its training rows looks perfect, whatever it learns. But equal rows are not
-always copies: in a table of few different rows, new rows will be equal to known ones, too, and keeping equal rows
-together would hide from each network what it will be asked. So rows only count as copies if there is no other
-explanation.
+always copies: if a table has few distinct rows, or some very frequent ones, new rows will also be equal to training
+rows. Keeping such rows in one fold would validate each network on combinations that it has never seen.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -21,84 +21,116 @@ Array = NDArray[Any]
 
 _log = logging.getLogger("tabgnm")
 
-_FEW = 0.01  # fraction of the rows: fewer copies hardly matter
-_MIN_DISTINCT = 100  # rows; any column, such as an age, may have fewer different values
-_CONTINUOUS = 0.5  # a column of numbers or dates with at least this fraction of different values among distinct rows
-_MAX_COLUMNS = 100  # that are searched for such a column
+_MIN_COPIES = 0.01  # fraction of the rows: fewer copies hardly matter
+_MIN_REPEATED = 100  # distinct rows with copies: fewer may be frequent cases, such as an attack in a log
 _MAX_CONFLICTS = 0.01  # fraction of the repeated rows that have several targets
-_OVERSAMPLED, _NOT_OVERSAMPLED = 0.5, 0.1  # fraction of the rows of a class that are repeated
 _MAX_COINCIDENCES = 0.01  # expected pairs of equal rows, as a fraction of the distinct rows
+_MAX_UNEVENNESS = 1.5  # variance of the numbers of copies, relative to their mean: 1 if they are drawn at random
+_CONTINUOUS = 0.5  # fraction of different values, above which numbers that are not whole count as continuous
 
 
 def copies_of_rows(
     raw: RawTable, y: Array, ignored: Collection[str | int] = (), classes: Array | None = None
 ) -> Array | None:
-    """Return the number of the distinct row that each row is a copy of, or None if there are hardly any copies.
+    """Return, for each row, the index of its distinct row, or None if equal rows are not copies.
 
-    Rows are copies if all their cells and targets are equal, except in the columns `ignored` (names or positions), and
-    if rows with equal cells do not have different targets, as repeated observations have. Besides, equality must not
-    be a coincidence: a column has very many different values, or nearly only some of the `classes` (integers) have
-    equal rows, although the columns have enough values.
+    Rows are equal if all their cells and targets are, except in the columns `ignored` (names or positions). They are
+    copies if there are many, and there is no other explanation:
+
+    - rows with equal cells hardly ever have different targets, as repeated observations have;
+    - equality is no coincidence: two different cases would hardly be equal in all columns;
+    - within each of the `classes` (integers; None for numbers), distinct rows have about the same number of copies,
+      whereas cases that occur repeatedly have very different frequencies.
     """
-    n_rows = raw.n_rows
-    groups = np.zeros(n_rows, np.int64)
-    largest = 0  # the most different values of a column that is not text
-    log_coincidence = 0.0  # of the probability that two rows are equal, if the columns are independent
-    for column, name in enumerate(raw.names):
-        if name in ignored or column in ignored:
-            continue
-        if column >= _MAX_COLUMNS and largest < _CONTINUOUS * _count(groups):
-            return None
-        try:
-            values = raw.source.values(column, name)
-            is_text = values.kind == "text"
-            codes = _codes(np.array(list(map(str, values.data)), dtype=object) if is_text else values.data)
-        except Exception:  # cells may be any objects; the encoder, which knows the kind of the column, reports errors
-            return None
-        largest = largest if is_text else max(largest, _count(codes))
-        log_coincidence += float(np.log(np.square(np.bincount(codes) / n_rows).sum()))
-        groups = _refined(groups, codes)
-        if n_rows - _count(groups) < _FEW * n_rows:
-            return None
-    n_distinct = _count(groups)
-    if n_distinct < _MIN_DISTINCT:
+    columns = [(i, name) for i, name in enumerate(raw.names) if name not in ignored and i not in ignored]
+    try:
+        cells = _hashes([_bits(raw, i, name) for i, name in columns], raw.n_rows)
+    except Exception:  # cells may be any objects; the encoder, which knows the kind of the column, reports errors
         return None
-    with_targets = groups
-    for target in y.reshape(n_rows, -1).T:
-        with_targets = _refined(with_targets, _codes(target))
-    n_copies = n_rows - _count(with_targets)
-    n_repeated = int((np.bincount(groups) > 1).sum())
-    n_targets = np.bincount(groups[np.unique(with_targets, return_index=True)[1]])  # of each distinct row
-    if n_copies < _FEW * n_rows or (n_targets > 1).sum() > _MAX_CONFLICTS * n_repeated:
+    n_rows, n_different = raw.n_rows, len(np.unique(cells))
+    if n_rows - n_different < _MIN_COPIES * n_rows:
         return None
-    is_rare = log_coincidence + np.log(n_distinct / 2) < np.log(_MAX_COINCIDENCES)
-    if largest < _CONTINUOUS * n_distinct and not (is_rare and _some_are_oversampled(with_targets, classes)):
+    rows = _hashes([cells, *(_bits_of(target) for target in y.reshape(n_rows, -1).T)], n_rows)
+    _, first, index, counts = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
+    n_repeated = int((counts > 1).sum())
+    if (
+        n_rows - len(first) < _MIN_COPIES * n_rows
+        or n_repeated < _MIN_REPEATED
+        or len(first) - n_different > _MAX_CONFLICTS * n_repeated
+        or not _are_even(counts, None if classes is None else classes[first])
+        or not _are_hardly_equal_by_chance(raw.take(first), columns)
+    ):
         return None
-    _log.info("%d of %d rows are copies of others; copies are in the same fold", n_copies, n_rows)
-    return with_targets
+    _log.info("%d of %d rows are copies of others; copies are in the same fold", n_rows - len(first), n_rows)
+    order = np.argsort(np.argsort(first))  # in the order of the rows, so that it does not depend on types of columns
+    return np.asarray(order[index.reshape(-1)])
 
 
-def _some_are_oversampled(groups: Array, classes: Array | None) -> bool:
-    """Whether many rows of some classes are repeated, but hardly any rows of other classes."""
-    if classes is None:
+def _are_even(counts: Array, classes: Array | None) -> bool:
+    """Whether distinct rows of the same class have about the same number of copies."""
+    classes = np.zeros(len(counts), np.int64) if classes is None else classes
+    n = np.maximum(1, np.bincount(classes))
+    mean = np.bincount(classes, counts) / n
+    variance = np.bincount(classes, np.square(counts - mean[classes])) / n
+    return bool((variance <= _MAX_UNEVENNESS * mean).all())
+
+
+def _are_hardly_equal_by_chance(distinct: RawTable, columns: list[tuple[int, str]]) -> bool:
+    """Whether few of as many cases as these would be equal, if columns were independent."""
+    largest = math.log(2 * _MAX_COINCIDENCES / distinct.n_rows)
+    log_probability = 0.0  # that two cases are equal
+    for i, name in columns:
+        values = _bits(distinct, i, name)
+        _, first, counts = np.unique(values, return_index=True, return_counts=True)
+        if len(first) >= _CONTINUOUS * distinct.n_rows and _is_fractional(distinct, i, name):
+            return True
+        log_probability += math.log(np.square(counts / distinct.n_rows).sum())
+        if log_probability < largest:
+            return True
+    return False
+
+
+def _is_fractional(raw: RawTable, column: int, name: str) -> bool:
+    """Whether a column has numbers that are not whole, also as text; integers and days may be codes of cases."""
+    values = raw.source.values(column, name)
+    if values.kind == "datetime":
+        days = values.data.astype("datetime64[D]")
+        return bool(((values.data != days) & ~np.isnat(values.data)).any())
+    try:
+        numbers = np.asarray(values.data, dtype=np.float64)
+    except (TypeError, ValueError):
         return False
-    is_repeated = np.bincount(groups)[groups] > 1
-    shares = np.bincount(classes, weights=is_repeated) / np.maximum(1, np.bincount(classes))
-    return bool(shares.max() >= _OVERSAMPLED and shares[np.bincount(classes) > 0].min() <= _NOT_OVERSAMPLED)
+    numbers = numbers[np.isfinite(numbers)]
+    return bool((numbers != np.round(numbers)).any())
 
 
-def _codes(values: Array) -> Array:
-    """Return integers from 0 on that are equal where values are equal; NaN equals NaN."""
+def _bits(raw: RawTable, column: int, name: str) -> NDArray[np.uint64]:
+    values = raw.source.values(column, name)
+    if values.kind == "empty":
+        return np.zeros(len(values.data), np.uint64)
+    return _bits_of(np.array(list(map(str, values.data)), dtype=object) if values.kind == "text" else values.data)
+
+
+def _bits_of(values: Array) -> NDArray[np.uint64]:
+    """Return integers that are equal where values are equal; NaN equals NaN."""
     if values.dtype == object:
         places: dict[Any, int] = {}
-        return np.array([places.setdefault(value, len(places)) for value in values.tolist()], np.int64)
-    return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1))
+        return np.array([places.setdefault(value, len(places)) for value in values.tolist()], np.uint64)
+    if values.dtype.kind in "US":
+        return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+    if values.dtype.kind == "f":
+        numbers = values.astype(np.float64) + 0.0  # 0.0 instead of -0.0
+        numbers[np.isnan(numbers)] = np.nan
+        return numbers.view(np.uint64)
+    return values.astype(np.int64).view(np.uint64)
 
 
-def _refined(groups: Array, codes: Array) -> Array:
-    """Divide groups into those with equal codes."""
-    return _codes(groups * _count(codes) + codes)
-
-
-def _count(codes: Array) -> int:
-    return int(codes.max()) + 1
+def _hashes(columns: list[NDArray[np.uint64]], n_rows: int) -> NDArray[np.uint64]:
+    """Return one hash for each row of some columns."""
+    hashes = np.zeros(n_rows, np.uint64)
+    for values in columns:
+        hashes = (hashes ^ values) * np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+        hashes *= np.uint64(0xBF58476D1CE4E5B9)
+        hashes ^= hashes >> np.uint64(32)
+    return hashes

@@ -70,7 +70,7 @@ def test_equal_rows_with_another_explanation_are_different_cases(X: Any, y: Any)
     assert copies_of_rows(read_table(X), y) is None
 
 
-def counted(n_rows: int = 600, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+def counted(n_rows: int = 2000, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     """A table without a continuous column, in which a tenth of the rows is positive."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.integers(0, 20, size=(n_rows, 8))).add_prefix("x")
@@ -78,19 +78,72 @@ def counted(n_rows: int = 600, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     return X, (X["x0"] + X["x1"] + rng.normal(size=n_rows) > 31).astype(int).to_numpy()
 
 
-def test_copies_of_the_rows_of_one_class_are_found_in_a_table_of_small_integers() -> None:
+@pytest.mark.parametrize("majority", [0, 60])
+def test_copies_of_the_rows_of_one_class_are_found(majority: int) -> None:
     X, y = counted()
-    rows = np.concatenate([np.arange(600), np.repeat(np.flatnonzero(y), 4)])
+    rows = np.concatenate([np.arange(2000), np.repeat(np.flatnonzero(y), 4), np.flatnonzero(y == 0)[:majority]])
     groups = copies_of_rows(read_table(X.iloc[rows]), y[rows], classes=y[rows])
     assert groups is not None
-    assert len(set(groups)) == 600
+    np.testing.assert_array_equal(groups, rows)
     folds = GNMClassifier(effort="fast")._prepare(X.iloc[rows], y[rows]).rows.folds
     for fold in folds:
         assert fold.val is not None
         assert not set(rows[fold.train.numpy()]) & set(rows[fold.val.numpy()])
-    assert copies_of_rows(read_table(X.iloc[rows]), y[rows]) is None  # numbers as targets: there are no classes
-    both = np.tile(np.arange(600), 2)  # all classes have equal rows, as in a table of few different rows
-    assert copies_of_rows(read_table(X.iloc[both]), y[both], classes=y[both]) is None
+
+
+@pytest.mark.parametrize("n_values", [4, 10])
+@pytest.mark.parametrize("of_type", [int, float, str])
+def test_bootstrap_samples_are_found(n_values: int, of_type: type) -> None:
+    rng = np.random.default_rng(0)
+    X, drawn = rng.integers(0, n_values, size=(1000, 12)), rng.choice(1000, 2000)
+    targets = rng.normal(size=1000), rng.integers(0, 2, 1000)
+    for y, classes in ((targets[0], None), (targets[1], targets[1][drawn])):
+        groups = copies_of_rows(read_table(pd.DataFrame(X).astype(of_type).iloc[drawn]), y[drawn], classes=classes)
+        assert groups is not None
+        np.testing.assert_array_equal(groups, pd.factorize(drawn)[0])
+
+
+def test_copies_are_the_same_for_any_order_and_type_of_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, size=(150, 130))).add_prefix("x")
+    X.insert(0, "number", rng.normal(size=150))
+    X, y = X.iloc[np.arange(450) % 150], np.arange(450) % 150 % 2
+    tables = [X, X[X.columns[::-1]], X.astype({"number": str}), X[["number"]], X[["number"]].astype(str)]
+    for table in tables:
+        groups = copies_of_rows(read_table(table), y, classes=y)
+        assert groups is not None
+        np.testing.assert_array_equal(groups, np.arange(450) % 150)
+
+
+def frequent(share: float, pattern: Any, n_rows: int = 2000) -> Any:
+    """A table of normal numbers in which some rows are equal."""
+    X = np.random.default_rng(1).normal(size=(n_rows, 4))
+    X[: int(share * n_rows)] = pattern
+    return X
+
+
+PATTERNS = np.random.default_rng(9).integers(0, 50, (60, 8))
+FREQUENCIES = np.random.default_rng(5).dirichlet(0.3 * np.ones(60))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        frequent(0.5, 0.0),
+        frequent(0.05, np.nan),
+        np.concatenate([PATTERNS[RNG.choice(60, 1200, p=FREQUENCIES)], RNG.integers(0, 50, (800, 8))]),
+        np.concatenate([PATTERNS[RNG.integers(0, 60, 1200)], RNG.integers(0, 50, (800, 8))]),
+        RNG.integers(0, 300, (3000, 1)),
+        pd.DataFrame({"day": pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 300, 3000), unit="D")}),
+        np.repeat(RNG.normal(size=(200, 3)), RNG.integers(1, 30, 200), axis=0),
+    ],
+    ids=["zeros", "missing", "patterns", "even patterns", "identifiers", "days", "frequencies"],
+)
+@pytest.mark.parametrize("has_classes", [True, False])
+def test_frequent_cases_are_no_copies(X: Any, has_classes: bool) -> None:
+    # equal rows have equal targets
+    y = np.unique(pd.DataFrame(X).astype(str).sum(axis=1), return_inverse=True)[1] % 2
+    assert copies_of_rows(read_table(X), y, classes=y if has_classes else None) is None
 
 
 def test_frequent_rows_of_one_class_are_no_copies() -> None:
