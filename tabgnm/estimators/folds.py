@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 from torch import Tensor
+
+from tabgnm.estimators.copies import copies_of_rows
+from tabgnm.table.raw import RawTable
 
 Array = NDArray[Any]
 
@@ -55,11 +59,31 @@ def k_folds(n_rows: int, strata: Array | None, n_folds: int, seed: int, repeat: 
     return folds or without_validation(n_rows, 1)
 
 
-def with_copies(folds: list[Fold], copies: Array) -> list[Fold]:
-    """Return folds of distinct rows as folds of all rows, given the distinct row that each row is a copy of."""
+def find_copies(raw: RawTable, y: Array, kinds: Mapping[Any, str] | None, classes: Array | None) -> Array | None:
+    """Return the distinct row that each row is a copy of, or None; columns of the kind "ignore" do not matter."""
+    return copies_of_rows(raw, y, [column for column, kind in (kinds or {}).items() if kind == "ignore"], classes)
+
+
+def with_copies(
+    n_rows: int, strata: Array | None, copies: Array | None, divide: Callable[[int, Array | None], list[Fold]]
+) -> list[Fold]:
+    """Return folds in which the copies of a row are together.
+
+    Parameters
+    ----------
+    n_rows : int
+    strata : array of int of shape (rows,) or None
+    copies : array of int of shape (rows,) or None
+        The distinct row that each row is a copy of, see `find_copies`.
+    divide : callable
+        Returns folds of the distinct rows, given their number and their strata.
+    """
+    if copies is None:
+        return divide(n_rows, strata)
+    first = np.unique(copies, return_index=True)[1]
     expanded = []
-    for fold in folds:
-        is_val = np.zeros(int(copies.max()) + 1, dtype=bool)
+    for fold in divide(len(first), None if strata is None else strata[first]):
+        is_val = np.zeros(len(first), dtype=bool)
         if fold.val is not None:
             is_val[fold.val.numpy()] = True
         expanded.append(_fold(len(copies), np.flatnonzero(is_val[copies])))

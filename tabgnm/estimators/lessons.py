@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tabgnm.estimators import prediction
 from tabgnm.estimators.checks import check_lengths, sample_weights
+from tabgnm.estimators.folds import find_copies
 from tabgnm.estimators.targets import ClassTargets, Targets
 from tabgnm.nn.losses import BinaryCrossEntropy, Loss, Pinball, Quantiles
 from tabgnm.nn.soft_cross_entropy import SoftCrossEntropy
@@ -60,6 +61,8 @@ class Lesson:
         Sample weights of the real rows without class weights, as in `score`.
     strata : Array or None
         The stratum of each real row, for stratified folds.
+    copies : Array or None
+        The distinct row that each real row is a copy of; copies are in the same fold.
     """
 
     encoder: TableEncoder
@@ -73,6 +76,7 @@ class Lesson:
     sample_weight: Tensor | None
     score_weight: Array | None
     strata: Array | None
+    copies: Array | None
 
 
 def _readable_settings(estimator: TabularEstimator) -> TableSettings:
@@ -103,8 +107,10 @@ def lesson_of_labels(estimator: TabularEstimator, X: Any, y: Any, sample_weight:
     own = None if weights is None else torch.as_tensor(weights)
     source = torch.arange(raw.n_rows)
     strata = targets.strata(labels)
-    lesson = Lesson(encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, given, strata)
-    return lesson, raw
+    copies = find_copies(raw, labels, estimator.column_kinds, strata)
+    return Lesson(
+        encoder, table, raw.n_rows, source, targets.loss, targets, numbers, "target", own, given, strata, copies
+    ), raw
 
 
 def _taken(weights: Array | None, rows: Array) -> Array | None:
@@ -192,7 +198,11 @@ def lesson_of_teacher(
     source = torch.as_tensor(first)
     judged_by = "model" if y is None else "target"
     own = None if weights is None else torch.as_tensor(weights)[source]
-    return Lesson(encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, own, given, strata), raw
+    # Predictions are functions of the cells, so rows with equal cells are copies.
+    copies = find_copies(raw, np.zeros(n_rows) if y is None else hard, teacher.column_kinds, strata)
+    return Lesson(
+        encoder, Table(x, taught), n_rows, source, loss, targets, judged, judged_by, own, given, strata, copies
+    ), raw
 
 
 def _predicts_quantiles(targets: Targets) -> bool:

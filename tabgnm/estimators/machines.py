@@ -301,7 +301,7 @@ class MachineMethods:
         n_hidden, n_layers, activation : int, int, str
             The size and activation function of the dense network that training starts with.
         n_folds : int, default=3
-            The number of folds on which the sizes are compared.
+            The number of folds on which the sizes are compared. Copies of a row are in the same fold, as in `fit`.
         n_starts : int, default=3
             How often machines are trained on all rows, from different initial weights. Of each size, the machine with
             the lowest training loss is kept. 1 is faster.

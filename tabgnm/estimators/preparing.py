@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tabgnm.estimators import folds as folding
 from tabgnm.estimators.checks import check_lengths, in_range, is_auto, random_numbers, sample_weights
-from tabgnm.estimators.copies import copies_of_rows
 from tabgnm.estimators.effort import SMALL_TABLE, effort_of
 from tabgnm.estimators.fitting import (
     FittedPack,
@@ -20,7 +19,7 @@ from tabgnm.estimators.fitting import (
 from tabgnm.estimators.fixed_parameters import check_unchanged
 from tabgnm.estimators.folds import Fold
 from tabgnm.estimators.metric_scores import check_metric_fits
-from tabgnm.estimators.targets import ClassTargets, Targets
+from tabgnm.estimators.targets import Targets
 from tabgnm.table import match_columns, read_table
 from tabgnm.table.raw import RawTable
 
@@ -203,16 +202,14 @@ def _folds_and_seeds(
         return seeds_of(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed))
     if n_folds == 0:
         return seeds_of(folding.without_validation(n_rows, 1))
-    ignored = [column for column, kind in (estimator.column_kinds or {}).items() if kind == "ignore"]
     strata = targets.strata(y)
-    copies = copies_of_rows(raw, y, ignored, strata if isinstance(targets, ClassTargets) else None)
-    if copies is not None:  # choose folds of distinct rows, and let their copies follow
-        n_rows, first = int(copies.max()) + 1, np.unique(copies, return_index=True)[1]
-        strata = None if strata is None else strata[first]
-    if n_folds == 1:
-        folds = folding.hold_out(n_rows, strata, first_seed)
-    else:
+    copies = folding.find_copies(raw, y, estimator.column_kinds, strata)
+
+    def divide(n_rows: int, strata: Array | None) -> list[Fold]:
+        if n_folds == 1:
+            return folding.hold_out(n_rows, strata, first_seed)
         n_repeats = 2 if n_rows < SMALL_TABLE and is_auto(estimator.n_folds) and estimator.effort != "fast" else 1
         repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
-        folds = [fold for own in repeated for fold in own]
-    return seeds_of(folds if copies is None else folding.with_copies(folds, copies))
+        return [fold for own in repeated for fold in own]
+
+    return seeds_of(folding.with_copies(n_rows, strata, copies, divide))

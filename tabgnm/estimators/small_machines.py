@@ -20,6 +20,7 @@ from tabgnm.estimators.candidates import BASE
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.constant_targets import constant_outputs, machine_of
 from tabgnm.estimators.fitting import FittedPack, NetworkGroup
+from tabgnm.estimators.folds import Fold, with_copies
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.lessons import Lesson
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
@@ -118,29 +119,37 @@ def at_place(small: TabularEstimator, place: int, names: list[str], has_names: b
 
 def _folds(lesson: Lesson, n_folds: int, rng: np.random.RandomState) -> list[Tensor]:
     """Return the held-out real rows of each fold."""
-    if lesson.n_real < n_folds:
-        n_rows = f"{lesson.n_real} {'row' if lesson.n_real == 1 else 'rows'}"
-        counted = "" if lesson.sample_weight is None else " of positive weight"
-        enough = f"use more rows, or n_folds={lesson.n_real}" if lesson.n_real > 1 else "use at least 2 rows"
-        raise ValueError(
-            f"X has {n_rows}{counted}, too few for n_folds={n_folds}; expected at least one row per fold: {enough}"
-        )
-    rows = np.zeros(lesson.n_real)
     seed = int(rng.randint(2**31))
-    strata = lesson.strata
-    splitter: Any = KFold(n_folds, shuffle=True, random_state=seed)
-    if strata is not None and np.unique(strata, return_counts=True)[1].max() >= n_folds:
-        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        return [torch.as_tensor(held_out) for _, held_out in splitter.split(rows, strata)]
+
+    def divide(n_rows: int, strata: Array | None) -> list[Fold]:
+        if n_rows < n_folds:
+            which = "" if lesson.copies is None else "different "
+            counted = "" if lesson.sample_weight is None else " of positive weight"
+            enough = f"use more rows, or n_folds={n_rows}" if n_rows > 1 else "use at least 2 rows"
+            raise ValueError(
+                f"X has {n_rows} {which}{'row' if n_rows == 1 else 'rows'}{counted}, too few for n_folds={n_folds}; "
+                f"expected at least one row per fold: {enough}"
+            )
+        splitter: Any = KFold(n_folds, shuffle=True, random_state=seed)
+        if strata is not None and np.unique(strata, return_counts=True)[1].max() >= n_folds:
+            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            splits = list(splitter.split(np.zeros(n_rows), strata))
+        return [Fold(torch.as_tensor(train), torch.as_tensor(held_out)) for train, held_out in splits]
+
+    folds = with_copies(lesson.n_real, lesson.strata, lesson.copies, divide)
+    return [fold.val for fold in folds if fold.val is not None]
 
 
 def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]) -> list[dict[str, Any]]:
     """Return the record of `sparsity_path_` for each point: size, held-out loss and score."""
     owners = np.array(lesson.encoder.owners)
     weights = None if lesson.sample_weight is None else lesson.sample_weight[: lesson.n_real].numpy()
-    n_effective = lesson.n_real if weights is None else weights.sum() ** 2 / (weights**2).sum()
+    counts = np.ones(lesson.n_real) if weights is None else weights
+    if lesson.copies is not None:  # their losses are equal, not independent
+        counts = np.bincount(lesson.copies, counts)
+    n_effective = counts.sum() ** 2 / (counts**2).sum()
     has_one_class = isinstance(lesson.targets, ClassTargets) and lesson.targets.kind == "one"
     rows = []
     for point in points:

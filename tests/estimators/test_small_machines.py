@@ -18,9 +18,9 @@ from tabgnm.estimators import lessons, small_machines
 from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.export import ExportError, program_of
 from tabgnm.report.machine import machine_data, machine_html
-from tabgnm.sparsity.path import PENALTIES, learn_path
+from tabgnm.sparsity.path import PENALTIES, PathPoint, PathSettings, learn_path
 from tabgnm.table import read_table
-from tests.estimators.examples import gnmr
+from tests.estimators.examples import gnm, gnmr
 
 # Machines of few edges that are hardly trained may be constants on one computer and not on another.
 pytestmark = pytest.mark.filterwarnings("ignore:the machine is a constant")
@@ -257,6 +257,60 @@ def test_a_rare_class_does_not_keep_folds_from_being_stratified() -> None:
     lesson, _ = lessons.lesson_of_labels(GNMClassifier(), FRAME, labels, None)
     folds = small_machines._folds(lesson, 3, np.random.RandomState(0))
     assert [int(np.sum(labels[held_out.numpy()] == "a")) for held_out in folds] == [50, 50, 50]
+
+
+def _with_copies(n_copies: int = 4) -> tuple[Any, Any, Any]:
+    """Rows that are repeated, their labels (noise) and the distinct row of each."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(140), n_copies)
+    return rng.normal(size=(140, 3))[rows], rng.integers(0, 2, 140)[rows], rows
+
+
+def _held_out(lesson: lessons.Lesson, rows: Any) -> list[set[int]]:
+    """Return the distinct rows that are held out by each fold."""
+    return [set(rows[held_out.numpy()]) for held_out in small_machines._folds(lesson, 3, np.random.RandomState(0))]
+
+
+def test_copies_of_a_row_are_in_the_same_fold() -> None:
+    X, labels, rows = _with_copies()
+    teacher = gnm().fit(X, labels)
+    numbers = gnmr().fit(X, X[:, 0])
+    rng = np.random.RandomState(0)
+    for lesson, _ in (
+        lessons.lesson_of_labels(GNMClassifier(), X, labels, None),
+        lessons.lesson_of_labels(GNMRegressor(), X, X[:, 0], None),
+        lessons.lesson_of_labels(GNMClassifier(), X, labels, np.arange(len(X)) % 4 > 0),
+        lessons.lesson_of_teacher(teacher, X, labels, None, None, None, rng),
+        lessons.lesson_of_teacher(teacher, X, None, None, None, None, rng),
+        lessons.lesson_of_teacher(numbers, X, None, None, None, None, rng),
+    ):
+        own = rows if lesson.n_real == len(rows) else rows[np.arange(len(X)) % 4 > 0]
+        first, second, third = _held_out(lesson, own)
+        assert not first & second and not second & third and not first & third
+        assert sorted(first | second | third) == list(range(140))
+    ignored = np.column_stack([X, np.arange(len(X))])
+    lesson, _ = lessons.lesson_of_labels(GNMClassifier(column_kinds={3: "ignore"}), ignored, labels, None)
+    assert sum(map(len, _held_out(lesson, rows))) == 140
+    with pytest.raises(ValueError, match=r"X has 140 different rows, too few for n_folds=141.*n_folds=140"):
+        GNMClassifier().fit_sparse(X, labels, n_folds=141)
+
+
+def test_folds_of_distinct_rows_are_stratified() -> None:
+    X, _, rows = _with_copies()
+    labels = (rows < 21).astype(int)
+    lesson, _ = lessons.lesson_of_labels(GNMClassifier(), X, labels, None)
+    assert [len([row for row in held_out if row < 21]) for held_out in _held_out(lesson, rows)] == [7, 7, 7]
+
+
+def test_copies_of_rows_do_not_make_a_loss_more_certain() -> None:
+    X, _, rows = _with_copies()
+    errors = []
+    for chosen in (np.unique(rows, return_index=True)[1], slice(None)):
+        lesson, _ = lessons.lesson_of_labels(GNMRegressor(), X[chosen], X[chosen, 0], None)
+        point = PathPoint(None, [small_machines._network_without_edges(lesson, PathSettings())] * 4)
+        [own] = small_machines._judged([point], lesson, small_machines._folds(lesson, 3, np.random.RandomState(0)))
+        errors.append(own["loss_se"])
+    assert errors[1] == pytest.approx(errors[0], rel=0.01)
 
 
 @pytest.mark.parametrize("quantile", [0.9, [0.1, 0.9]])
