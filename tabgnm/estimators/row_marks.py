@@ -54,6 +54,6 @@ def _marks(fitted: FittedPack, raw: RawTable, y: Array) -> Array:
 
     The inverse hyperbolic sine keeps large numbers, of a column that is not scaled, from hiding changes of others.
     """
-    x = fitted.groups[0].encoder.encode(raw, dtype=np.float64)
+    x = fitted.groups[0].encoder.encode(raw, dtype=np.float64, warn=False)
     targets = fitted.targets.tensor(y, torch.float64).numpy().reshape(len(y), -1)
     return np.column_stack([np.arcsinh(values) @ np.cos(np.arange(1, values.shape[1] + 1)) for values in (x, targets)])

@@ -205,13 +205,15 @@ class TableEncoder:
             raise AttributeError("this TableEncoder is not fitted yet; call fit first")
         return self._layout
 
-    def encode(self, raw: RawTable, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def encode(self, raw: RawTable, dtype: DTypeLike = np.float32, *, warn: bool = True) -> NDArray[Any]:
         """Encode a table that has the same columns, in the same order, as in `fit`.
 
         Parameters
         ----------
         raw : RawTable
         dtype : float32 or float64, default=float32
+        warn : bool, default=True
+            Whether to warn of categories of which no level is known; a sample of rows may have none by chance.
 
         Returns
         -------
@@ -233,7 +235,7 @@ class TableEncoder:
                 self._encode_numbers(part, out)
             for slot in layout.categories:
                 codes = slot.levels.codes(part.cells(slot.column))
-                if len(codes) >= _MIN_UNKNOWN and not slot.levels.has_named(codes):
+                if warn and len(codes) >= _MIN_UNKNOWN and not slot.levels.has_named(codes):
                     self._warn_of_unknown(slot, part)
                 if slot.encoding == "embedding":
                     out[:, slot.targets.start] = codes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tabgnm.estimators.base import TabularEstimator
@@ -80,3 +82,26 @@ def test_large_numbers_of_a_column_do_not_hide_changes_of_others() -> None:
     assert recognized(model, wide, LABELS)
     wide[:, 1] = wide[::-1, 1]
     assert not recognized(model, wide, LABELS)
+
+
+def test_a_warning_of_unknown_levels_is_issued_once() -> None:
+    table = pd.DataFrame({"size": X[:, 0], "color": np.tile(["red", "blue", "green"], 40)})
+    other = table.assign(color=np.tile(["rot", "blau", "lila"], 40))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = mlpr().fit(table, TARGET, X_val=other, y_val=TARGET)
+        assert recognized(model, other, TARGET)
+    assert sum("no level that occurred in fit" in str(warning.message) for warning in caught) == 1
+
+
+def test_no_warning_is_about_the_levels_of_marked_rows_alone() -> None:
+    n_rows = 3000
+    marked = np.linspace(0, n_rows - 1, 512).round().astype(int)
+    levels = np.full(n_rows, None, dtype=object)
+    levels[marked[:60]] = [f"rare {place}" for place in range(60)]
+    others = np.setdiff1d(np.arange(n_rows), marked)
+    levels[others[:300]] = np.tile(["common", "usual"], 150)
+    large, labels, _ = numbers(n_rows)
+    table = pd.DataFrame({"size": large[:, 0], "level": levels})
+    model = mlp(column_kinds={"level": "category"}).fit(table, labels)  # warnings are errors
+    assert recognized(model, table, labels)
