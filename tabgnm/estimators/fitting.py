@@ -162,6 +162,8 @@ class PreparedRows:
     targets: Targets
     folds: list[Fold]
     seeds: list[int]  # one per fold
+    strata: Array | None  # of all rows, those of X_val included
+    units: Array | None  # the group of each row, or the distinct row that it is a copy of
     weights: Array | None  # sample weights x class weights
     score_weights: Array | None  # sample weights
     trained_on: Array | None  # training rows of any fold; None for all

@@ -23,10 +23,15 @@ _HOLD_OUT = 0.1  # fraction of validation rows with a single fold
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Training and validation rows of the networks of one fold; `val` is None without validation."""
+    """Training and validation rows of the networks of one fold; `val` is None without validation.
+
+    `val_halves` is the half of the validation rows, False or True, to which each of them belongs, see
+    `tabgnm.training.Member`.
+    """
 
     train: Tensor
     val: Tensor | None
+    val_halves: Tensor | None = None
 
 
 def hold_out(n_rows: int, strata: Array | None, seed: int) -> list[Fold]:
@@ -37,6 +42,21 @@ def hold_out(n_rows: int, strata: Array | None, seed: int) -> list[Fold]:
 def without_validation(n_rows: int, n_folds: int) -> list[Fold]:
     """Return folds that use all rows for training, without validation."""
     return [Fold(torch.arange(n_rows), None) for _ in range(n_folds)]
+
+
+def halves(strata: Array | None, units: Array | None, n_rows: int, seed: int) -> NDArray[np.bool_]:
+    """Divide rows into two random halves, with the rows of a unit (an integer) in one of them; return that of each row.
+
+    The halves are stratified as far as the units allow.
+    """
+    units = np.arange(n_rows) if units is None else units
+    _, first, index = np.unique(units, return_index=True, return_inverse=True)
+    order = np.random.default_rng([seed, 0x4A1F]).permutation(len(first))
+    if strata is not None:
+        order = order[np.argsort(strata[first][order], kind="stable")]
+    of_unit = np.zeros(len(first), dtype=bool)
+    of_unit[order[1::2]] = True
+    return np.asarray(of_unit[index.reshape(-1)])
 
 
 def k_folds(n_rows: int, strata: Array | None, n_folds: int, seed: int, repeat: int = 0) -> list[Fold]:

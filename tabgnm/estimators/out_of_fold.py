@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tabgnm._printable import shown
 from tabgnm.estimators.checks import is_auto
+from tabgnm.estimators.folds import halves
 from tabgnm.estimators.metric_scores import score
 from tabgnm.estimators.metrics import (
     calibration_error,
@@ -168,22 +169,27 @@ class OutOfFold:
         """Combine the predictions of all candidates with these weights.
 
         With `most`, the maximum number of candidates with a positive weight, `combined` of each half of the rows has
-        weights that are chosen in the same way on the other half, if there are few rows.
+        weights that are chosen in the same way on the other half, if there are few rows. Groups and copies of rows are
+        in the same half.
         """
         given, shares = self.predictions if self.held_out is None else self.held_out, weights / weights.sum()
         self.of_kept, self.combined = (np.tensordot(shares, own, 1) for own in (self.predictions, given))
         if most is None or not 1 < len(self.rows) <= _MAX_CROSS_FITTED or len(self.candidates) == 1:
             return
-        for parity in range(2):
-            other = self._part(slice(1 - parity, None, 2))
+        rows = self.prepared.rows
+        strata, units = (None if own is None else own[self.rows] for own in (rows.strata, rows.units))
+        is_second = halves(strata, units, len(self.rows), rows.seeds[0])
+        if is_second.all() or not is_second.any():  # a single group
+            return
+        for own_rows in (is_second, ~is_second):
+            other = self._part(np.flatnonzero(~own_rows))
             own = greedy_weights(other.predictions, other.losses, most)
-            self.combined[parity::2] = np.tensordot(own, given[:, parity::2], 1)
+            self.combined[own_rows] = np.tensordot(own, given[:, own_rows], 1)
 
-    def _part(self, rows: slice) -> OutOfFold:
+    def _part(self, rows: Array) -> OutOfFold:
         weights, predictions = None if self.weights is None else self.weights[rows], self.predictions[:, rows]
-        return replace(
-            self, rows=self.rows[rows], predictions=predictions, y=self.y[rows], weights=weights, is_part=True
-        )
+        y = self.y[torch.from_numpy(rows)]
+        return replace(self, rows=self.rows[rows], predictions=predictions, y=y, weights=weights, is_part=True)
 
     def finish(self, estimator: TabularEstimator, fitted: FittedPack) -> None:
         """Compute the temperature, scores and residuals from the combined predictions."""

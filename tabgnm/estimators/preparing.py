@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def prepare_rows(
         ones = np.ones(raw_val.n_rows)
         weights = None if weights is None else np.concatenate([weights, ones])
         score_weights = None if score_weights is None else np.concatenate([score_weights, ones])
-    folds, seeds = _folds_and_seeds(
+    folds, seeds, units = _folds_and_seeds(
         estimator,
         raw,
         None if raw_val is None else raw_val.n_rows,
@@ -109,6 +110,8 @@ def prepare_rows(
         previous=previous,
         one_epoch=one_epoch,
     )
+    strata = targets.strata(targets_given if val_targets is None else np.concatenate([targets_given, val_targets]))
+    folds = [_with_halves(fold, strata, units, seed) for fold, seed in zip(folds, seeds, strict=True)]
     trained_on = _trained_on(folds, raw.n_rows)
     if trained_on is not None and previous is None:
         own = None if weights is None else weights[trained_on]
@@ -127,6 +130,8 @@ def prepare_rows(
         targets=targets,
         folds=folds,
         seeds=seeds,
+        strata=strata,
+        units=units,
         weights=weights,
         score_weights=score_weights,
         trained_on=trained_on,
@@ -144,6 +149,15 @@ def _check_arguments(estimator: TabularEstimator, groups: Any, X_val: Any, y_val
         raise ValueError(
             f"{name} and X_val cannot both be given, because X_val replaces the folds; pass only one of the two"
         )
+
+
+def _with_halves(fold: Fold, strata: Array | None, units: Array | None, seed: int) -> Fold:
+    """Return a fold whose validation rows are divided into halves."""
+    if fold.val is None:
+        return fold
+    rows = fold.val.numpy()
+    strata, units = (None if own is None else own[rows] for own in (strata, units))
+    return replace(fold, val_halves=torch.from_numpy(folding.halves(strata, units, len(rows), seed)))
 
 
 def _trained_on(folds: Sequence[Fold], n_rows: int) -> Array | None:
@@ -166,8 +180,8 @@ def _folds_and_seeds(
     *,
     previous: FittedPack | None,
     one_epoch: bool,
-) -> tuple[list[Fold], list[int]]:
-    """Choose the rows of each fold, and the seeds of its networks."""
+) -> tuple[list[Fold], list[int], Array | None]:
+    """Choose the rows of each fold, the seeds of its networks, and the unit of each row, whose rows belong together."""
     n_rows = raw.n_rows
     effort = effort_of(estimator, n_rows)
     n_folds = effort.n_folds if is_auto(estimator.n_folds) else int(estimator.n_folds)
@@ -181,27 +195,27 @@ def _folds_and_seeds(
         raise ValueError(f"groups cannot be used with n_folds={n_folds}; use n_folds>=2")
     random = random_numbers(estimator.random_state)
 
-    def seeds_of(folds: list[Fold]) -> tuple[list[Fold], list[int]]:
+    def with_seeds(folds: list[Fold], units: Array | None = None) -> tuple[list[Fold], list[int], Array | None]:
         # Training may continue more networks than there are folds of these rows.
         folds = [folds[number % len(folds)] for number in range(max(len(folds), n_folds_before))]
         seeds = [first_seed, *random.randint(np.iinfo(np.int32).max, size=len(folds) - 1).tolist()]
-        return folds, [int(seed) for seed in seeds]
+        return folds, [int(seed) for seed in seeds], units
 
     first_seed = int(random.randint(np.iinfo(np.int32).max))
     if previous is not None:  # the same folds again, if the rows are the same
         first_seed = previous.fold_seed
     if one_epoch:
-        return seeds_of(folding.without_validation(n_rows, n_folds))
+        return with_seeds(folding.without_validation(n_rows, n_folds))
     if n_val is not None:
         val = torch.arange(n_rows, n_rows + n_val)
-        return seeds_of([Fold(torch.arange(n_rows), val) for _ in range(max(1, n_folds))])
+        return with_seeds([Fold(torch.arange(n_rows), val) for _ in range(max(1, n_folds))])
     if estimator.cv is not None:
         own = folding.splitter_folds(estimator.cv, n_rows, y, groups, kept, n_given)
-        return seeds_of(own)
+        return with_seeds(own, groups)
     if groups is not None:
-        return seeds_of(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed))
+        return with_seeds(folding.group_folds(n_rows, groups, n_folds, targets.strata(y), first_seed), groups)
     if n_folds == 0:
-        return seeds_of(folding.without_validation(n_rows, 1))
+        return with_seeds(folding.without_validation(n_rows, 1))
     strata = targets.strata(y)
     copies = folding.find_copies(raw, y, estimator.column_kinds, strata)
 
@@ -212,4 +226,4 @@ def _folds_and_seeds(
         repeated = [folding.k_folds(n_rows, strata, n_folds, first_seed, repeat) for repeat in range(n_repeats)]
         return [fold for own in repeated for fold in own]
 
-    return seeds_of(folding.with_copies(n_rows, strata, copies, divide))
+    return with_seeds(folding.with_copies(n_rows, strata, copies, divide), copies)

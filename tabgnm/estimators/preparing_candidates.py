@@ -114,6 +114,7 @@ def prepare_candidates(
             Member(
                 train=rows.folds[fold % len(rows.folds)].train,
                 val=rows.folds[fold % len(rows.folds)].val,
+                val_halves=rows.folds[fold % len(rows.folds)].val_halves,
                 # Each call of partial_fit shuffles the rows in a different order.
                 seed=seed + 1_000_003 * n_calls,
                 learning_rate=settings["learning_rate"],

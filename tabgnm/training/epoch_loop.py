@@ -62,7 +62,12 @@ class EpochLoop:
         if self.validation is not None and settings.held_out_outputs:
             weights, n_outputs = self.validation.weights, shape.n_outputs
             if HeldOutOutputs.is_possible(weights.shape[1], n_outputs):
-                self.held_out = HeldOutOutputs(settings.loss, weights, n_outputs)
+                is_second = torch.zeros_like(weights, dtype=torch.bool)
+                is_second[:, 1::2] = True
+                for model, member in enumerate(self.members):
+                    if member.val_halves is not None:
+                        is_second[model, : len(member.val_halves)] = member.val_halves.to(device)
+                self.held_out = HeldOutOutputs(settings.loss, weights, is_second, n_outputs)
 
     def _set_models(self, train: RowSet, val: RowSet | None) -> None:
         """Create everything that depends on the set of models."""

@@ -17,15 +17,15 @@ _MAX_NUMBERS = 2**17  # per model; with more rows the bias is small
 
 
 class HeldOutOutputs:
-    """The outputs of M models for their validation rows, each from an epoch that was chosen by other rows.
-
-    Rows at even positions are predicted at the epoch with the lowest loss of those at odd positions, and vice versa.
+    """The outputs of M models for their validation rows, each from an epoch that was chosen by the other half of them.
 
     Parameters
     ----------
     loss : Loss
     weights : Tensor
         The weights of the rows in the validation loss, (M, L).
+    is_second : Tensor
+        Whether a row belongs to the second half, (M, L).
     n_outputs : int
 
     Attributes
@@ -34,14 +34,11 @@ class HeldOutOutputs:
         (M, L, n_outputs)
     """
 
-    def __init__(self, loss: Loss, weights: Tensor, n_outputs: int) -> None:
-        self._loss = loss
-        is_odd = torch.arange(weights.shape[1], device=weights.device) % 2 == 1
-        even, odd = torch.where(is_odd, 0.0, weights), torch.where(is_odd, weights, 0.0)
-        # By position: the weights of the rows that choose. A single row has no others, so it chooses itself.
-        self._choosing = [
-            torch.where((own > 0).any(dim=1, keepdim=True), own, weights).contiguous() for own in (odd, even)
-        ]
+    def __init__(self, loss: Loss, weights: Tensor, is_second: Tensor, n_outputs: int) -> None:
+        self._loss, self._is_second = loss, is_second
+        # By half: the weights of the rows that choose. If there are none in the other half, all rows do.
+        others = (torch.where(half, weights, 0.0) for half in (is_second, ~is_second))
+        self._choosing = [torch.where((own > 0).any(dim=1, keepdim=True), own, weights).contiguous() for own in others]
         self._lowest = [torch.full_like(weights[:, 0], torch.inf) for _ in range(2)]
         self.outputs = weights.new_zeros(*weights.shape, n_outputs)
 
@@ -54,14 +51,16 @@ class HeldOutOutputs:
         """Keep only these models, which have at most `n_rows` rows; `keep` is on their device."""
         self._choosing = [own[keep, :n_rows].contiguous() for own in self._choosing]
         self._lowest = [own[keep] for own in self._lowest]
-        self.outputs = self.outputs[keep, :n_rows].contiguous()
+        self._is_second, self.outputs = (own[keep, :n_rows].contiguous() for own in (self._is_second, self.outputs))
 
     def update(self, outputs: Tensor, y: Tensor, active: Tensor) -> None:
         """Keep the outputs (M, L, c) of an epoch for the halves for which it is the best one so far."""
-        for parity, (choosing, lowest) in enumerate(zip(self._choosing, self._lowest, strict=True)):
+        is_better = []
+        for choosing, lowest in zip(self._choosing, self._lowest, strict=True):
             loss = torch.zeros_like(lowest)
             add_losses(self._loss, outputs, y, choosing, loss)
-            better = active & (loss < lowest)  # not if it is NaN
-            lowest.copy_(torch.where(better, loss, lowest))
-            kept = self.outputs[:, parity::2]
-            kept.copy_(torch.where(better.view(-1, 1, 1), outputs[:, parity::2], kept))
+            is_better.append(active & (loss < lowest))  # not if it is NaN
+            lowest.copy_(torch.where(is_better[-1], loss, lowest))
+        first, second = (better.unsqueeze(1) for better in is_better)
+        is_kept = torch.where(self._is_second, second, first)
+        self.outputs.copy_(torch.where(is_kept.unsqueeze(2), outputs, self.outputs))

@@ -121,8 +121,9 @@ class FleetSettings:
         Whether to record the validation metric of each model after every epoch in `History.val_metric`: the mean of
         `metric_per_row` of the loss, which is the accuracy for classes and the mean squared error for numbers.
     held_out_outputs : bool, default=False
-        Whether to keep `TrainedModel.val_outputs`, if models have at most 4,096 validation rows and 131,072 outputs
-        for them. Not available with checkpoints.
+        Whether to keep `TrainedModel.val_outputs`: the outputs for each half of the validation rows (see
+        `Member.val_halves`) at the epoch with the lowest loss of the other half. They are only kept if models have at
+        most 4,096 validation rows and 131,072 outputs for them. Not available with checkpoints.
     input_groups : tuple of int or None, default=None
         The group of each input of the network, counted from 0, for `Member.group_l1`.
     """
@@ -202,6 +203,9 @@ class Member:
     val : 1-D tensor of int64 or None, default=None
         The rows to validate on after every epoch. If None, there is no validation, and the weights of the last epoch
         are kept.
+    val_halves : 1-D tensor of bool or None, default=None
+        The half to which each row of `val` belongs, for `FleetSettings.held_out_outputs`. If None, rows at even and odd
+        positions.
     seed : int, default=0
         The seed of the initial weights, shuffling, dropout and gates.
     learning_rate : float, default=1e-3
@@ -231,6 +235,7 @@ class Member:
 
     train: Tensor | None = None
     val: Tensor | None = None
+    val_halves: Tensor | None = None
     seed: int = 0
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -259,6 +264,14 @@ class Member:
         for name in ("train", "val", "sample_weight"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, torch.as_tensor(getattr(self, name)))
+        if self.val_halves is not None:
+            is_second = torch.as_tensor(self.val_halves)
+            if self.val is None or is_second.shape != self.val.shape or is_second.dtype != torch.bool:
+                raise ValueError(
+                    f"val_halves has dtype {is_second.dtype} and shape {tuple(is_second.shape)}; expected one boolean "
+                    "per row of val"
+                )
+            object.__setattr__(self, "val_halves", is_second)
         if self.l1_factors is not None:
             own = {name: torch.as_tensor(factors) for name, factors in self.l1_factors.items()}
             object.__setattr__(self, "l1_factors", own)

@@ -61,6 +61,9 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Member(seed=None), TypeError, "seed=None has type NoneType"),  # type: ignore[arg-type]
     (lambda: Member(table=-1), ValueError, "table=-1 is too small; expected an integer >= 0"),
     (lambda: Member(table=0.5), TypeError, "table=0.5 has type float"),  # type: ignore[arg-type]
+    (lambda: Member(val=torch.arange(3), val_halves=torch.zeros(2, dtype=torch.bool)), ValueError, r"val_halves has dtype torch.bool and shape \(2,\); expected one boolean per row of val"),
+    (lambda: Member(val_halves=torch.zeros(2, dtype=torch.bool)), ValueError, "val_halves has dtype torch.bool"),
+    (lambda: Member(val=torch.arange(3), val_halves=torch.zeros(3)), ValueError, "val_halves has dtype torch.float32"),
     # settings
     (lambda: settings_for(max_epochs=0), ValueError, "max_epochs=0 is too small; expected an integer >= 1"),
     (lambda: settings_for(max_epochs=2.5), TypeError, "max_epochs=2.5 has type float"),

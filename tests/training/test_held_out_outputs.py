@@ -24,7 +24,7 @@ def kept(members: list[Member], settings: FleetSettings, table: Table) -> list[T
 def outputs_after(n_epochs: int, member: Member, settings: FleetSettings, table: Table) -> torch.Tensor:
     """The outputs for the validation rows after the last of `n_epochs` epochs."""
     own = replace(settings, max_epochs=n_epochs, patience=None)
-    result = Fleet(BASE, [replace(member, val=None)], own).fit(table)
+    result = Fleet(BASE, [replace(member, val=None, val_halves=None)], own).fit(table)
     assert member.val is not None
     return result.predict(table.x[member.val])[0]
 
@@ -33,8 +33,11 @@ def outputs_after(n_epochs: int, member: Member, settings: FleetSettings, table:
 def test_rows_are_predicted_at_the_epoch_that_is_best_for_the_other_half(loss: Loss) -> None:
     table, settings = table_for(loss, 60, shape=BASE), settings_for(loss, max_epochs=N_EPOCHS, patience=4)
     weight = torch.rand(60, generator=torch.Generator().manual_seed(0)) + 0.1
+    uneven = torch.arange(20) < 7
     members = [
         Member(train=torch.arange(40), val=torch.arange(40, 60), seed=1, learning_rate=0.05),
+        Member(train=torch.arange(40), val=torch.arange(40, 60), val_halves=uneven, seed=1, learning_rate=0.05),
+        Member(train=torch.arange(40), val=torch.arange(40, 60), val_halves=uneven & False, seed=4, learning_rate=0.05),
         Member(train=torch.arange(9, 60), val=torch.arange(9), seed=2, learning_rate=0.1, sample_weight=weight),
         Member(train=torch.arange(1, 60), val=torch.arange(1), seed=3, learning_rate=0.05),
     ]
@@ -46,10 +49,11 @@ def test_rows_are_predicted_at_the_epoch_that_is_best_for_the_other_half(loss: L
         outputs = torch.stack([outputs_after(e, member, settings, table) for e in range(1, n_epochs + 1)])
         losses = torch.stack([loss.per_row(own.unsqueeze(0), y)[0] for own in outputs])  # (epochs, rows)
         losses = losses * (1 if member.sample_weight is None else member.sample_weight[member.val])
-        for parity in (0, 1) if n > 1 else (0,):
-            others = losses[:, 1 - parity :: 2] if n > 1 else losses
+        is_second = torch.arange(n) % 2 == 1 if member.val_halves is None else member.val_halves
+        for half in (is_second, ~is_second):
+            others = losses[:, ~half] if (~half).any() else losses
             best = int(others.sum(dim=1).argmin())
-            torch.testing.assert_close(model.val_outputs[parity::2], outputs[best, parity::2], rtol=1e-8, atol=1e-8)
+            torch.testing.assert_close(model.val_outputs[half], outputs[best, half], rtol=1e-8, atol=1e-8)
             chosen.add(best)
     assert len(chosen) > 1
 
