@@ -73,11 +73,15 @@ class _Fit:
 class FleetSearchCV(BaseSearchCV):  # type: ignore[misc] # scikit-learn has no types
     """`GridSearchCV` and `RandomizedSearchCV` for tabgnm's estimators, trained as fleets.
 
-    Candidates and folds whose networks have the same shape are trained together. Attributes, methods and, up to
-    rounding, results are the same as those of scikit-learn's searches over the same estimator. If the estimator has
-    several candidates of its own (a pack), all of them are trained on all folds without early elimination. The number
-    of epochs is not reduced for tables on which networks soon stop improving, and `time_limit` applies only to the
-    refit.
+    Candidates and folds whose networks have the same shape are trained together. Attributes and methods are those of
+    scikit-learn's searches.
+
+    In the search, all candidates of a pack are trained on all folds with the full number of epochs. `GridSearchCV`,
+    and the refit of the best estimator, train in the same way as `fit`: a pack stops candidates early, networks on a
+    CPU are trained for fewer epochs if the first ones soon stop improving, and `time_limit` applies. If none of this
+    happens, as with `n_candidates=1`, a given `max_epochs` and no `time_limit`, scores are those of `GridSearchCV` up
+    to rounding. Long training in float32 amplifies rounding, so the result of a single fit may differ as much as with
+    another seed.
 
     In a pipeline, the steps before the last are fitted once per fold for all candidates that share the parameters of
     these steps. Candidates may replace any step, as long as the last step is a tabgnm estimator. Fit parameters are
