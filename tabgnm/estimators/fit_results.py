@@ -50,8 +50,11 @@ class FitResults:
 
         For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
         regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
-        D² and quantile loss. If `metric` is set, "metric" is its value; larger is better. Unless
-        there are many rows, the epochs and weights of networks that predict a row were chosen by other rows.
+        D² and quantile loss. If `metric` is set, "metric" is its value; larger is better.
+
+        Unless there are many rows, the epochs and weights of networks that predict a row were chosen by other rows.
+        This does not hold after repeated calls of `fit` with `warm_start=True`: the weights from which training
+        continues were chosen by the same rows, so scores are too good, and tend to increase even on pure noise.
         """
         check_is_fitted(self, "fitted_")
         if not self.fitted_.scores:
