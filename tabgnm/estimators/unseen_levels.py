@@ -13,7 +13,8 @@ from tabgnm.training import FleetResult, TrainedModel
 def with_neutral_levels(model: TrainedModel, x_train: Tensor, x_val: Tensor | None) -> TrainedModel:
     """Set the embeddings of levels without training rows to the mean of the other levels of their column.
 
-    Before, they are random. Weights are changed in place; `val_outputs` are computed again for rows of such levels.
+    Without this, they would keep their random initial values. Weights are changed in place; `val_outputs` are computed
+    again for rows of such levels.
     """
     embedding = model.shape.embedding
     if embedding is None or not embedding.levels:

@@ -1,7 +1,7 @@
-"""What the cells of text files are: missing, and, decided from all cells of a column, numbers or booleans.
+"""Detection of missing values, numbers and booleans in columns of text files.
 
-Columns are arrays of pyarrow. The first bytes of all cells are looked at together, and one by one only those cells that
-need it.
+The type of a column is decided from all of its cells. Columns are arrays of pyarrow. The first bytes of all cells are
+looked at together, and one by one only those cells that need it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tabgnm._extras import import_extra
 from tabgnm.table.text import MISSING_TEXTS, says_nothing
 
-# In text, fewer cells are missing than in numbers and dates: those that pandas.read_csv takes as missing, so that a
+# In text, fewer cells are missing than in numbers and dates: those that pandas.read_csv treats as missing, so that a
 # model reads the same levels from a file as from a DataFrame. "none", "-" or "?" may be a level.
 _MISSING_IN_TEXT = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -70,7 +70,7 @@ def without_missing(array: Any) -> Any:
 
 
 def without_missing_numbers(array: Any) -> Any:
-    """Return text with null for what `tabgnm.table` takes as a missing number or date, which includes ?, - and none."""
+    """Return text with null for what `tabgnm.table` treats as a missing number or date, including ?, - and none."""
     return _without(array, says_nothing)
 
 

@@ -154,8 +154,8 @@ def read_table(
 
     Types of the columns of CSV files are decided from all cells: a column of nothing but numbers without leading zeros
     is one of numbers, a column of "true" and "false" one of booleans. All others stay text, for `tabgnm.table` to
-    read. Cells that are empty or say NA, N/A, NaN, null, None or the like are missing; in columns of numbers, also
-    those that say ?, -, none or missing.
+    read. Empty cells and cells that contain NA, N/A, NaN, null, None or similar are missing; in columns of numbers, so
+    are those that contain ?, -, none or missing.
 
     Parameters
     ----------

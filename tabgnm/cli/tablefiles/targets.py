@@ -99,7 +99,7 @@ def check_target(frame: pd.DataFrame, name: str, source: str | os.PathLike[str],
     where = target_in(source, name)
     target = frame[name]
     n_missing = int(target.isna().sum())
-    meaning = "empty cells, NA, NaN, null and None are missing, and in numbers also ?, - and the like"
+    meaning = 'empty cells, NA, NaN, null and None are missing; in numeric columns, so are "?", "-" and similar'
     if n_missing == len(target):
         raise TableFileError(f"{where} has no value in any row ({meaning}); choose another target")
     if n_missing:
