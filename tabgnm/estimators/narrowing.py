@@ -4,7 +4,7 @@ A dense GNM has a node for each input, so the time of a step grows with the squa
 thousands of columns, as in genomics, a fit would take minutes or hours. If a table has more than `NARROWED_FROM`
 inputs, a column is used only if it is related to the target on the training rows of at least one fold. Each network
 then tests these columns on its own training rows (see `screening`), so that held-out rows do not influence its inputs.
-This second test is omitted if the table still has more than `MAX_NUMBERS` numbers.
+This second test is omitted if the table still has more than `MAX_COPIED_NUMBERS` numbers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import torch
 from numpy.typing import NDArray
 
 from tabgnm.estimators.fitting import PreparedRows
-from tabgnm.estimators.screening import sample_of_rows, unrelated_columns
+from tabgnm.estimators.screening import MIN_ROWS, sample_of_rows, unrelated_columns
 from tabgnm.table import TableEncoder
 
 Array = NDArray[Any]
 
 NARROWED_FROM = 500  # encoded columns (numbers, and levels as one-hot columns)
-_MAX_NUMBERS = 5 * 10**7  # encoded numbers in the test, 200 MB
-_MIN_ROWS = 1_000
+_MAX_TESTED_NUMBERS = 5 * 10**7  # encoded numbers in the test, 200 MB
 
 
 def n_inputs(encoder: TableEncoder) -> int:
@@ -37,7 +36,7 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     Categories with an embedding are always used.
     """
     n_tested = n_inputs(encoder)
-    sample = sample_of_rows(rows.n_rows, max(_MIN_ROWS, _MAX_NUMBERS // n_tested))
+    sample = sample_of_rows(rows.n_rows, max(MIN_ROWS, _MAX_TESTED_NUMBERS // n_tested))
     x = encoder.encode(rows.raw.take(sample))
     y = rows.target_tensor(rows.targets, torch.float64)[sample].numpy()
     owners = np.array(encoder.owners)

@@ -29,7 +29,7 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.parameters import TooFewNodesError
-from tabgnm.estimators.screening import MAX_NUMBERS, SCREENED_FROM, unrelated_columns
+from tabgnm.estimators.screening import MAX_COPIED_NUMBERS, SCREENED_FROM, unrelated_columns
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import Shape, body_of
@@ -150,7 +150,7 @@ def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] |
     if group is not None:
         weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
-    if n_plain * rows.n_rows > MAX_NUMBERS:
+    if n_plain * rows.n_rows > MAX_COPIED_NUMBERS:
         return None
     if id(table) not in rows.left_out:  # candidates with the same encoder share their table
         x, y, of_rows = table.x[:, :n_plain].numpy(), table.y.numpy(), rows.weights
@@ -190,7 +190,7 @@ def _facts(
     long_tail = takes_log and _has_long_tail(rows.y)
     without_variants = all(is_auto(parameters.get(name, "auto")) or parameters[name] == BASE[name] for name in VARIANTS)
     can_screen = without_variants and not parameters.get("learn_initial", False)
-    screened = can_screen and SCREENED_FROM < n_inputs <= MAX_NUMBERS / rows.n_rows
+    screened = can_screen and SCREENED_FROM < n_inputs <= MAX_COPIED_NUMBERS / rows.n_rows
     wants = (is_auto(embedding) or embedding is None) and bool(parameters["screen_columns"])
     narrowed = can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM
     if narrowed and id(first.encoder) not in rows.unused:  # candidates of a search share it

@@ -15,13 +15,13 @@ from scipy import stats
 Array = NDArray[Any]
 
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); networks can ignore noise in fewer
-MAX_NUMBERS = 2 * 10**7  # encoded numbers of a table; each fold requires a copy
+MAX_COPIED_NUMBERS = 2 * 10**7  # encoded numbers of a table, for screening by default: each network requires a copy
 MAX_RELATED = 500  # columns of a network; networks with more are slow, and not more accurate
 _LEVEL = 0.02  # of the test: with hundreds of rows, about this fraction of the unrelated columns is kept
 _MIN_KEPT = 10
 _N_BINS = 10
 _MAX_ROWS = 10_000  # enough to detect any relation that a network could use
-_MIN_ROWS = 1_000
+MIN_ROWS = 1_000  # of a test, no matter how many columns there are
 _MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the test, about a second on a single core
 _ROUNDING = 1e-9
 _BLOCK = 500  # columns tested at a time, which limits the memory
@@ -48,7 +48,7 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
     rows = sample_of_rows(len(x), _MAX_ROWS)
     aspects = _aspects(y[rows])
     fitting = _MAX_PRODUCTS // (_N_BINS * max(1, x.shape[1] * aspects.shape[1]))
-    kept = sample_of_rows(len(rows), max(_MIN_ROWS, fitting))
+    kept = sample_of_rows(len(rows), max(MIN_ROWS, fitting))
     rows, aspects = rows[kept], aspects[kept]
     weights = np.ones(len(rows)) if weights is None else weights[rows] / weights[rows].max()
     weights *= weights.sum() / np.square(weights).sum()  # so that their sum is the effective number of rows

@@ -44,8 +44,8 @@ def test_only_related_columns_become_inputs(make: Any, classifies: bool) -> None
 
 
 def test_a_fold_without_rows_in_the_sample_keeps_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrowing, "_MAX_NUMBERS", 1)
-    monkeypatch.setattr(narrowing, "_MIN_ROWS", 20)
+    monkeypatch.setattr(narrowing, "_MAX_TESTED_NUMBERS", 1)
+    monkeypatch.setattr(narrowing, "MIN_ROWS", 20)
     X, y = wide()
     few = np.setdiff1d(np.arange(len(X)), sample_of_rows(len(X), 20))[:10]
     model = mlpr(n_folds="auto", cv=[(few, np.setdiff1d(np.arange(len(X)), few))]).fit(X, y)
