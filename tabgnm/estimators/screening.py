@@ -17,12 +17,13 @@ Array = NDArray[Any]
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); networks can ignore noise in fewer
 MAX_COPIED_NUMBERS = 2 * 10**7  # encoded numbers of a table, for screening by default: each network requires a copy
 MAX_RELATED = 500  # columns of a network; networks with more are slow, and not more accurate
+_MAX_ROWS = 10_000  # of a test, enough to detect any relation that a network could use
+MIN_ROWS = 1_000  # of a test, no matter how many columns there are
 _LEVEL = 0.02  # of the test: with hundreds of rows, about this fraction of the unrelated columns is kept
 _MIN_KEPT = 10
 _N_BINS = 10
-_MAX_ROWS = 10_000  # enough to detect any relation that a network could use
-MIN_ROWS = 1_000  # of a test, no matter how many columns there are
 _MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the test, about a second on a single core
+_MAX_CORRELATED = 1_000  # aspects; the eigenvalues for more would take seconds
 _ROUNDING = 1e-9
 _BLOCK = 500  # columns tested at a time, which limits the memory
 
@@ -30,8 +31,27 @@ _BLOCK = 500  # columns tested at a time, which limits the memory
 def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the positions of columns whose relation to the targets is not significant.
 
-    An F-test compares the means of the targets (see `_aspects`) between ten bins of a column. At least the ten columns
-    with the smallest p-values are kept, and at most `MAX_RELATED` columns.
+    Parameters are those of `log_p_values`.
+    """
+    return unrelated(log_p_values(x, y, weights))
+
+
+def unrelated(log_p: Array) -> Array:
+    """Return the positions of the columns that are left out, given the logarithms of the p-values of all columns.
+
+    At least the ten columns with the smallest p-values are kept, and at most `MAX_RELATED` columns.
+    """
+    ranked = np.argsort(log_p, kind="stable")
+    stays = log_p < np.log(_LEVEL)
+    stays[ranked[:_MIN_KEPT]] = True
+    stays[ranked[MAX_RELATED:]] = False
+    return np.flatnonzero(~stays)
+
+
+def log_p_values(x: Array, y: Array, weights: Array | None = None) -> Array:
+    """Return the logarithm of a p-value for each column: the probability of such a relation to the targets by chance.
+
+    An F-test compares the means of the targets (see `_aspects`) between ten bins of a column.
 
     Parameters
     ----------
@@ -43,7 +63,7 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
 
     Returns
     -------
-    array of int
+    array of float
     """
     rows = sample_of_rows(len(x), _MAX_ROWS)
     aspects = _aspects(y[rows])
@@ -53,14 +73,12 @@ def unrelated_columns(x: Array, y: Array, weights: Array | None = None) -> Array
     weights = np.ones(len(rows)) if weights is None else weights[rows] / weights[rows].max()
     weights *= weights.sum() / np.square(weights).sum()  # so that their sum is the effective number of rows
     aspects = _standardised(aspects, weights)
-    log_p = np.zeros(x.shape[1])
-    for first in range(0, len(log_p), _BLOCK):
-        log_p[first : first + _BLOCK] = _log_p_values(x[rows, first : first + _BLOCK], aspects, weights)
-    ranked = np.argsort(log_p, kind="stable")
-    stays = log_p < np.log(_LEVEL)
-    stays[ranked[:_MIN_KEPT]] = True
-    stays[ranked[MAX_RELATED:]] = False
-    return np.flatnonzero(~stays)
+    if not (aspects.shape[1] and x.shape[1]):
+        return np.zeros(x.shape[1])
+    blocks = [
+        _smallest_log_p(x[rows, first : first + _BLOCK], aspects, weights) for first in range(0, x.shape[1], _BLOCK)
+    ]
+    return np.asarray(np.minimum(np.concatenate(blocks) + np.log(_n_tests(aspects, weights)), 0.0))
 
 
 def sample_of_rows(n_rows: int, most: int) -> Array:
@@ -73,14 +91,18 @@ def sample_of_rows(n_rows: int, most: int) -> Array:
 def _aspects(y: Array) -> Array:
     """Return the variables that a column may be related to, (rows, aspects).
 
-    For classes, an indicator of each class. For numbers, the number, its normal score (for targets with a long tail),
-    and the square of this score (for columns that affect only the spread).
+    For two values, an indicator of one of them. For classes, an indicator of each class. For numbers, the number, its
+    normal score (for targets with a long tail), and the square of this score (for columns that affect only the spread).
     """
-    columns = y.reshape(len(y), -1)
-    if np.issubdtype(y.dtype, np.integer):
-        return np.concatenate([own[:, None] == np.unique(own) for own in columns.T], axis=1).astype(np.float64)
-    ranks = stats.norm.ppf(stats.rankdata(columns, axis=0) / (len(columns) + 1))
-    return np.concatenate([columns, ranks, ranks**2], axis=1).astype(np.float64)
+    aspects = []
+    for own in y.reshape(len(y), -1).T:
+        values = np.unique(own)
+        if len(values) <= 2 or np.issubdtype(y.dtype, np.integer):
+            aspects.append(own[:, None] == (values[1:] if len(values) <= 2 else values))
+        else:
+            scores = stats.norm.ppf(stats.rankdata(own) / (len(own) + 1))
+            aspects.append(np.stack([own, scores, scores**2], axis=1))
+    return np.concatenate(aspects, axis=1).astype(np.float64)
 
 
 def _standardised(aspects: Array, weights: Array) -> Array:
@@ -93,11 +115,21 @@ def _standardised(aspects: Array, weights: Array) -> Array:
     return np.asarray(aspects[:, varies] / spread[varies])
 
 
-def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
-    """Return the logarithm of the smallest p-value of each column over all aspects, with Bonferroni correction."""
+def _n_tests(aspects: Array, weights: Array) -> float:
+    """Return the effective number of independent tests, for a Bonferroni correction, which is otherwise too strict.
+
+    It is that of Galwey (2009), for squared correlations, because the F-statistics of aspects have these correlations.
+    """
+    n_aspects = aspects.shape[1]
+    if n_aspects > _MAX_CORRELATED:
+        return float(n_aspects)
+    correlations = (aspects * weights[:, None]).T @ aspects / weights.sum()
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(correlations**2), 0.0)).sum() ** 2 / n_aspects)
+
+
+def _smallest_log_p(x: Array, aspects: Array, weights: Array) -> Array:
+    """Return the logarithm of the smallest p-value of each column over all aspects, without correction."""
     n_rows, n_columns = weights.sum(), x.shape[1]
-    if not aspects.shape[1]:
-        return np.zeros(n_columns)
     inner = np.quantile(x, np.linspace(0, 1, _N_BINS + 1)[1:-1], axis=0)
     largest = x.max(axis=0)
     bins = np.zeros(x.shape, dtype=np.int8)
@@ -113,5 +145,5 @@ def _log_p_values(x: Array, aspects: Array, weights: Array) -> Array:
     # The total sum of squares is n_rows, because the aspects have variance 1.
     within = np.maximum(n_rows - between, 1e-12)
     free, rest = np.maximum(n_bins - 1, 1)[:, None], np.maximum(n_rows - n_bins, 1)[:, None]
-    log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1) + np.log(aspects.shape[1])
-    return np.where((n_bins < 2) | (n_rows <= n_bins), 0.0, np.minimum(log_p, 0.0))
+    log_p = stats.f.logsf(between / free / (within / rest), free, rest).min(axis=1)
+    return np.where((n_bins < 2) | (n_rows <= n_bins), 0.0, log_p)

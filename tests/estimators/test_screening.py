@@ -142,3 +142,17 @@ def test_rows_count_by_their_weight() -> None:
 def test_long_tails_do_not_hide_a_relation() -> None:
     random, x = _noise(300)
     assert _stays(x, np.exp(4 * (x[:, 10] + x[:, 20] + x[:, 30]) + random.normal(size=300)), 20)
+
+
+@pytest.mark.parametrize("kind", ["two values", "two classes", "three classes", "multilabel", "numbers", "long tail"])
+def test_about_the_same_fraction_of_unrelated_columns_stays_for_all_targets(kind: str) -> None:
+    random, x = _noise(500, 6000)
+    y: Any = {
+        "two values": lambda: random.integers(0, 2, (500, 1)).astype(float),
+        "two classes": lambda: random.integers(0, 2, 500),
+        "three classes": lambda: random.integers(0, 3, 500),
+        "multilabel": lambda: random.integers(0, 2, (500, 3)).astype(float),
+        "numbers": lambda: random.normal(size=(500, 1)),
+        "long tail": lambda: np.exp(2 * random.normal(size=(500, 1))),
+    }[kind]()
+    assert 0.015 < 1 - len(unrelated_columns(x, y)) / 6000 < 0.025  # 0.02, with a standard deviation of 0.002
