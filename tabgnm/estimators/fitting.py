@@ -149,6 +149,22 @@ class FittedPack:
         return np.asarray(weights / weights.sum())
 
 
+@dataclass(frozen=True)
+class Narrowed:
+    """The result of a test of the columns of a very wide table; see `tabgnm.estimators.narrowing`.
+
+    Attributes
+    ----------
+    unused : tuple of int
+        The positions of the raw columns that are not related to the target in any tested fold.
+    n_folds : int
+        The number of tested folds; held-out rows of others would influence their columns.
+    """
+
+    unused: tuple[int, ...]
+    n_folds: int
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
     """The rows of a fit: the table, its targets and weights, and the folds."""
@@ -169,13 +185,17 @@ class PreparedRows:
     trained_on: Array | None  # training rows of any fold; None for all
     may_vary: bool  # whether targets that are constant here may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
-    unused: dict[int, tuple[int, ...]] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
+    narrowed: dict[int, Narrowed] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
     left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns for each fold, by id of the table
 
     @property
     def n_rows(self) -> int:
         """Number of rows, without those of X_val."""
         return self.raw.n_rows
+
+    def of_first_folds(self, n_folds: int) -> PreparedRows:
+        """Return the same rows without further folds."""
+        return replace(self, folds=self.folds[:n_folds], seeds=self.seeds[:n_folds])
 
     @property
     def validated(self) -> bool:
@@ -240,6 +260,10 @@ class PreparedCandidate:
     def n_folds(self) -> int:
         """Number of networks."""
         return len(self.members)
+
+    def of_first_folds(self, n_folds: int) -> PreparedCandidate:
+        """Return this candidate without the networks of further folds."""
+        return replace(self, members=self.members[:n_folds], seeds=self.seeds[:n_folds], folds=self.folds[:n_folds])
 
     def with_epochs(self, max_epochs: int, min_patience: int = 3) -> PreparedCandidate:
         """Return this candidate with at most `max_epochs` epochs, and a patience that is reduced proportionally."""

@@ -4,20 +4,22 @@ A dense GNM has a node for each input, so the time of a step grows with the squa
 thousands of columns, as in genomics, a fit would take minutes or hours. If a table has more than `NARROWED_FROM`
 inputs, a column is used only if it is related to the target on the training rows of at least one fold. Each network
 then tests these columns on its own training rows (see `screening`), so that held-out rows do not influence its inputs.
-This second test is omitted if the table still has more than `MAX_COPIED_NUMBERS` numbers.
+This second test is omitted by default if the table still has more than `MAX_COPIED_NUMBERS` numbers.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tabgnm.estimators.fitting import PreparedRows
-from tabgnm.estimators.screening import MIN_ROWS, sample_of_rows, unrelated_columns
+from tabgnm.estimators.fitting import Narrowed, PreparedRows
+from tabgnm.estimators.screening import MIN_ROWS, log_p_values, sample_of_rows, unrelated
 from tabgnm.table import TableEncoder
+from tabgnm.training.threads import single_threaded_math
 
 Array = NDArray[Any]
 
@@ -30,10 +32,10 @@ def n_inputs(encoder: TableEncoder) -> int:
     return encoder.n_encoded if encoder.embedding is None else encoder.embedding.n_plain + encoder.embedding.n_numeric
 
 
-def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]:
-    """Return the positions of the raw columns that are not related to the target in any fold.
+def narrow(rows: PreparedRows, encoder: TableEncoder, seconds: float = np.inf) -> Narrowed:
+    """Test the columns of a table on the training rows of each fold; categories with an embedding are always used.
 
-    Categories with an embedding are always used.
+    If the test of all folds would take more than this number of seconds, tests only the first folds, at least one.
     """
     n_tested = n_inputs(encoder)
     sample = sample_of_rows(rows.n_rows, max(MIN_ROWS, _MAX_TESTED_NUMBERS // n_tested))
@@ -41,13 +43,25 @@ def unused_columns(rows: PreparedRows, encoder: TableEncoder) -> tuple[int, ...]
     y = rows.target_tensor(rows.targets, torch.float64)[sample].numpy()
     owners = np.array(encoder.owners)
     used = set(owners[n_tested:].tolist())
-    trained_on = {fold.train.numpy().tobytes(): fold.train.numpy() for fold in rows.folds}
-    for train in trained_on.values():
-        own = np.isin(sample, train)
-        if not own.any():  # none of the few rows of a fold is in the sample, so nothing is known
-            return ()
-        related = np.ones(n_tested, dtype=bool)
-        of_rows = None if rows.weights is None else rows.weights[sample][own]
-        related[unrelated_columns(x[own, :n_tested], y[own], of_rows)] = False
-        used.update(owners[:n_tested][related].tolist())
-    return tuple(column for column in range(encoder.n_columns) if column not in used)
+    n_folds = len(rows.folds)
+    known: set[bytes] = set()  # training rows that were tested
+    began = time.monotonic()
+    with single_threaded_math():
+        for number, fold in enumerate(rows.folds):
+            train = fold.train.numpy()
+            if train.tobytes() in known:
+                continue
+            if known and (time.monotonic() - began) * (1 + 1 / len(known)) > seconds:
+                n_folds = number
+                break
+            known.add(train.tobytes())
+            own = np.isin(sample, train)
+            if not own.any():  # none of the few rows of a fold is in the sample, so nothing is known
+                return Narrowed((), n_folds)
+            of_rows = None if rows.weights is None else rows.weights[sample][own]
+            log_p = log_p_values(x[own, :n_tested], y[own], of_rows)
+            related = np.ones(n_tested, dtype=bool)
+            related[unrelated(log_p)] = False
+            used.update(owners[:n_tested][related].tolist())
+    unused = tuple(column for column in range(encoder.n_columns) if column not in used)
+    return Narrowed(unused, n_folds)

@@ -21,6 +21,7 @@ from tabgnm.estimators.effort import effort_of
 from tabgnm.estimators.fitting import (
     EncodedTables,
     FittedPack,
+    Narrowed,
     PreparedCandidate,
     PreparedFit,
     PreparedRows,
@@ -29,7 +30,13 @@ from tabgnm.estimators.fitting import (
 )
 from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.parameters import TooFewNodesError
-from tabgnm.estimators.screening import MAX_COPIED_NUMBERS, SCREENED_FROM, unrelated_columns
+from tabgnm.estimators.screening import (
+    MAX_COPIED_NUMBERS,
+    MAX_ROWS,
+    SCREENED_FROM,
+    sample_of_rows,
+    unrelated_columns,
+)
 from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import Shape, body_of
@@ -37,6 +44,7 @@ from tabgnm.table import TableEncoder, TableSettings
 from tabgnm.table.advice import Advice, warn_about
 from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
+from tabgnm.training.threads import single_threaded_math
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -74,7 +82,9 @@ def prepare_candidates(
         n = effort.n_candidates if is_auto(estimator.n_candidates) else int(estimator.n_candidates)
         if one_epoch or not rows.validated:
             n = 1  # candidates cannot be compared without validation
-        facts, unused = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
+        facts, narrowed = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
+        if narrowed is not None:
+            unused, rows = narrowed.unused, _first_folds(rows, narrowed.n_folds)
         wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
 
@@ -133,14 +143,36 @@ def prepare_candidates(
         candidates.append(candidate)
         if not only_planned:
             check_memory(prepared())
-            candidates[-1] = replace(candidate, left_out=_left_out(rows, candidate))
+            is_first = len(candidates) == 1
+            left_out = _left_out(estimator, rows, candidate, time.monotonic() if is_first else began)
+            n_screened = candidate.n_folds if left_out is None else len(left_out)
+            if n_screened < candidate.n_folds:
+                if not is_first:
+                    del candidates[-1]
+                    break
+                rows = _first_folds(rows, n_screened)
+                candidate = candidate.of_first_folds(n_screened)
+            candidates[-1] = replace(candidate, left_out=left_out)
     if not candidates and too_small is not None:
         raise too_small
     return prepared()
 
 
-def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] | None:
-    """Return the columns that each member leaves out: by a test on its training rows, or the same as before."""
+def _first_folds(rows: PreparedRows, n_folds: int) -> PreparedRows:
+    """Return the rows without the folds that there was no time to test columns on."""
+    if n_folds == len(rows.folds):
+        return rows
+    _log.info("the time limit allows to test the columns on %d of %d folds", n_folds, len(rows.folds))
+    return rows.of_first_folds(n_folds)
+
+
+def _left_out(
+    estimator: TabularEstimator, rows: PreparedRows, candidate: PreparedCandidate, began: float
+) -> list[Array] | None:
+    """Return the columns that each member leaves out: by a test on its training rows, or the same as before.
+
+    With a time limit, there may be only the first members.
+    """
     table = candidate.data.table  # encodes the table
     if not candidate.settings["screen_columns"]:
         return None
@@ -152,13 +184,20 @@ def _left_out(rows: PreparedRows, candidate: PreparedCandidate) -> list[Array] |
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
     if n_plain * rows.n_rows > MAX_COPIED_NUMBERS:
         return None
-    if id(table) not in rows.left_out:  # candidates with the same encoder share their table
-        x, y, of_rows = table.x[:, :n_plain].numpy(), table.y.numpy(), rows.weights
-        trained_on = [_not_none(member.train).numpy() for member in candidate.members]
-        rows.left_out[id(table)] = [
-            unrelated_columns(x[own], y[own], None if of_rows is None else of_rows[own]) for own in trained_on
-        ]
-    return rows.left_out[id(table)]
+    if id(table) in rows.left_out:  # candidates with the same encoder share their table
+        return rows.left_out[id(table)]
+    x, y, of_rows = table.x[:, :n_plain].numpy(), table.y.numpy(), rows.weights
+    seconds = np.inf if estimator.time_limit is None else _SHARE_OF_ENCODING * estimator.time_limit
+    left_out: list[Array] = []
+    with single_threaded_math():
+        for member in candidate.members:
+            if left_out and time.monotonic() - began > seconds:
+                return left_out
+            train = _not_none(member.train).numpy()
+            own = train[sample_of_rows(len(train), MAX_ROWS)]
+            left_out.append(unrelated_columns(x[own], y[own], None if of_rows is None else of_rows[own]))
+    rows.left_out[id(table)] = left_out
+    return left_out
 
 
 def _not_none(rows: Tensor | None) -> Tensor:
@@ -177,8 +216,8 @@ def _facts(
     shared: EncodedTables,
     *,
     one_epoch: bool,
-) -> tuple[TableFacts, tuple[int, ...]]:
-    """Return the facts that the choice of candidates depends on, and the raw columns that no candidate uses."""
+) -> tuple[TableFacts, Narrowed | None]:
+    """Return the facts that the choice of candidates depends on, and the columns that candidates use if not all."""
     embedding = parameters["numeric_embedding"]
     settings = {name: value for name, value in parameters.items() if name in BASE and not is_auto(value)}
     first = _encoded(estimator, rows, BASE | settings | {"target_transform": "none"}, shared, one_epoch=one_epoch)
@@ -192,10 +231,18 @@ def _facts(
     can_screen = without_variants and not parameters.get("learn_initial", False)
     screened = can_screen and SCREENED_FROM < n_inputs <= MAX_COPIED_NUMBERS / rows.n_rows
     wants = (is_auto(embedding) or embedding is None) and bool(parameters["screen_columns"])
-    narrowed = can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM
-    if narrowed and id(first.encoder) not in rows.unused:  # candidates of a search share it
-        rows.unused[id(first.encoder)] = narrowing.unused_columns(rows, first.encoder)
-    return TableFacts(n_numbers, long_tail, screened, narrowed), rows.unused[id(first.encoder)] if narrowed else ()
+    narrowed = None
+    if can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM:
+        narrowed = _narrowed(estimator, rows, first.encoder)
+    return TableFacts(n_numbers, long_tail, screened, narrowed is not None), narrowed
+
+
+def _narrowed(estimator: TabularEstimator, rows: PreparedRows, encoder: TableEncoder) -> Narrowed:
+    """Return the columns of a very wide table that candidates use."""
+    if id(encoder) not in rows.narrowed:  # candidates of a search share it
+        seconds = np.inf if estimator.time_limit is None else _SHARE_OF_ENCODING * estimator.time_limit
+        rows.narrowed[id(encoder)] = narrowing.narrow(rows, encoder, seconds)
+    return rows.narrowed[id(encoder)]
 
 
 def _has_long_tail(y: Array) -> bool:

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 SCREENED_FROM = 50  # encoded columns (numbers, and levels as one-hot columns); networks can ignore noise in fewer
 MAX_COPIED_NUMBERS = 2 * 10**7  # encoded numbers of a table, for screening by default: each network requires a copy
 MAX_RELATED = 500  # columns of a network; networks with more are slow, and not more accurate
-_MAX_ROWS = 10_000  # of a test, enough to detect any relation that a network could use
+MAX_ROWS = 10_000  # of a test, enough to detect any relation that a network could use
 MIN_ROWS = 1_000  # of a test, no matter how many columns there are
 _LEVEL = 0.02  # of the test: with hundreds of rows, about this fraction of the unrelated columns is kept
 _MIN_KEPT = 10
@@ -51,7 +51,8 @@ def unrelated(log_p: Array) -> Array:
 def log_p_values(x: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the logarithm of a p-value for each column: the probability of such a relation to the targets by chance.
 
-    An F-test compares the means of the targets (see `_aspects`) between ten bins of a column.
+    An F-test compares the means of the targets (see `_aspects`) between ten bins of a column. Call it within
+    `single_threaded_math`: its many small matrix products take several times as long on several threads.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def log_p_values(x: Array, y: Array, weights: Array | None = None) -> Array:
     -------
     array of float
     """
-    rows = sample_of_rows(len(x), _MAX_ROWS)
+    rows = sample_of_rows(len(x), MAX_ROWS)
     aspects = _aspects(y[rows])
     fitting = _MAX_PRODUCTS // (_N_BINS * max(1, x.shape[1] * aspects.shape[1]))
     kept = sample_of_rows(len(rows), max(MIN_ROWS, fitting))

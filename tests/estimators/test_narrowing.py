@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import threadpoolctl
 
 import tabgnm
-from tabgnm.estimators import narrowing
+from tabgnm.estimators import narrowing, preparing_candidates
 from tabgnm.estimators.narrowing import NARROWED_FROM
 from tabgnm.estimators.screening import MAX_RELATED, sample_of_rows, unrelated_columns
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
@@ -129,3 +131,53 @@ def test_rows_without_folds_and_rows_of_x_val_are_possible() -> None:
     X, y = wide()
     assert mlpr(n_folds=0, max_epochs=1).fit(X, y).columns_[3].encoding
     assert mlpr(max_epochs=1).fit(X[:120], y[:120], X_val=X[120:], y_val=y[120:]).columns_[3].encoding
+
+
+def with_clock(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    """Let time pass only in a function of a module: one second per call."""
+    now, test = [0.0], getattr(module, name)
+
+    def slow(*args: Any) -> Any:
+        now[0] += 1
+        return test(*args)
+
+    monkeypatch.setattr(module, name, slow)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+
+@pytest.mark.parametrize(("time_limit", "n_folds"), [(1, 1), (15, 2), (60, 5), (None, 5)])
+def test_with_a_time_limit_there_are_only_folds_with_tested_columns(
+    monkeypatch: pytest.MonkeyPatch, time_limit: float | None, n_folds: int
+) -> None:
+    X, y = wide()
+    with_clock(monkeypatch, narrowing, "log_p_values")
+    prepared = mlpr(n_folds=5, n_candidates=1, time_limit=time_limit)._prepare(X, y)
+    (candidate,) = prepared.candidates
+    assert len(candidate.members) == len(prepared.rows.folds) == len(prepared.rows.seeds) == n_folds
+    assert candidate.left_out is not None and len(candidate.left_out) == n_folds
+    complete = mlpr(n_folds=5, n_candidates=1)._prepare(X, y)
+    assert candidate.seeds == complete.candidates[0].seeds[:n_folds]
+
+
+def test_a_fit_with_fewer_folds_than_asked_for_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = wide()
+    with_clock(monkeypatch, narrowing, "log_p_values")
+    model = mlpr(n_folds=5, n_candidates=1, time_limit=10, warm_start=True).fit(X, y)
+    held_out = np.isfinite(model.oof_prediction_)
+    assert held_out.sum() == len(X) / 5 and np.isfinite(model.oof_score_)
+    assert len(model.members_) == 1 and np.isfinite(model.fit(X, y).predict(X)).all()
+
+
+@pytest.mark.parametrize(("n_columns", "module"), [(NARROWED_FROM + 50, narrowing), (60, preparing_candidates)])
+def test_columns_are_tested_on_one_thread(monkeypatch: pytest.MonkeyPatch, n_columns: int, module: Any) -> None:
+    name, n_threads = {narrowing: "log_p_values", preparing_candidates: "unrelated_columns"}[module], []
+    test = getattr(module, name)
+
+    def watched(*args: Any) -> Any:
+        n_threads.extend(own["num_threads"] for own in threadpoolctl.threadpool_info() if own["user_api"] == "blas")
+        return test(*args)
+
+    monkeypatch.setattr(module, name, watched)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        mlpr(n_folds=2, n_candidates=1, screen_columns=True)._prepare(*wide(100, n_columns))
+    assert set(n_threads) == {1}

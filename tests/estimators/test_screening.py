@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
+from tabgnm.estimators import preparing_candidates
 from tabgnm.estimators.screening import unrelated_columns
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
+from tests.estimators.test_narrowing import with_clock
 
 SCREENED: dict[str, Any] = {"screen_columns": True, "numeric_embedding": None, "n_folds": 3}
 
@@ -156,3 +158,15 @@ def test_about_the_same_fraction_of_unrelated_columns_stays_for_all_targets(kind
         "long tail": lambda: np.exp(2 * random.normal(size=(500, 1))),
     }[kind]()
     assert 0.015 < 1 - len(unrelated_columns(x, y)) / 6000 < 0.025  # 0.02, with a standard deviation of 0.002
+
+
+def test_a_time_limit_allows_fewer_folds_or_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = noisy()
+    with_clock(monkeypatch, preparing_candidates, "unrelated_columns")
+    for time_limit, n_folds in ((10, 2), (100, 3)):
+        prepared = mlpr(**SCREENED, n_candidates=1, time_limit=time_limit)._prepare(X, y)
+        assert len(prepared.candidates[0].members) == len(prepared.rows.folds) == n_folds
+        assert [len(own.left_out or []) for own in prepared.candidates] == [n_folds]
+        candidates = mlpr(n_candidates=4, n_folds=3, time_limit=time_limit)._prepare(X, y).candidates
+        assert {len(own.members) for own in candidates} == {3}
+        assert sum(own.settings["screen_columns"] for own in candidates) == (n_folds == 3)
