@@ -182,7 +182,7 @@ def _left_out(
     if group is not None:
         weights = group.parameters[body.layer_names[0][0]][:, :n_plain]
         return [np.flatnonzero((own == 0).all(dim=1).numpy()) for own in weights]
-    if n_plain * rows.n_rows > MAX_COPIED_NUMBERS:
+    if is_auto(estimator.screen_columns) and n_plain * rows.n_rows > MAX_COPIED_NUMBERS:
         return None
     if id(table) in rows.left_out:  # candidates with the same encoder share their table
         return rows.left_out[id(table)]

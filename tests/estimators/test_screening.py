@@ -170,3 +170,15 @@ def test_a_time_limit_allows_fewer_folds_or_candidates(monkeypatch: pytest.Monke
         candidates = mlpr(n_candidates=4, n_folds=3, time_limit=time_limit)._prepare(X, y).candidates
         assert {len(own.members) for own in candidates} == {3}
         assert sum(own.settings["screen_columns"] for own in candidates) == (n_folds == 3)
+
+
+def test_large_tables_are_screened_if_the_user_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = noisy()
+    expected = mlpr(**SCREENED, n_candidates=1)._prepare(X, y).candidates[0].left_out
+    assert expected is not None
+    monkeypatch.setattr(preparing_candidates, "MAX_COPIED_NUMBERS", X.size - 1)
+    (candidate,) = mlpr(**SCREENED, n_candidates=1)._prepare(X, y).candidates
+    assert candidate.left_out is not None
+    for own, other in zip(candidate.left_out, expected, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert not any(own.settings["screen_columns"] for own in mlpr(n_candidates=4)._prepare(X, y).candidates)
