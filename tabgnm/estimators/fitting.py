@@ -159,10 +159,13 @@ class Narrowed:
         The positions of the raw columns that are not related to the target in any tested fold.
     n_folds : int
         The number of tested folds; held-out rows of others would influence their columns.
+    is_informative : bool
+        Whether more columns are related to the target than by chance, in at least half of the tested folds.
     """
 
     unused: tuple[int, ...]
     n_folds: int
+    is_informative: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,7 +111,7 @@ class GNMClassifier(GNMParameters, TabularClassifier):
         Whether to leave out columns that a statistical test on the training rows of each network finds unrelated to the
         target. Columns with a learned embedding are never left out, so True also disables `numeric_embedding="auto"`.
         "auto" adds a candidate with screening for tables with more than 50 encoded columns, and screens all candidates
-        for tables with more than 500.
+        for tables with more than 500, except for tables that are not too wide if the test finds no more than chance.
         "auto" does not screen tables with more than 20 million encoded numbers.
     max_one_hot : int, default=8
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.

@@ -41,7 +41,7 @@ from tabgnm.estimators.targets import NumberTargets, Targets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.nn.shapes import Shape, body_of
 from tabgnm.table import TableEncoder, TableSettings
-from tabgnm.table.advice import Advice, warn_about
+from tabgnm.table.advice import Advice, warn_about, warn_once_about
 from tabgnm.table.settings import checked_kinds
 from tabgnm.training import Member, Table
 from tabgnm.training.threads import single_threaded_math
@@ -237,12 +237,25 @@ def _facts(
     return TableFacts(n_numbers, long_tail, screened, narrowed is not None), narrowed
 
 
-def _narrowed(estimator: TabularEstimator, rows: PreparedRows, encoder: TableEncoder) -> Narrowed:
-    """Return the columns of a very wide table that candidates use."""
+def _narrowed(estimator: TabularEstimator, rows: PreparedRows, encoder: TableEncoder) -> Narrowed | None:
+    """Return the columns of a very wide table that candidates use, or None if they use all columns."""
     if id(encoder) not in rows.narrowed:  # candidates of a search share it
         seconds = np.inf if estimator.time_limit is None else _SHARE_OF_ENCODING * estimator.time_limit
         rows.narrowed[id(encoder)] = narrowing.narrow(rows, encoder, seconds)
-    return rows.narrowed[id(encoder)]
+    narrowed, n_inputs = rows.narrowed[id(encoder)], narrowing.n_inputs(encoder)
+    if narrowed.is_informative or not is_auto(estimator.screen_columns):
+        return narrowed
+    if narrowing.can_keep(n_inputs, rows.n_rows, is_mlp=hasattr(estimator, "hidden")):
+        return None
+    n_used = encoder.n_columns - len(narrowed.unused)
+    warn_once_about(
+        "screening",
+        f"{n_used:,} of {encoder.n_columns:,} columns are used, but no more of them are related to the target than by "
+        "chance; columns that matter only together with others are not found. Use screen_columns=False to keep all "
+        "columns, which takes longer",
+        UserWarning,
+    )
+    return narrowed
 
 
 def _has_long_tail(y: Array) -> bool:

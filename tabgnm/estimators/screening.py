@@ -20,6 +20,7 @@ MAX_RELATED = 500  # columns of a network; networks with more are slow, and not 
 MAX_ROWS = 10_000  # of a test, enough to detect any relation that a network could use
 MIN_ROWS = 1_000  # of a test, no matter how many columns there are
 _LEVEL = 0.02  # of the test: with hundreds of rows, about this fraction of the unrelated columns is kept
+_BY_CHANCE = 0.01  # the probability that a test of unrelated columns seems to tell something
 _MIN_KEPT = 10
 _N_BINS = 10
 _MAX_PRODUCTS = 2 * 10**10  # multiply-adds of the test, about a second on a single core
@@ -46,6 +47,16 @@ def unrelated(log_p: Array) -> Array:
     stays[ranked[:_MIN_KEPT]] = True
     stays[ranked[MAX_RELATED:]] = False
     return np.flatnonzero(~stays)
+
+
+def is_informative(log_p: Array) -> bool:
+    """Whether the test found more than chance would.
+
+    Otherwise, the columns are noise or matter only together with others, so the test cannot choose among them.
+    """
+    n_columns, n_significant = len(log_p), int((log_p < np.log(_LEVEL)).sum())
+    more_than_chance = stats.binom.sf(n_significant - 1, n_columns, _LEVEL) < _BY_CHANCE
+    return bool(more_than_chance or log_p.min() < np.log(_BY_CHANCE / n_columns))
 
 
 def log_p_values(x: Array, y: Array, weights: Array | None = None) -> Array:

@@ -75,7 +75,7 @@ def test_left_out_rows_have_no_influence_on_the_columns_of_a_network() -> None:
     random = np.random.default_rng(0)
     X, y = random.normal(size=(120, 1500)), random.normal(size=120)
     settings: dict[str, Any] = {"n_folds": 4, "n_candidates": 1, "max_epochs": 60, "learning_rate": 0.01}
-    honest = mlpr(**settings).fit(X, y).oof_score_
+    honest = mlpr(**settings, screen_columns=True).fit(X, y).oof_score_
     assert honest < 0.03
     leaking = np.argsort(-np.abs(X.T @ (y - y.mean())))[:15]  # chosen with the left-out rows
     assert mlpr(**settings).fit(X[:, leaking], y).oof_score_ > honest + 0.1
@@ -181,3 +181,38 @@ def test_columns_are_tested_on_one_thread(monkeypatch: pytest.MonkeyPatch, n_col
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         mlpr(n_folds=2, n_candidates=1, screen_columns=True)._prepare(*wide(100, n_columns))
     assert set(n_threads) == {1}
+
+
+def signs(n_columns: int, n_rows: int = 200) -> tuple[Any, Any]:
+    """Return columns of which two matter, but only together."""
+    X = np.random.default_rng(0).choice([-1.0, 1.0], size=(n_rows, n_columns))
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.mark.parametrize("make", [mlp, gnm])
+def test_all_columns_stay_if_the_test_finds_no_more_than_chance(make: Any) -> None:
+    size = {"n_nodes": "auto"} if make is gnm else {}
+    X, y = signs(NARROWED_FROM + 50)
+    first, *_ = make(n_folds=3, n_candidates=2, **size)._prepare(X, y).candidates
+    assert not first.settings["screen_columns"] and first.data.encoder.n_encoded == X.shape[1]
+    y = np.where(X[:, 5] > 0, y, 1)  # one column is related on its own
+    for candidate in make(n_folds=3, n_candidates=2, **size)._prepare(X, y).candidates:
+        assert candidate.settings["screen_columns"] and candidate.data.encoder.n_encoded < 100
+
+
+@pytest.mark.parametrize(("make", "n_columns"), [(mlp, 2_001), (gnm, 1_001)])
+def test_a_warning_tells_that_the_columns_of_a_too_wide_table_are_chosen_by_chance(make: Any, n_columns: int) -> None:
+    size = {"n_nodes": "auto"} if make is gnm else {}
+    X, y = signs(n_columns)
+    with pytest.warns(UserWarning, match="no more of them are related .* Use screen_columns=False") as caught:
+        first, *_ = make(n_folds=3, n_candidates=2, **size)._prepare(X, y).candidates
+    assert len(caught) == 1 and first.data.encoder.n_encoded < 200
+    (first,) = make(n_folds=3, n_candidates=1, screen_columns=True, **size)._prepare(X, y).candidates  # as asked for
+    assert first.settings["screen_columns"] and first.data.encoder.n_encoded < 200
+
+
+def test_tables_with_many_numbers_do_not_keep_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = signs(NARROWED_FROM + 50)
+    monkeypatch.setattr(narrowing, "_MAX_TESTED_NUMBERS", X.size - 1)
+    with pytest.warns(UserWarning, match="Use screen_columns=False"):
+        mlp(n_folds=2, n_candidates=1)._prepare(X, y)
