@@ -133,6 +133,16 @@ def test_rows_without_folds_and_rows_of_x_val_are_possible() -> None:
     assert mlpr(max_epochs=1).fit(X[:120], y[:120], X_val=X[120:], y_val=y[120:]).columns_[3].encoding
 
 
+def test_weights_of_rows_count_in_the_choice_of_columns() -> None:
+    random = np.random.default_rng(0)
+    X, heavy = random.normal(size=(600, NARROWED_FROM + 50)), random.random(600) < 0.3
+    y = np.where(heavy, 3 * X[:, 20] - 3 * X[:, 30], 100 * random.normal(size=600))
+    for weights, is_related in ((np.where(heavy, 1.0, 1e-6), True), (None, False)):
+        (candidate,) = mlpr(n_folds=2, n_candidates=1, screen_columns=True)._prepare(X, y, weights).candidates
+        encoder = candidate.data.encoder
+        assert [not encoder.plans[column].note for column in (20, 30)] == [is_related] * 2
+
+
 def with_clock(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
     """Let time pass only in a function of a module: one second per call."""
     now, test = [0.0], getattr(module, name)

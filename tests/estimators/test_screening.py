@@ -160,18 +160,6 @@ def test_about_the_same_fraction_of_unrelated_columns_stays_for_all_targets(kind
     assert 0.015 < 1 - len(unrelated_columns(x, y)) / 6000 < 0.025  # 0.02, with a standard deviation of 0.002
 
 
-def test_a_time_limit_allows_fewer_folds_or_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = noisy()
-    with_clock(monkeypatch, preparing_candidates, "unrelated_columns")
-    for time_limit, n_folds in ((10, 2), (100, 3)):
-        prepared = mlpr(**SCREENED, n_candidates=1, time_limit=time_limit)._prepare(X, y)
-        assert len(prepared.candidates[0].members) == len(prepared.rows.folds) == n_folds
-        assert [len(own.left_out or []) for own in prepared.candidates] == [n_folds]
-        candidates = mlpr(n_candidates=4, n_folds=3, time_limit=time_limit)._prepare(X, y).candidates
-        assert {len(own.members) for own in candidates} == {3}
-        assert sum(own.settings["screen_columns"] for own in candidates) == (n_folds == 3)
-
-
 def test_large_tables_are_screened_if_the_user_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = noisy()
     expected = mlpr(**SCREENED, n_candidates=1)._prepare(X, y).candidates[0].left_out
@@ -182,3 +170,25 @@ def test_large_tables_are_screened_if_the_user_asks_for_it(monkeypatch: pytest.M
     for own, other in zip(candidate.left_out, expected, strict=True):
         np.testing.assert_array_equal(own, other)
     assert not any(own.settings["screen_columns"] for own in mlpr(n_candidates=4)._prepare(X, y).candidates)
+
+
+def test_weights_of_rows_reach_the_test() -> None:
+    random, x = _noise(600, 60)
+    heavy = random.random(600) < 0.3
+    y = np.where(heavy, 3 * x[:, 20], 100 * random.normal(size=600))
+    for weights, stays in ((np.where(heavy, 1.0, 1e-6), True), (None, False)):
+        (candidate,) = mlpr(**SCREENED, n_candidates=1)._prepare(x, y, weights).candidates
+        assert candidate.left_out is not None
+        assert [20 not in own for own in candidate.left_out] == [stays] * 3
+
+
+def test_a_time_limit_allows_fewer_folds_or_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = noisy()
+    with_clock(monkeypatch, preparing_candidates, "unrelated_columns")
+    for time_limit, n_folds in ((10, 2), (100, 3)):
+        prepared = mlpr(**SCREENED, n_candidates=1, time_limit=time_limit)._prepare(X, y)
+        assert len(prepared.candidates[0].members) == len(prepared.rows.folds) == n_folds
+        assert [len(own.left_out or []) for own in prepared.candidates] == [n_folds]
+        candidates = mlpr(n_candidates=4, n_folds=3, time_limit=time_limit)._prepare(X, y).candidates
+        assert {len(own.members) for own in candidates} == {3}
+        assert sum(own.settings["screen_columns"] for own in candidates) == (n_folds == 3)
