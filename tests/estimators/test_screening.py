@@ -192,3 +192,9 @@ def test_a_time_limit_allows_fewer_folds_or_candidates(monkeypatch: pytest.Monke
         candidates = mlpr(n_candidates=4, n_folds=3, time_limit=time_limit)._prepare(X, y).candidates
         assert {len(own.members) for own in candidates} == {3}
         assert sum(own.settings["screen_columns"] for own in candidates) == (n_folds == 3)
+
+
+def test_tables_of_embedded_categories_alone_have_nothing_to_screen() -> None:
+    X = pd.DataFrame({"site": [f"s{number % 12}" for number in range(120)]})
+    (candidate,) = mlpr(**SCREENED, n_candidates=1)._prepare(X, np.arange(120.0)).candidates
+    assert [len(own) for own in candidate.left_out or []] == [0] * 3
