@@ -26,12 +26,17 @@ from tabgnm.cli.score_tables import (
     score_table,
     shown_score,
 )
-from tabgnm.cli.target_scores import classes_of_targets, log_losses, numbers_of_targets, table_of_targets
+from tabgnm.cli.target_scores import (
+    classes_of_targets,
+    log_losses,
+    numbers_of_targets,
+    row_of_numbers,
+    table_of_targets,
+)
 from tabgnm.cli.terminal import Output, table_is_to_blame
 from tabgnm.cli.training_table import names_in_words, one_or_all
 from tabgnm.estimators.baselines import baselines
-from tabgnm.estimators.metrics import quantile_losses
-from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
+from tabgnm.estimators.score_intervals import wilson_interval
 
 if TYPE_CHECKING:
     from tabgnm.cli.options import Reading
@@ -84,7 +89,7 @@ def run_evaluate(
 
 def _compared_with_fit(model: Any, row: ScoreRow, name: str) -> str:
     """Say what the model reached when it was fitted, which rows that it has learned from exceed."""
-    then = f"Out-of-fold {name.replace('r2', 'R²')} when it was fitted: {shown_score(model.oof_score_, name)}."
+    then = f"Out-of-fold {READABLE.get(name, name)} when it was fitted: {shown_score(model.oof_score_, name)}."
     known = model.oof_score_
     # Both scores are at most 1, and both are estimates.
     better = row.interval is not None and row.interval[0] > known and 1 - row.score < _MUCH_LESS * (1 - known)
@@ -156,15 +161,7 @@ def _confusion_table(confusion: dict[str, Any]) -> Table:
 
 def _numbers(model: Any, X: Any, y: Array, seed: int) -> tuple[ScoreRow, dict[str, Any]]:
     predicted = model.predict(X)
-    targets = model.fitted_.targets
-    if targets.quantiles is not None:
-        loss = float(quantile_losses(y, predicted, targets.quantiles, None).mean())
-        return ScoreRow("this model", model._score_numbers(predicted, y, None), loss), {}
-    errors = y - predicted
-    row = ScoreRow(
-        "this model",
-        model._score_numbers(predicted, y, None),
-        float(np.sqrt(np.mean(errors**2))),
-        r2_interval(y, predicted, seed),
-    )
+    row = row_of_numbers(model, y, predicted, seed)
+    if model.fitted_.targets.predicted_quantiles:
+        return row, {}
     return row, {"mae": float(mean_absolute_error(y, predicted))}

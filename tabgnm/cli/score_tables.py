@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Table
 
 from tabgnm._printable import brief, printable
-from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
+from tabgnm.estimators.score_intervals import number_interval, wilson_interval
 
 if TYPE_CHECKING:
     from tabgnm.estimators.base import TabularEstimator
@@ -62,7 +62,7 @@ def meaning_of_score(model: TabularEstimator) -> str:
     targets: Any = model.fitted_.targets
     if is_classification(model):
         return " A row counts as right if all targets are." if len(targets.classes) > 1 else ""
-    return " R² is the mean over the targets." if targets.n_targets > 1 else ""
+    return f" {READABLE[targets.metric_name]} is the mean over the targets." if targets.n_targets > 1 else ""
 
 
 def no_better_than_majority(model: Any, rows: Sequence[ScoreRow]) -> str | None:
@@ -111,12 +111,11 @@ def out_of_fold_row(model: TabularEstimator, y: Any, *, weighted: bool) -> Score
 
 def _out_of_fold_interval(model: TabularEstimator, y: Any) -> tuple[float, float] | None:
     scored = out_of_fold_rows(model)
-    score = score_names(model)[0]
-    if score == "accuracy":
+    if is_classification(model):
         return wilson_interval(model.oof_score_, int(scored.sum()))
-    if score == "r2":
-        return r2_interval(np.asarray(y, dtype=np.float64)[scored], np.asarray(model.oof_prediction_)[scored], seed=0)
-    return None
+    targets: Any = model.fitted_.targets
+    numbers, predicted = np.asarray(y, dtype=np.float64)[scored], np.asarray(model.oof_prediction_)[scored]
+    return number_interval(targets, numbers, predicted, seed=0)
 
 
 def baseline_row(own: Baseline, *, squared: bool) -> ScoreRow:

@@ -13,7 +13,8 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from tabgnm._printable import brief, printable
 from tabgnm.cli.score_tables import READABLE, ScoreRow, shown_score
 from tabgnm.estimators.class_targets import MIN_PROBABILITY
-from tabgnm.estimators.score_intervals import r2_interval, wilson_interval
+from tabgnm.estimators.metrics import d2_of_quantiles, quantile_losses, quantile_parts, quantile_scores
+from tabgnm.estimators.score_intervals import number_interval, wilson_interval
 
 Array = NDArray[Any]
 
@@ -23,14 +24,15 @@ TargetScores = list[dict[str, Any]]  # the name of each target, and its scores
 
 
 def numbers_of_targets(model: Any, names: list[str], X: Any, y: Array, seed: int) -> tuple[ScoreRow, TargetScores]:
-    """Return R² averaged over the targets, and the scores of each target."""
+    """Return R² or D² averaged over the targets, and the scores of each target."""
     predicted = model.predict(X)
-    mean = ScoreRow(
-        "this model",
-        model._score_numbers(predicted, y, None),
-        float(np.sqrt(np.mean((y - predicted) ** 2))),
-        r2_interval(y, predicted, seed),
-    )
+    scores: TargetScores
+    if model.fitted_.targets.predicted_quantiles:
+        scores = [
+            {"target": name, "d2": d2_of_quantiles(*own, None), "quantile_loss": float(quantile_losses(*own, None)[0])}
+            for name, own in zip(names, quantile_parts(model.fitted_.targets, y, predicted), strict=True)
+        ]
+        return row_of_numbers(model, y, predicted, seed), scores
     scores = [
         {
             "target": name,
@@ -40,7 +42,19 @@ def numbers_of_targets(model: Any, names: list[str], X: Any, y: Array, seed: int
         }
         for name, own, of_own in zip(names, y.T, predicted.T, strict=True)
     ]
-    return mean, scores
+    return row_of_numbers(model, y, predicted, seed), scores
+
+
+def row_of_numbers(model: Any, y: Array, predicted: Array, seed: int) -> ScoreRow:
+    """Return the score of a regressor with its interval, and its error: the quantile loss or the RMSE."""
+    targets = model.fitted_.targets
+    error = (
+        quantile_scores(targets, y, predicted, None)["quantile"]
+        if targets.predicted_quantiles
+        else float(np.sqrt(np.mean((y - predicted) ** 2)))
+    )
+    interval = number_interval(targets, y, predicted, seed)
+    return ScoreRow("this model", model._score_numbers(predicted, y, None), error, interval)
 
 
 def classes_of_targets(model: Any, names: list[str], X: Any, labels: Array) -> tuple[ScoreRow, TargetScores]:
@@ -74,6 +88,8 @@ def table_of_targets(scores: TargetScores) -> Table:
     for name in names:
         table.add_column(READABLE.get(name, name), justify="right", no_wrap=True)
     for own in scores:
-        cells = [shown_score(own[name], name) if name in ("accuracy", "r2") else f"{own[name]:,.4g}" for name in names]
+        cells = [
+            shown_score(own[name], name) if name in ("accuracy", "r2", "d2") else f"{own[name]:,.4g}" for name in names
+        ]
         table.add_row(brief(printable(own["target"]), _LONGEST_NAME), *cells)
     return table

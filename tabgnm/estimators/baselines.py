@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from tabgnm.estimators.checks import check_integer, check_lengths, in_range, sample_weights
 from tabgnm.estimators.class_targets import MIN_PROBABILITY
 from tabgnm.estimators.folds import Fold, k_folds, splitter_folds
-from tabgnm.estimators.metrics import scaled_r2
+from tabgnm.estimators.metrics import number_score, quantile_scores
+from tabgnm.estimators.number_targets import weighted_quantiles
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
 from tabgnm.table import TableEncoder, TableSettings, read_table
 
@@ -40,16 +41,17 @@ class Baseline:
     Attributes
     ----------
     name : str
-        "majority class" or "logistic regression"; "mean" or "ridge regression".
+        "majority class" or "logistic regression"; "mean" or "ridge regression"; for a model of one quantile, for
+        example "0.9 quantile" or "shifted ridge regression".
     prediction : array of shape (rows,), (rows, classes) or (rows, outputs), or a list of arrays
         Out-of-fold predictions in the form of `predict_proba` (classifiers) or `predict` (regressors). NaN for rows
         that are in no validation fold or have no weight.
     score : float
-        Accuracy or R², as returned by the `score` method of the model.
+        Accuracy, R² or D², as returned by the `score` method of the model.
     score_std : float
         Standard deviation of the score over the folds.
     loss : float
-        Log-loss or mean squared error, averaged over targets.
+        Log-loss, mean squared error or quantile loss, averaged over targets.
     """
 
     name: str
@@ -66,7 +68,9 @@ def baselines(
 
     The inputs of the linear model are standardized numbers, with missing values replaced by the mean and flagged by an
     indicator, and one-hot columns of the 20 most frequent levels of each category. It is fitted to at most 50,000 rows
-    per fold. With several targets, a separate logistic regression is fitted for each target.
+    per fold. With several targets, a separate logistic regression is fitted for each target. For a model of one
+    quantile, the constant is this quantile of the training rows, and the linear model is a ridge regression plus this
+    quantile of its training errors.
 
     Parameters
     ----------
@@ -107,7 +111,8 @@ def baselines(
     if isinstance(model.fitted_.targets, ClassTargets):
         task = _Classes(_targets_of(model.fitted_.targets, labels), labels)
     elif isinstance(model.fitted_.targets, NumberTargets) and model.fitted_.targets.quantiles is None:
-        task = _Numbers(labels, one_dimensional=model.fitted_.targets.one_dimensional)
+        kind = _Quantile if model.fitted_.targets.predicted_quantiles else _Numbers
+        task = kind(labels, model.fitted_.targets)
     else:
         return []
     folds = _folds(cv, task, kept, raw.n_rows, random_state)
@@ -201,10 +206,10 @@ class _Numbers:
 
     strata = None
 
-    def __init__(self, labels: Array, *, one_dimensional: bool) -> None:
+    def __init__(self, labels: Array, targets: NumberTargets) -> None:
         self.y = labels.reshape(len(labels), -1)
         self.n_outputs = self.y.shape[1]
-        self._one_dimensional = one_dimensional
+        self._targets = targets
         self.constant = ("mean", self._mean)
         self.linear = ("ridge regression", self._ridge)
 
@@ -223,8 +228,8 @@ class _Numbers:
         return np.asarray(predicted * spread + center)
 
     def score(self, rows: Array, predicted: Array, weights: Array) -> float:
-        """Return R², averaged over the targets."""
-        return scaled_r2(self.y[rows], predicted, weights) if len(rows) > 1 else float("nan")
+        """Return R² or D², averaged over the targets."""
+        return number_score(self._targets, self.y[rows], predicted, weights) if len(rows) > 1 else float("nan")
 
     def loss(self, rows: Array, predicted: Array, weights: Array) -> float:
         """Return the mean squared error, averaged over the targets."""
@@ -233,7 +238,29 @@ class _Numbers:
 
     def as_predicted(self, predicted: Array) -> Array:
         """Return predictions in the form of `predict`."""
-        return predicted[:, 0] if self._one_dimensional else predicted
+        return predicted[:, 0] if self._targets.one_dimensional else predicted
+
+
+class _Quantile(_Numbers):
+    """Targets of which one quantile is predicted."""
+
+    def __init__(self, labels: Array, targets: NumberTargets) -> None:
+        super().__init__(labels, targets)
+        self._levels = targets.predicted_quantiles[:1]
+        self.constant = (f"{self._levels[0]:g} quantile", self._quantile)
+        self.linear = ("shifted ridge regression", self._shifted_ridge)
+
+    def _quantile(self, _x: Array, y: Array, weights: Array, x_val: Array) -> Array:
+        constants = np.concatenate([weighted_quantiles(own, self._levels, weights) for own in y.T])
+        return np.tile(constants, (len(x_val), 1))
+
+    def _shifted_ridge(self, x: Array, y: Array, weights: Array, x_val: Array) -> Array:
+        fitted, predicted = np.split(self._ridge(x, y, weights, np.concatenate([x, x_val])), [len(x)])
+        return np.asarray(predicted + self._quantile(x, y - fitted, weights, x_val))
+
+    def loss(self, rows: Array, predicted: Array, weights: Array) -> float:
+        """Return the quantile loss, averaged over the targets."""
+        return quantile_scores(self._targets, self.y[rows], predicted, weights)["quantile"]
 
 
 class _Classes:

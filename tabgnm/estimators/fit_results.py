@@ -49,7 +49,7 @@ class FitResults:
         """Scores on rows that the networks were not trained on.
 
         For classifiers: accuracy, log-loss and expected calibration error (over 15 bins of equal width). For
-        regressors: R², mean squared and mean absolute error, and the mean of any other `loss`. For several quantiles:
+        regressors: R², mean squared and mean absolute error, and the mean of any other `loss`; with `loss="quantile"`:
         D² and quantile loss. If `metric` is set, "metric" is its value; larger is better.
 
         Unless there are many rows, the epochs and weights of networks that predict a row were chosen by other rows.

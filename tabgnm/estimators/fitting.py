@@ -349,13 +349,16 @@ class PreparedFit:
         return values
 
     def _scores(self, candidate: PreparedCandidate, position: int, measured: list[float]) -> list[float]:
-        """Convert metrics that a fleet has measured to accuracies or R²."""
-        targets = candidate.data.targets
+        """Convert metrics that a fleet has measured to accuracies, R² or D²."""
+        targets, val = candidate.data.targets, candidate.members[position].val
         spread = self.rows.val_spreads[candidate.folds[position]] if targets.transform == "none" else 1.0
+        if targets.transform == "log" and targets.metric_name == "d2" and val is not None:
+            weights = None if self.rows.weight_tensor is None else self.rows.weight_tensor[val]
+            spread = targets.spread(candidate.data.table.y[val], weights)
         return targets.metric(measured, spread)
 
     def score(self, number: int, position: int, measured: float) -> float:
-        """Convert a metric that a fleet has measured for a network to the accuracy or R²."""
+        """Convert a metric that a fleet has measured for a network to the accuracy, R² or D²."""
         return self._scores(self.candidates[number], position, [measured])[0]
 
 

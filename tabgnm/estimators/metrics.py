@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, mean_tweedie_deviance, r2_score
 
 from tabgnm._printable import shown
-from tabgnm.estimators.number_targets import weighted_quantiles
+from tabgnm.estimators.number_targets import NumberTargets, weighted_quantiles
 from tabgnm.nn.losses import Tweedie
 
 Array = NDArray[Any]
@@ -198,8 +198,38 @@ def quantile_losses(y: Array, predicted: Array, quantiles: tuple[float, ...], we
 
 
 def d2_of_quantiles(y: Array, predicted: Array, quantiles: tuple[float, ...], weights: Array | None) -> float:
-    """Return 1 - L / L₀, where L is the sum of the quantile losses of the predictions, and L₀ of the quantiles of y."""
+    """Return 1 - L / L₀, where L is the sum of the quantile losses of the predictions, and L₀ of the quantiles of y.
+
+    Of one quantile, it is scikit-learn's `d2_pinball_score`.
+    """
+    # Scaled by a power of 2, because sums of very large numbers would overflow.
+    _, exponent = np.frexp(max(np.abs(y).max(), np.abs(predicted).max()))
+    y, predicted = np.ldexp(y, -exponent), np.ldexp(predicted, -exponent)
     constants = weighted_quantiles(y, quantiles, np.ones(len(y)) if weights is None else weights)
     loss = float(quantile_losses(y, predicted, quantiles, weights).sum())
     base = float(quantile_losses(y, np.broadcast_to(constants, predicted.shape), quantiles, weights).sum())
     return 1 - loss / base if base > 0 else float(loss == 0)
+
+
+def quantile_parts(targets: NumberTargets, y: Array, predicted: Array) -> list[tuple[Array, Array, tuple[float, ...]]]:
+    """Return y (rows,), predictions (rows, quantiles) and quantiles of each target of a model of quantiles."""
+    columns, predicted = y.reshape(len(y), -1), predicted.reshape(len(y), -1)
+    if targets.quantiles is not None:
+        return [(columns[:, 0], predicted, targets.quantiles)]
+    levels = targets.predicted_quantiles
+    return [(columns[:, i], predicted[:, [i]], (level,)) for i, level in enumerate(levels)]
+
+
+def quantile_scores(targets: NumberTargets, y: Array, predicted: Array, weights: Array | None) -> dict[str, float]:
+    """Return D² and the quantile loss of predicted quantiles, averaged over the targets."""
+    parts = quantile_parts(targets, y, predicted)
+    with np.errstate(over="ignore"):  # where the loss itself is too large for float64
+        losses = [quantile_losses(*own, weights) for own in parts]
+    return {"d2": float(np.mean([d2_of_quantiles(*own, weights) for own in parts])), "quantile": float(np.mean(losses))}
+
+
+def number_score(targets: NumberTargets, y: Array, predicted: Array, weights: Array | None) -> float:
+    """Return what `score` of a regressor returns: D² of quantiles, R² of other numbers, averaged over the targets."""
+    if targets.predicted_quantiles:
+        return quantile_scores(targets, y, predicted, weights)["d2"]
+    return scaled_r2(y.reshape(len(y), -1), predicted.reshape(len(y), -1), weights)

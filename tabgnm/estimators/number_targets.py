@@ -134,8 +134,8 @@ class NumberTargets:
 
     @property
     def metric_name(self) -> str:
-        """What `score` returns: R², or D² of several quantiles."""
-        return "r2" if self.quantiles is None else "d2"
+        """What `score` returns: R², or D² of quantiles."""
+        return "d2" if self.predicted_quantiles else "r2"
 
     def tensor(self, y: Array, dtype: torch.dtype, name: str = "y") -> Tensor:
         """Return the targets as the loss expects them."""
@@ -172,16 +172,17 @@ class NumberTargets:
     def spread(self, y: Tensor, weights: Tensor | None) -> float:
         """Return the spread that `metric` requires: the variance of the scaled targets, averaged over the targets.
 
-        For several quantiles, it is the quantile loss of the best constants.
+        For quantiles, it is the quantile loss of the best constants.
         """
         if bool((y == y[0]).all()):  # the computed variance would be a rounding error
             return 0.0
         y = y.to(torch.float64)
         weights = torch.ones(len(y)) if weights is None else weights
         share = weights.to(torch.float64) / weights.sum()
-        if isinstance(self.loss, Quantiles):
-            constants = torch.as_tensor(weighted_quantiles(y[:, 0].numpy(), self.loss.quantiles, share.numpy()))
-            return float((share * self.loss.metric_per_row(constants.expand(len(y), -1), y)).sum())
+        if isinstance(self.loss, Pinball | Quantiles):
+            levels = self.loss.quantiles if isinstance(self.loss, Quantiles) else (self.loss.quantile,)
+            constants = np.concatenate([weighted_quantiles(own, levels, share.numpy()) for own in y.numpy().T])
+            return float((share * self.loss.metric_per_row(torch.as_tensor(constants).expand(len(y), -1), y)).sum())
         share = share.unsqueeze(-1)
         center = (share * y).sum(dim=0)
         return float((share * (y - center).square()).sum(dim=0).mean())

@@ -18,14 +18,10 @@ from tabgnm._printable import shown
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.folds import halves
 from tabgnm.estimators.metric_scores import score
-from tabgnm.estimators.metrics import (
-    calibration_error,
-    d2_of_quantiles,
-    quantile_losses,
-)
+from tabgnm.estimators.metrics import calibration_error, quantile_scores
 from tabgnm.estimators.selection import greedy_weights, standard_error
 from tabgnm.estimators.targets import ClassTargets, NumberTargets
-from tabgnm.nn.losses import LogLinkLoss, Pinball
+from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.table.errors import warn_caller
 from tabgnm.training import FleetResult, TrainedModel
 from tabgnm.training.settings import torch_device
@@ -262,9 +258,8 @@ class OutOfFold:
     def _number_scores(self, targets: NumberTargets) -> dict[str, float]:
         assert self.combined is not None
         y = self.labels.reshape(len(self.rows), -1)
-        if targets.quantiles is not None:
-            given = y[:, 0], self.combined, targets.quantiles, self._score_weights
-            return {"d2": d2_of_quantiles(*given), "quantile": float(np.mean(quantile_losses(*given)))}
+        if targets.predicted_quantiles:
+            return quantile_scores(targets, y, self.combined, self._score_weights)
         # Scaled by a power of 2, because squares of very large numbers would overflow.
         _, exponent = np.frexp(np.abs(y).max(axis=0))
         y, predicted = np.ldexp(y, -exponent), np.ldexp(self.combined, -exponent)
@@ -284,10 +279,6 @@ class OutOfFold:
             arguments = {"sample_weight": self._score_weights, "power": targets.loss.power}
             deviances = [mean_tweedie_deviance(*own, **arguments) for own in of_targets]
             scores[f"{targets.loss.name}_deviance"] = float(np.mean(deviances))
-        elif isinstance(targets.loss, Pinball):
-            level = (targets.loss.quantile,)
-            losses = [quantile_losses(own, p[:, None], level, self._score_weights) for own, p in of_targets]
-            scores["quantile"] = float(np.mean(losses))
         elif targets.loss.name not in ("squared_error", "absolute_error"):
             own = np.average(self.row_losses(self.combined), weights=self._score_weights)
             scores[targets.loss.name] = float(own)

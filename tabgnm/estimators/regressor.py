@@ -16,7 +16,7 @@ from torch import Tensor
 from tabgnm.estimators.base import Array, TabularEstimator
 from tabgnm.estimators.checks import check_lengths, check_number, sample_weights
 from tabgnm.estimators.intervals import cv_plus
-from tabgnm.estimators.metrics import d2_of_quantiles, scaled_r2
+from tabgnm.estimators.metrics import number_score
 from tabgnm.estimators.number_targets import check_number_targets
 from tabgnm.estimators.parameters import RegressorParameters
 from tabgnm.estimators.target_arrays import as_target_array
@@ -207,10 +207,10 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
         return combined[:, 0] if targets.one_dimensional and targets.quantiles is None else combined
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R², the coefficient of determination, averaged over the outputs; D² if `quantile` is a list.
+        """Return R², the coefficient of determination, averaged over the outputs; D² if `loss="quantile"`.
 
         D² is 1 - L / L₀, where L is the quantile loss of the predictions, summed over the quantiles, and L₀ that of the
-        quantiles of y.
+        quantiles of y. For one quantile, it is the `d2_pinball_score` of scikit-learn.
 
         Parameters
         ----------
@@ -234,10 +234,7 @@ class TabularRegressor(RegressorParameters, RegressorMixin, TabularEstimator):  
             raise ValueError(f"y has shape {y.shape}; expected {n_targets} numbers per row, as in fit")
 
     def _score_numbers(self, predicted: Array, y: Array, sample_weight: Any) -> float:
-        quantiles = self._number_targets().quantiles
-        if quantiles is not None:
-            return d2_of_quantiles(y.reshape(-1), predicted, quantiles, sample_weight)
-        return scaled_r2(y.reshape(len(y), -1), predicted.reshape(len(y), -1), sample_weight)
+        return number_score(self._number_targets(), y, predicted, sample_weight)
 
     def _score_reduced(self, parts: list[Array], y: Array, sample_weight: Any) -> float:
         return self._score_numbers(parts[0], y, sample_weight)

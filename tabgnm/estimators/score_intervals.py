@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tabgnm.estimators.metrics import d2_of_quantiles, quantile_parts
+from tabgnm.estimators.targets import NumberTargets
+
 Array = NDArray[Any]
 
 _LEVEL = 0.95
@@ -92,8 +95,20 @@ def r2_of_resamples(y: Array, predicted: Array, bootstrap: Bootstrap) -> Array:
     return np.asarray(np.mean(1 - errors / np.where(spread > 0, spread, np.nan), axis=1))
 
 
-def r2_interval(y: Array, predicted: Array, seed: int) -> tuple[float, float] | None:
-    """Return the 95 % bootstrap interval of R² of one or several targets; None for fewer than 5 rows."""
-    bootstrap = Bootstrap(len(y), seed)
+def scores_of_resamples(targets: NumberTargets, y: Array, predicted: Array, bootstrap: Bootstrap) -> Array:
+    """Return what `score` of a regressor would return for each resample: R², or D² of quantiles."""
     shape = (len(y), -1)
-    return bootstrap.interval(r2_of_resamples(y.reshape(shape), predicted.reshape(shape), bootstrap))
+    if not targets.predicted_quantiles:
+        return r2_of_resamples(y.reshape(shape), predicted.reshape(shape), bootstrap)
+    found = []
+    for own, of_own, levels in quantile_parts(targets, y, predicted):
+        order = np.argsort(own, kind="stable")  # so that sorting takes hardly any time in each resample
+        own, of_own = own[order], of_own[order]
+        found.append([d2_of_quantiles(own, of_own, levels, counts[order].astype(np.float64)) for counts in bootstrap])
+    return np.asarray(np.mean(found, axis=0))
+
+
+def number_interval(targets: NumberTargets, y: Array, predicted: Array, seed: int) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval of the score of a regressor; None for fewer than 5 rows."""
+    bootstrap = Bootstrap(len(y), seed)
+    return bootstrap.interval(scores_of_resamples(targets, y, predicted, bootstrap))

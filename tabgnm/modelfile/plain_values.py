@@ -81,7 +81,9 @@ def _plain_number(value: float | None) -> float | str | None:
 
 def history(values: Any, metric_name: str) -> dict[str, Any]:
     """Return the history that `plain_history` was called with."""
-    lists = ("train_loss", "val_loss", f"val_{metric_name}")
+    # Early files have R² for models of one quantile.
+    is_early = metric_name == "d2" and isinstance(values, dict) and "val_r2" in values
+    lists = ("train_loss", "val_loss", "val_r2" if is_early else f"val_{metric_name}")
     if not isinstance(values, dict) or set(values) != {*lists, "best_epoch", "status"}:
         raise ModelFileError(f"a history is {shown(values)}; expected {', '.join(lists)}, best_epoch and status")
     best, status = values["best_epoch"], values["status"]

@@ -12,6 +12,7 @@ from tabgnm.estimators.effects import Effect, effects
 from tabgnm.estimators.named_outputs import prediction_names
 from tabgnm.report.class_charts import Key
 from tabgnm.report.evaluation import Evaluation
+from tabgnm.report.scores import number_score_name
 from tabgnm.report.svg import N_SERIES, Panel, Scale, Svg, scale_of, tick_labels, ticks
 from tabgnm.report.wording import number, percent, shortened, text, with_spread
 
@@ -121,7 +122,7 @@ def _importances(evaluation: Evaluation, n_used: int) -> tuple[Array, Array, str
     n_rows = min(n_rows, evaluation.n_rows)
     repeats = int(np.clip(_IMPORTANCE_WORK // (work_per_row * n_rows), 1, 5))
     raw, y = evaluation.sample(n_rows)
-    scoring, what = None, "accuracy" if evaluation.classes else "R²" if evaluation.kind != "quantiles" else "D²"
+    scoring, what = None, "accuracy" if evaluation.classes else number_score_name(evaluation)
     # The log-loss also moves where no label changes. It needs rows of all classes.
     if evaluation.kind in ("binary", "multiclass") and len(np.unique(y)) == len(evaluation.classes[0].labels):
         scoring, what = "neg_log_loss", "log-loss"

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabgnm.estimators.baselines import Baseline, baselines
-from tabgnm.estimators.metrics import scaled_r2
-from tabgnm.estimators.score_intervals import Bootstrap, r2_of_resamples
+from tabgnm.estimators.metrics import d2_of_quantiles, scaled_r2
+from tabgnm.estimators.score_intervals import Bootstrap, scores_of_resamples
+from tabgnm.estimators.targets import NumberTargets
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.scores import (
     Score,
     accuracy_of_rows,
     auc,
+    number_score_name,
     scores_of,
     share_of_rows,
 )
@@ -89,13 +91,15 @@ def _judged(evaluation: Evaluation, score: Score, baseline: Baseline, y: Array, 
     """Return the score of a baseline with its interval, in the form of the model's own score."""
     if evaluation.classes:
         return share_of_rows(baseline.name, _right(evaluation, baseline.prediction, y), "")
-    ends = bootstrap.interval(_resampled_r2(baseline.prediction, y, bootstrap))
+    ends = bootstrap.interval(_resampled(evaluation, baseline.prediction, y, bootstrap))
     return Score(baseline.name, baseline.score, ends, "", score.is_share, score.best_is_one)
 
 
-def _resampled_r2(prediction: Any, y: Array, bootstrap: Bootstrap) -> Array:
-    shape = (len(y), -1)
-    return r2_of_resamples(y.reshape(shape), np.asarray(prediction).reshape(shape), bootstrap)
+def _resampled(evaluation: Evaluation, prediction: Any, y: Array, bootstrap: Bootstrap) -> Array:
+    """Return R² or D² of each resample."""
+    targets = evaluation.model.fitted_.targets
+    assert isinstance(targets, NumberTargets)
+    return scores_of_resamples(targets, y, np.asarray(prediction), bootstrap)
 
 
 def _right(evaluation: Evaluation, prediction: Any, y: Array) -> Array:
@@ -124,7 +128,8 @@ def _gain(
             np.stack([getattr(target, name)[chosen] for target in evaluation.numbers], axis=1)
             for name in ("y", "predicted")
         )
-        gains = r2_of_resamples(y, predicted, bootstrap) - _resampled_r2(simple[-1].prediction, y, bootstrap)
+        own, linear = (_resampled(evaluation, each, y, bootstrap) for each in (predicted, simple[-1].prediction))
+        gains = own - linear
     return bootstrap.interval(gains) or (-np.inf, np.inf)
 
 
@@ -189,6 +194,9 @@ def _headline(
             f"For {covered.shown} of {rows}, the target lies between the lowest and the highest predicted quantile; "
             f"the nominal coverage is {percent(own.coverage)}."
         )
+    elif "Quantile loss" in by_name:
+        said = f"On {rows}, the quantile loss is {by_name['Quantile loss'].shown} (D² {score.shown})"
+        said += f", and {by_name['Share below'].shown} of the targets are not above their prediction"
     else:
         error = by_name["MAE"]
         said = f"On {rows}, the mean absolute error is {error.shown}"
@@ -204,7 +212,7 @@ def _beside(evaluation: Evaluation, score: Score, simple: list[Score], gain: tup
     if len(simple) < 2 or evaluation.n_rows < MIN_ROWS:
         return ""
     linear = simple[-1]
-    shown = linear.shown if score.is_share else f"R² {linear.shown}"
+    shown = linear.shown if score.is_share else f"{score.name} {linear.shown}"
     if gain is None:
         return f"For comparison: {linear.name}, cross-validated on these rows, reaches {shown}."
     better = "better than" if gain[0] > 0 else "worse than" if gain[1] < 0 else "about as good as"
@@ -229,15 +237,19 @@ def _own_score(name: str, value: float) -> str:
 def _compared(evaluation: Evaluation, scores: list[Score], simple: list[Baseline]) -> tuple[list[str], list[list[str]]]:
     """Return a table of the model and of baselines with score and loss."""
     by_name, own = {score.name: score.value for score in scores}, type(evaluation.model).__name__
-    loss = by_name.get("Log-loss", 0.0) if evaluation.classes else by_name["RMSE"] ** 2
+    if evaluation.classes:
+        what, key, loss = "Log-loss", "log_loss", by_name.get("Log-loss", 0.0)
+    elif "Quantile loss" in by_name:
+        what, key, loss = "Quantile loss", "quantile", by_name["Quantile loss"]
+    else:
+        what, key, loss = "Mean squared error", "mse", by_name["RMSE"] ** 2
     lines = [(own, scores[0].value, loss)]
     fitted = evaluation.model.fitted_.scores
-    key = "log_loss" if evaluation.classes else "mse"
     if not evaluation.out_of_fold and key in fitted:
-        score = fitted["accuracy" if evaluation.classes else "r2"]
+        score = fitted[evaluation.model.fitted_.targets.metric_name]
         lines.append((f"{own}, out of fold", score, fitted[key]))
     lines += [(baseline.name, baseline.score, baseline.loss) for baseline in reversed(simple)]
-    headings = ["Model", scores[0].name, "Log-loss" if evaluation.classes else "Mean squared error"]
+    headings = ["Model", scores[0].name, what]
     return headings, [[name, scores[0].text(value), number(lost, trimmed=False)] for name, value, lost in lines]
 
 
@@ -291,6 +303,18 @@ def _of_targets(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
                 decimals(auc(own.codes == 1, own.probabilities[:, 1])) if len(own.labels) == 2 else "–",
             ]
             for own in evaluation.classes
+        ]
+    targets = evaluation.model.fitted_.targets
+    if number_score_name(evaluation) == "D²":
+        assert isinstance(targets, NumberTargets)
+        level = targets.predicted_quantiles[0]
+        return ["Target", "D²", "Share below"], [
+            [
+                own.name,
+                decimals(d2_of_quantiles(own.y, own.predicted[:, None], (level,), None)),
+                percent(float((own.y <= own.predicted).mean()), trimmed=False),
+            ]
+            for own in evaluation.numbers
         ]
     return ["Target", "R²", "MAE", "RMSE"], [
         [

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import mean_tweedie_deviance
 
 from tabgnm.estimators.class_targets import MIN_PROBABILITY
-from tabgnm.estimators.metrics import calibration_error, d2_of_quantiles
-from tabgnm.estimators.score_intervals import Bootstrap, r2_of_resamples, wilson_interval
+from tabgnm.estimators.metrics import calibration_error, quantile_scores
+from tabgnm.estimators.score_intervals import Bootstrap, scores_of_resamples, wilson_interval
 from tabgnm.estimators.targets import NumberTargets
 from tabgnm.nn.losses import LogLinkLoss
 from tabgnm.report.evaluation import ClassesOfTarget, Evaluation, NumbersOfTarget
@@ -83,7 +83,14 @@ def scores_of(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
         return _class_scores(evaluation.classes, bootstrap)
     if evaluation.kind == "quantiles":
         return _quantile_scores(evaluation, bootstrap)
+    if number_score_name(evaluation) == "D²":
+        return _scores_of_one_quantile(evaluation, bootstrap)
     return _number_scores(evaluation, bootstrap)
+
+
+def number_score_name(evaluation: Evaluation) -> str:
+    """Return the name of what `score` of a regressor returns."""
+    return "D²" if evaluation.model.fitted_.targets.metric_name == "d2" else "R²"
 
 
 def accuracy_of_rows(targets: list[ClassesOfTarget]) -> Array:
@@ -190,7 +197,9 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     predicted = np.stack([own.predicted for own in targets], axis=1)
     several = "; mean over targets." if len(targets) > 1 else "."
     r2 = evaluation.model._score_numbers(predicted, y, None) if len(y) > 1 else np.nan
-    ends = bootstrap.interval(r2_of_resamples(y, predicted, bootstrap))
+    own_targets = evaluation.model.fitted_.targets
+    assert isinstance(own_targets, NumberTargets)
+    ends = bootstrap.interval(scores_of_resamples(own_targets, y, predicted, bootstrap))
     meaning = f"Share of the variance explained: 0 for predicting the mean, 1 is perfect{several}"
     found = [Score("R²", r2, ends, meaning, best_is_one=True)]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -203,8 +212,6 @@ def _number_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
     found.append(mean_over_rows("MAE", absolute, f"Mean absolute error, in units of the target{several}", bootstrap))
     median = float(np.median(np.abs(y - predicted)))
     found.append(Score("Median absolute error", median, None, "Half of the errors are smaller."))
-    own_targets = evaluation.model.fitted_.targets
-    assert isinstance(own_targets, NumberTargets)
     loss = own_targets.loss
     if isinstance(loss, LogLinkLoss) and bool((y >= 0 if loss.allows_zero else y > 0).all()):
         deviances = [mean_tweedie_deviance(*pair, power=loss.power) for pair in zip(y.T, predicted.T, strict=True)]
@@ -217,15 +224,37 @@ def _quantile_scores(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score
     [own] = evaluation.numbers
     targets = evaluation.model.fitted_.targets
     assert isinstance(targets, NumberTargets)
-    assert targets.quantiles is not None
     assert own.quantiles is not None
-    d2 = d2_of_quantiles(own.y, own.quantiles, targets.quantiles, None)
-    meaning = "Reduction of the quantile loss compared with constant quantiles: 1 is perfect."
-    found = [Score("D²", d2, None, meaning, best_is_one=True)]
-    found.append(coverage_score(own))
+    found = [_d2(targets, own.y, own.quantiles, "", bootstrap), coverage_score(own)]
     middle = "Mean absolute error of the quantile nearest to the median, in units of the target."
     found.append(mean_over_rows("MAE", np.abs(own.y - own.predicted), middle, bootstrap))
     return found
+
+
+def _scores_of_one_quantile(evaluation: Evaluation, bootstrap: Bootstrap) -> list[Score]:
+    targets = evaluation.model.fitted_.targets
+    assert isinstance(targets, NumberTargets)
+    y = np.stack([own.y for own in evaluation.numbers], axis=1)
+    predicted = np.stack([own.predicted for own in evaluation.numbers], axis=1)
+    several = "; mean over targets" if len(evaluation.numbers) > 1 else ""
+    level = targets.predicted_quantiles[0]
+    under = y - predicted
+    losses = np.maximum(level * under, (level - 1) * under).mean(axis=1)
+    meaning = f"The training loss of the quantile {level:g}, in units of the target; lower is better{several}."
+    found = [
+        _d2(targets, y, predicted, several, bootstrap),
+        mean_over_rows("Quantile loss", losses, meaning, bootstrap),
+    ]
+    below = (y <= predicted).mean(axis=1)
+    meaning = f"Share of targets up to their prediction; nominal {percent(level)}."
+    return [*found, mean_over_rows("Share below", below, meaning, bootstrap, is_share=True)]
+
+
+def _d2(targets: NumberTargets, y: Array, predicted: Array, several: str, bootstrap: Bootstrap) -> Score:
+    value = quantile_scores(targets, y, predicted, None)["d2"] if len(y) > 1 else np.nan
+    ends = bootstrap.interval(scores_of_resamples(targets, y, predicted, bootstrap))
+    meaning = f"Reduction of the quantile loss compared with constant quantiles: 1 is perfect{several}."
+    return Score("D²", value, ends, meaning, best_is_one=True)
 
 
 def coverage_score(target: NumbersOfTarget) -> Score:

@@ -14,7 +14,7 @@ from tabgnm.estimators.machines import NoSingleMachine
 from tabgnm.estimators.parameters import GNMParameters
 from tabgnm.report.evaluation import Evaluation
 from tabgnm.report.machine import machine_data
-from tabgnm.report.scores import accuracy_of_rows
+from tabgnm.report.scores import accuracy_of_rows, number_score_name
 from tabgnm.report.wording import count, decimals, percent
 
 # A machine that can be read, and taught within seconds. Each class or target needs some edges of its own.
@@ -31,7 +31,7 @@ _SETTINGS: dict[str, Any] = {
 }
 _EXAMPLES = 6
 _MAX_EDGES = 200
-_ROUGH = 0.1  # accuracy or R² that a machine lacks, from which on the page warns of it
+_ROUGH = 0.1  # accuracy, R² or D² that a machine lacks, from which on the page warns of it
 _MAX_COLUMNS = 300  # of a table, beyond which distilling takes too long for a report
 
 
@@ -109,7 +109,7 @@ def _origin(evaluation: Evaluation, n_rows: int, chosen: dict[str, Any]) -> str:
         y, predicted = (
             np.stack([getattr(own, part) for own in evaluation.numbers], axis=1) for part in ("y", "predicted")
         )
-        name, of_model = "R²", evaluation.model._score_numbers(predicted, y, None)
+        name, of_model = number_score_name(evaluation), evaluation.model._score_numbers(predicted, y, None)
     score = float(chosen["score"])
     own, others = (percent(value) if evaluation.classes else decimals(value) for value in (score, of_model))
     rows = f"{n_rows:,} of the {evaluation.n_rows:,} rows" if n_rows < evaluation.n_rows else f"all {n_rows:,} rows"

@@ -5,7 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, mean_absolute_error, r2_score
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    d2_pinball_score,
+    log_loss,
+    mean_absolute_error,
+    mean_pinball_loss,
+    r2_score,
+)
 
 import tabgnm
 from tabgnm import MLPClassifier
@@ -143,3 +151,21 @@ def test_info_shows_what_is_in_a_model_file(flowers: SimpleNamespace) -> None:
 def test_info_describes_a_small_machine(flowers: SimpleNamespace) -> None:
     assert "edges and" in run("info", flowers.small).stdout
     assert run_json("info", flowers.small)["small"]
+
+
+def test_one_quantile_is_scored_by_d2_everywhere() -> None:
+    diabetes().to_csv("patients.csv", index=False)
+    quick = ["--set", "n_candidates=1", "--set", "n_folds=2", "--set", "max_epochs=2"]
+    options = ["--set", "loss=quantile", "--set", "quantile=0.9", *quick, "-o", "upper"]
+    fit = run_json("fit", "patients.csv", "--target", "target", *options)
+    assert fit["out_of_fold"].keys() == {"d2", "quantile"}
+    assert [own["model"] for own in fit["scores"]] == ["this model", "0.9 quantile", "shifted ridge regression"]
+    assert all(own.keys() - {"interval"} == {"model", "d2", "quantile_loss"} for own in fit["scores"])
+    record, model, frame = run_json("evaluate", "upper", "patients.csv"), tabgnm.load("upper"), diabetes()
+    predicted = model.predict(frame[list(model.feature_names_in_)])
+    own = record["scores"][0]
+    assert own["d2"] == pytest.approx(d2_pinball_score(frame["target"], predicted, alpha=0.9))
+    assert own["quantile_loss"] == pytest.approx(mean_pinball_loss(frame["target"], predicted, alpha=0.9))
+    assert own["interval"][0] < own["d2"] < own["interval"][1]
+    assert "Out-of-fold D² when it was fitted: " in run("evaluate", "upper", "patients.csv").stdout
+    assert "Out-of-fold d2: " in run("info", "upper").stdout

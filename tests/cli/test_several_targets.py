@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
 
 import tabgnm
 from tabgnm import GNMRegressor
@@ -129,6 +129,21 @@ def test_targets_that_do_not_fit_together_are_refused(targets: list[str], code: 
     flowers().to_csv("table.csv", index=False)
     options = [part for name in targets for part in ("-t", name)]
     assert complaint in run("fit", "table.csv", *options, *QUICK, code=code).stderr
+
+
+def test_one_quantile_of_several_targets_is_scored_by_d2() -> None:
+    flowers().to_csv("flowers.csv", index=False)
+    names = TARGETS["numbers"]
+    others = [name for own, each in TARGETS.items() for name in each if own != "numbers"]
+    options = [part for name in names for part in ("--target", name)]
+    options += [part for name in others for part in ("--ignore", name)]
+    run("fit", "flowers.csv", *options, *QUICK, "--set", "loss=quantile", "--set", "quantile=0.8", "-o", "upper")
+    record, model, frame = run_json("evaluate", "upper", "flowers.csv"), tabgnm.load("upper"), flowers()
+    predicted = model.predict(frame[list(model.feature_names_in_)])
+    assert record["scores"][0]["d2"] == pytest.approx(d2_pinball_score(frame[names], predicted, alpha=0.8))
+    for own, name, of_own in zip(record["targets"], names, predicted.T, strict=True):
+        assert own["d2"] == pytest.approx(d2_pinball_score(frame[name], of_own, alpha=0.8))
+    assert "D² is the mean over the targets." in run("evaluate", "upper", "flowers.csv").stdout
 
 
 def test_search_takes_several_targets() -> None:

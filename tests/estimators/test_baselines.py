@@ -6,7 +6,14 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
+from sklearn.metrics import (
+    accuracy_score,
+    d2_pinball_score,
+    log_loss,
+    mean_pinball_loss,
+    mean_squared_error,
+    r2_score,
+)
 from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -128,6 +135,19 @@ def test_odd_numbers_have_fewer_baselines_but_no_error(y: list[float]) -> None:
     X = np.arange(len(y), dtype=float)[:, None]
     model = MLPRegressor(**QUICK).fit(X, y)
     assert all(own.name in ("mean", "ridge regression") for own in baselines(model, X, y))
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_baselines_of_one_quantile_are_this_quantile_and_a_linear_model_of_it(n_targets: int) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    y = y if n_targets == 1 else np.column_stack([y, 100 * X[:, 0] + y])
+    constant, linear = baselines(MLPRegressor(**QUICK, loss="quantile", quantile=0.9).fit(X, y), X, y)
+    assert [constant.name, linear.name] == ["0.9 quantile", "shifted ridge regression"]
+    for own in (constant, linear):
+        assert own.score == pytest.approx(d2_pinball_score(y, own.prediction, alpha=0.9))
+        assert own.loss == pytest.approx(mean_pinball_loss(y, own.prediction, alpha=0.9))
+        assert (y <= own.prediction).mean() == pytest.approx(0.9, abs=0.03)
+    assert constant.score < 0.01 < 0.25 < linear.score
 
 
 def test_several_quantiles_have_no_baseline() -> None:

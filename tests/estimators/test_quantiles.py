@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import d2_pinball_score, mean_pinball_loss
+from sklearn.metrics import d2_absolute_error_score, d2_pinball_score, mean_pinball_loss
+from sklearn.model_selection import cross_val_score
 
 from tabgnm import FleetSearchCV, load
 from tabgnm.estimators.metrics import d2_of_quantiles
@@ -63,11 +64,54 @@ def test_the_score_of_one_quantile_is_scikit_learns() -> None:
     y, predicted, weights = random.normal(size=101), random.normal(size=(101, 1)), random.uniform(0.5, 2, 101)
     for alpha in (0.1, 0.5, 0.9):
         own = d2_of_quantiles(y, predicted, (alpha,), None)
-        assert own == pytest.approx(d2_pinball_score(y, predicted[:, 0], alpha=alpha), abs=5e-3)
+        assert own == pytest.approx(d2_pinball_score(y, predicted[:, 0], alpha=alpha))
         own = d2_of_quantiles(y, predicted, (alpha,), weights)
         expected = d2_pinball_score(y, predicted[:, 0], sample_weight=weights, alpha=alpha)
-        assert own == pytest.approx(expected, abs=5e-3)
+        assert own == pytest.approx(expected)
+    huge = d2_of_quantiles(y * 1e300, predicted * 1e300, (0.1,), None)
+    assert huge == pytest.approx(d2_of_quantiles(y, predicted, (0.1,), None))
     assert d2_of_quantiles(np.ones(5), np.ones((5, 2)), (0.1, 0.9), None) == 1.0
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.9])
+def test_a_model_of_one_quantile_is_scored_by_d2_as_one_of_a_list(quantile: float) -> None:
+    weights = np.random.default_rng(0).uniform(0.5, 2, N)
+    one, of_list = (mlpr(loss="quantile", quantile=own, **LEARNS).fit(X, T, weights) for own in (quantile, [quantile]))
+    assert one.score(X, T, weights) == pytest.approx(
+        d2_pinball_score(T, one.predict(X), sample_weight=weights, alpha=quantile)
+    )
+    assert one.oof_score_ == pytest.approx(
+        d2_pinball_score(T, one.oof_prediction_, sample_weight=weights, alpha=quantile)
+    )
+    assert one.oof_score_ == pytest.approx(of_list.oof_score_) and one.oof_scores_.keys() == {"d2", "quantile"}
+    for own, other in zip(one.history_, of_list.history_, strict=True):
+        assert own.keys() == other.keys() and own["val_d2"] == pytest.approx(other["val_d2"])
+    if quantile == 0.5:
+        assert one.score(X, T) == pytest.approx(d2_absolute_error_score(T, one.predict(X)))
+
+
+def test_the_d2_of_an_epoch_is_that_of_the_logarithm_if_this_is_learned() -> None:
+    settings = {"loss": "quantile", "quantile": 0.8, "target_transform": "log", "precision": "float64"} | LEARNS
+    y, y_val = np.exp(T / 20), np.exp(T[:80] / 20)
+    model = mlpr(**settings, n_folds=1).fit(X, y, X_val=X[:80], y_val=y_val)
+    expected = d2_pinball_score(np.log(y_val), np.log(model.predict(X[:80])), alpha=0.8)
+    (history,) = model.history_
+    assert history["val_d2"][history["best_epoch"] - 1] == pytest.approx(expected)
+
+
+def test_one_quantile_of_several_targets_is_scored_by_the_mean_d2() -> None:
+    both = np.column_stack([T, -100 * T])
+    model = mlpr(loss="quantile", quantile=0.8, **LEARNS).fit(X, both)
+    assert model.score(X, both) == pytest.approx(d2_pinball_score(both, model.predict(X), alpha=0.8))
+    assert model.oof_score_ == pytest.approx(d2_pinball_score(both, model.oof_prediction_, alpha=0.8))
+
+
+def test_searches_score_one_quantile_by_d2() -> None:
+    model = mlpr(loss="quantile", quantile=0.9, **LEARNS)
+    search = FleetSearchCV(model, {"n_folds": [0]}, cv=2).fit(X, T)
+    expected = cross_val_score(model.set_params(n_folds=0), X, T, cv=2)
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(expected.mean(), abs=1e-6)
+    assert expected.mean() > 0
 
 
 def test_left_out_rows_are_scored_as_score_does() -> None:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import r2_score
+from sklearn.metrics import d2_pinball_score, r2_score
 
 from tabgnm.estimators import score_intervals
-from tabgnm.estimators.score_intervals import Bootstrap, r2_interval, r2_of_resamples, wilson_interval
+from tabgnm.estimators.number_targets import NumberTargets
+from tabgnm.estimators.score_intervals import (
+    Bootstrap,
+    number_interval,
+    r2_of_resamples,
+    scores_of_resamples,
+    wilson_interval,
+)
+from tabgnm.nn.losses import Pinball, SquaredError
 
 RANDOM = np.random.default_rng(0)
 Y = RANDOM.normal(size=(40, 2)) * [1, 1000]
@@ -32,6 +40,14 @@ def test_r2_of_resamples_is_that_of_scikit_learn() -> None:
         assert own == pytest.approx(r2_score(Y[rows], PREDICTED[rows]))
 
 
+def test_d2_of_resamples_is_that_of_scikit_learn() -> None:
+    bootstrap, targets = Bootstrap(40), NumberTargets.of(Y, None, Pinball(0.8), scaled=True)
+    found = scores_of_resamples(targets, Y, PREDICTED, bootstrap)
+    for counts, own in list(zip(bootstrap, found, strict=True))[:20]:
+        rows = np.repeat(np.arange(40), counts)
+        assert own == pytest.approx(d2_pinball_score(Y[rows], PREDICTED[rows], alpha=0.8))
+
+
 def test_large_tables_have_fewer_resamples_which_are_drawn_again_instead_of_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -46,8 +62,9 @@ def test_large_tables_have_fewer_resamples_which_are_drawn_again_instead_of_kept
 
 def test_there_is_no_interval_if_resamples_say_nothing() -> None:
     y = Y[:, 0]
-    assert r2_interval(y[:4], PREDICTED[:4, 0], seed=0) is None
-    assert r2_interval(y, y, seed=0) is None
-    assert r2_interval(np.ones(40), PREDICTED[:, 0], seed=0) is None
-    low, high = r2_interval(y, PREDICTED[:, 0], seed=0) or (1.0, 0.0)
+    targets = NumberTargets.of(y, None, SquaredError(), scaled=True)
+    assert number_interval(targets, y[:4], PREDICTED[:4, 0], seed=0) is None
+    assert number_interval(targets, y, y, seed=0) is None
+    assert number_interval(targets, np.ones(40), PREDICTED[:, 0], seed=0) is None
+    low, high = number_interval(targets, y, PREDICTED[:, 0], seed=0) or (1.0, 0.0)
     assert low < r2_score(y, PREDICTED[:, 0]) < high

@@ -90,3 +90,12 @@ def test_members_of_version_1_become_folds() -> None:
     with pytest.raises(ValueError, match=r"n_folds=7 was 2 when training started"):
         model.partial_fit(numbers(), target())
     model.set_params(n_folds=2).partial_fit(numbers(), target())
+
+
+def test_r2_of_a_quantile_is_not_read_as_d2() -> None:
+    path = FOLDER / "v1-quantile-float64-mlp-regressor.tabgnm"
+    assert "val_r2" in tabgnm.load(path).history_[0]
+    schema, arrays = parts(to_bytes(tabgnm.load(path)))
+    model = from_bytes(forged(schema | {"scores": {"r2": -0.6, "mse": 1.0, "quantile": 0.1}}, arrays))
+    with pytest.raises(AttributeError, match="oof_score_ needs rows"):
+        model.oof_score_  # noqa: B018

@@ -105,8 +105,11 @@ def test_metrics_are_what_people_read() -> None:
     assert CrossEntropy(0.1).metric_per_row(outputs, classes).tolist() == [1, 0, 1]
     assert BinaryCrossEntropy().metric_per_row(outputs, bits).tolist() == [1, 0, 0]
     assert JointCrossEntropy((1, 1)).metric_per_row(outputs, torch.zeros(3, 2).long()).tolist() == [1, 1, 1]
-    for loss in (SquaredError(), AbsoluteError(), Huber(0.1), Pinball(0.9)):
+    for loss in (SquaredError(), AbsoluteError(), Huber(0.1)):
         assert loss.metric_per_row(outputs, torch.zeros(3, 2)).tolist() == [2.5, 4.5, 2.5]
+    torch.testing.assert_close(
+        Pinball(0.9).metric_per_row(outputs, torch.zeros(3, 2)), torch.tensor([0.15, 0.15, 1.35])
+    )
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, JointCrossEntropy((2, 2)), Quantiles((0.1, 0.9))], ids=repr)

@@ -46,6 +46,8 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "number": (gnmr(), X, target),
         "several numbers": (gnmr(), X, np.column_stack([target, -target])),
         "quantiles": (gnmr(quantile=[0.1, 0.5, 0.9], loss="quantile"), X, target),
+        "one quantile": (gnmr(quantile=0.9, loss="quantile"), X, target),
+        "one quantile of several numbers": (gnmr(quantile=0.9, loss="quantile"), X, np.column_stack([target, -target])),
         "counts": (gnmr(loss="poisson"), X, counts),
         "constant target": (gnmr(), X, np.full(len(X), 3.0)),
         "MLP": (mlpr(), X, target),

@@ -20,6 +20,7 @@ from sklearn.metrics import (
     d2_pinball_score,
     log_loss,
     mean_absolute_error,
+    mean_pinball_loss,
     mean_poisson_deviance,
     mean_squared_error,
     median_absolute_error,
@@ -266,6 +267,14 @@ def test_scores_of_quantiles_and_counts_are_those_of_scikit_learn() -> None:
     singles = [1 - d2_pinball_score(NEW_Y, own, alpha=level) for own, level in zip(predicted.T, levels, strict=True)]
     assert min(singles) <= 1 - number(tiles(page)["D²"]) <= max(singles)
     assert "The prediction is the quantile 0.5." in note(figure(page, "Predicted against true"))
+    model = gnmr(loss="quantile", quantile=0.9, **LEARNS).fit(X, Y)
+    page = report_html(model, NEW_X, NEW_Y, machine=False)
+    predicted = model.predict(NEW_X)
+    assert close(tiles(page)["D²"], d2_pinball_score(NEW_Y, predicted, alpha=0.9))
+    assert close(tiles(page)["Quantile loss"], mean_pinball_loss(NEW_Y, predicted, alpha=0.9))
+    assert close(tiles(page)["Share below"], (predicted >= NEW_Y).mean())
+    assert "R²" not in page and "variance" not in plain(page) and "Quantile loss" in page
+    assert [row[0] for row in table(page, "Score and loss")][-2:] == ["shifted ridge regression", "0.9 quantile"]
     counts, new_counts = (np.maximum(own // 10, 0) for own in (Y, NEW_Y))
     model = gnmr(loss="poisson", **LEARNS).fit(X, counts)
     page = report_html(model, NEW_X, new_counts, machine=False)

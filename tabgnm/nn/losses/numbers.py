@@ -144,6 +144,10 @@ class Pinball(NumberLoss):
         under = targets - outputs
         return torch.maximum(self.quantile * under, (self.quantile - 1) * under).sum(dim=-1)
 
+    def metric_per_row(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the quantile loss of each row, averaged over the outputs."""
+        return self.per_row(outputs, targets) / outputs.shape[-1]
+
     def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the derivative of each row's loss with respect to its outputs."""
         under = targets - outputs
