@@ -23,6 +23,7 @@ from tabgnm.estimators.fitting import FittedPack, NetworkGroup
 from tabgnm.estimators.folds import Fold, with_copies
 from tabgnm.estimators.importance import importance_of_group
 from tabgnm.estimators.lessons import Lesson
+from tabgnm.estimators.metrics import number_score
 from tabgnm.estimators.targets import ClassTargets, NumberTargets, Targets
 from tabgnm.nn import GNM
 from tabgnm.nn.losses import LogLinkLoss
@@ -181,11 +182,13 @@ def _judged(points: Sequence[PathPoint], lesson: Lesson, folds: Sequence[Tensor]
 
 
 def _score(targets: Targets, predicted: Array, judged: Tensor, weights: Array | None) -> float:
-    """Return the accuracy or R². If all targets are equal, R² is 1 or 0, as in scikit-learn."""
+    """Return the accuracy, R² or D². If all targets are equal, R² is 1 or 0, as in scikit-learn."""
     if isinstance(targets, NumberTargets):
         # With a log link, `judged` is the target divided by its mean, not its logarithm.
         with_log = isinstance(targets.loss, LogLinkLoss)
         actual = targets.center * judged.numpy().astype(np.float64) if with_log else targets.numbers(judged)
+        if targets.predicted_quantiles:
+            return number_score(targets, actual, predicted, weights)
         unit = np.maximum(np.abs(actual).max(axis=0), np.finfo(float).tiny)  # squares of huge numbers would overflow
         actual, predicted = actual / unit, predicted / unit
         left = np.average((actual - predicted) ** 2, axis=0, weights=weights)
@@ -199,7 +202,7 @@ def _score(targets: Targets, predicted: Array, judged: Tensor, weights: Array | 
 
 def score_name(small: TabularEstimator) -> str:
     """Return the name of the scores in the path of a small machine."""
-    name = "accuracy" if isinstance(small.fitted_.targets, ClassTargets) else "R²"
+    name = {"accuracy": "accuracy", "r2": "R²", "d2": "D²"}[small.fitted_.targets.metric_name]
     by_model = hasattr(small, "_path") and small._path[0]["judged_by"] == "model"
     return f"{name} against the model's predictions" if by_model else name
 

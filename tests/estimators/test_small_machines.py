@@ -322,7 +322,10 @@ def test_quantiles_are_learned_from_targets_when_a_model_is_distilled(quantile: 
     assert lesson.loss == model.fitted_.targets.loss and len(lesson.table.x) == len(FRAME)
     assert (lesson.table.y == lesson.targets.tensor(NUMBERS.to_numpy(), torch.float32)).all()
     with pytest.warns(UserWarning, match="n_augmented=10 is not used"):
-        model.distill(FRAME, NUMBERS, n_edges=20, n_augmented=10, **QUICK)
+        small = model.distill(FRAME, NUMBERS, n_edges=20, n_augmented=10, **QUICK)
+    assert small_machines.score_name(small) == "D²"
+    [chosen] = [own for own in small._path if own["chosen"]]
+    assert chosen["score"] == pytest.approx(small.score(FRAME, NUMBERS), abs=0.2)
 
 
 def test_a_description_names_columns_that_cannot_be_used() -> None:
