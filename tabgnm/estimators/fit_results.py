@@ -56,18 +56,21 @@ class FitResults:
         This does not hold after repeated calls of `fit` with `warm_start=True`: the weights from which training
         continues were chosen by the same rows, so scores are too good, and tend to increase even on pure noise.
         """
-        check_is_fitted(self, "fitted_")
-        if not self.fitted_.scores:
-            raise AttributeError(
-                "oof_scores_ needs rows that networks were not trained on, and there are none; call fit with "
-                "n_folds>=1 (partial_fit holds out no rows), and with two rows of at least one class"
-            )
-        return dict(self.fitted_.scores)
+        return dict(self._scores_on_left_out_rows("oof_scores_"))
 
     @property
     def oof_score_(self) -> float:
         """The score on rows that the networks were not trained on (accuracy, R² or D²); see `oof_scores_`."""
-        return self.oof_scores_[self.fitted_.targets.metric_name]
+        return self._scores_on_left_out_rows("oof_score_")[self.fitted_.targets.metric_name]
+
+    def _scores_on_left_out_rows(self, asked_for: str) -> dict[str, float]:
+        check_is_fitted(self, "fitted_")
+        if not self.fitted_.scores:
+            raise AttributeError(
+                f"{asked_for} needs rows that networks were not trained on, and there are none; call fit with "
+                "n_folds>=1 (partial_fit holds out no rows), and with two rows of at least one class"
+            )
+        return self.fitted_.scores
 
     @property
     def oof_prediction_(self) -> Any:

@@ -267,6 +267,9 @@ def test_rare_classes_have_no_out_of_fold_prediction_but_a_probability() -> None
 def test_without_validation_there_is_a_single_candidate() -> None:
     for model in (mlp(n_candidates=5, n_folds=0).fit(X, Y), mlp(n_candidates=5).partial_fit(X, Y, [0, 1])):
         assert len(model.pack_) == 1 and model.pack_["weight"].tolist() == [1.0]
+        for name in ("oof_score_", "oof_scores_"):
+            with pytest.raises(AttributeError, match=f"^{name} needs rows that networks were not trained on"):
+                getattr(model, name)
 
 
 def test_continued_training_keeps_candidates_and_weights(monkeypatch: pytest.MonkeyPatch) -> None:
