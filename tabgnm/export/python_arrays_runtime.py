@@ -51,6 +51,12 @@ def _columns_of(rows: Any, names: Any, unnamed: Any) -> tuple[dict[str, Any], in
             f"{array}"
         )
     columns = {name: rows[name] for name in names}
+    for name, values in columns.items() if isinstance(rows, dict) else ():
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+            raise TypeError(
+                f"column {name!r} is {values!r:.60}; expected a list or array with one cell per row: to predict a "
+                "single row, pass a list with this dict"
+            )
     some = next(iter(columns.values()), None)
     if some is not None:
         return columns, len(some)

@@ -162,6 +162,20 @@ def test_a_column_that_is_not_there_is_an_error_with_those_that_are_expected() -
             module.predict([{}])
 
 
+@pytest.mark.parametrize("cell", [None, 1.0, "a", np.float64(2), pd.NA])
+def test_a_dict_of_cells_instead_of_columns_is_an_error_with_a_remedy(cell: Any) -> None:
+    for estimator in (small("array"), fitted("no names")):
+        module = loaded(python_file(estimator))
+        row = dict.fromkeys(module.COLUMNS, 1.0)
+        module.predict([row])
+        name = next(iter(row))
+        for call in (module.predict, module.predict_proba):
+            with pytest.raises(
+                TypeError, match=f"column '{name}' is .*; expected a list or array.*a list with this dict"
+            ):
+                call(row | {name: cell})
+
+
 @pytest.mark.parametrize("is_pack", [False, True])
 def test_a_model_fitted_without_names_takes_what_the_estimator_takes(is_pack: bool) -> None:
     estimator, table = fitted("no names") if is_pack else small("array"), numbers(30, seed=9)
