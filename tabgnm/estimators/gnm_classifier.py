@@ -43,7 +43,8 @@ class GNMClassifier(GNMParameters, TabularClassifier):
     learn_initial : bool, default=False
         Whether to learn the initial states of the hidden and output nodes. If False, they are 0.
     class_weight : dict, "balanced", list or None, default=None
-        The weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
+        The weights of the classes, as in scikit-learn: labels that do not occur are ignored if all others have one.
+        "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
         The fraction of each label that is distributed evenly over all classes.
     calibrated : bool, default=True

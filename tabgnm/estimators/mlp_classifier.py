@@ -26,7 +26,8 @@ class MLPClassifier(MLPParameters, TabularClassifier):
         How to initialize the weights: from a normal distribution with standard deviation sqrt(2 / fan_in), or as
         `torch.nn.Linear` does.
     class_weight : dict, "balanced", list or None, default=None
-        The weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
+        The weights of the classes, as in scikit-learn: labels that do not occur are ignored if all others have one.
+        "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
         The fraction of each label that is distributed evenly over all classes.
     calibrated : bool, default=True

@@ -321,7 +321,8 @@ class ClassifierParameters:
     """Classification targets.
 
     class_weight : dict, "balanced", list or None, default=None
-        The weights of the classes, as in scikit-learn. "balanced" is not supported by `partial_fit`.
+        The weights of the classes, as in scikit-learn: labels that do not occur are ignored if all others have one.
+        "balanced" is not supported by `partial_fit`.
     label_smoothing : float, default=0.0
         The fraction of each label that is distributed evenly over all classes.
     calibrated : bool, default=True

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from tests.bad_inputs import ROWS, Error, Row
 from tests.estimators.examples import mlp, mlpr
@@ -41,6 +42,11 @@ def test_errors_name_the_cause_and_a_remedy_that_works() -> None:
     mlpr().fit(X, y.str.replace(",", "").astype(float))
     with pytest.raises(ValueError, match=r"class_weight=\{'a': 2, 'b': 1\} does not match the labels"):
         mlp(class_weight={"a": 2, "b": 1}).fit(X, [0, 1] * 20)
+    y = [0, 1] * 20
+    for estimator in (LogisticRegression(), mlp()):  # labels that do not occur are ignored if all others have a weight
+        estimator.set_params(class_weight={0: 1, 1: 2, 7: 3}).fit(X, y)
+        with pytest.raises(ValueError, match=r"The classes, \[(np\.int64\()?1\)?\], are not in class_weight"):
+            estimator.set_params(class_weight={0: 1, 7: 3}).fit(X, y)
     with pytest.warns(UserWarning, match="no column can be used"):
         single = mlpr().fit(X[:1], [1.0])
     with pytest.raises(ValueError, match=r"call fit with n_folds>=1 and at least 2 rows"):
