@@ -124,7 +124,7 @@ def _check_folds(task: str, table: TrainingTable, n_folds: int) -> None:
     elif task == "classification" and table.y.ndim == 1:
         n, what = int(table.y.value_counts().max()), "rows of the most frequent class"
     else:
-        n, what = len(table.X) // 2, "times two rows, which R² needs in each fold"
+        n, what = len(table.X) // 2, "times two rows, which scores need in each fold"
     if n < 2:
         raise TableFileError(f"the table has {n} {what}; a search needs at least 2: add rows, or use tabgnm fit")
     if n < n_folds:

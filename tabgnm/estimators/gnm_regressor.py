@@ -168,7 +168,7 @@ class GNMRegressor(GNMParameters, TabularRegressor):
     graph_ : list of networkx.DiGraph
         The learned graph of each layer of the network with the largest weight; see `graph`.
     history_ : list of dict
-        Losses and R² of each epoch, one dict per network.
+        Losses and R² (D² of quantiles) of each epoch, one dict per network.
     members_ : list of torch.nn.Module
         The networks. Their inputs are encoded rows; see `encode`.
     n_features_in_ : int
