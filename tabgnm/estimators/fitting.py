@@ -189,6 +189,9 @@ class PreparedRows:
     may_vary: bool  # whether targets that are constant here may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
     narrowed: dict[int, Narrowed] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
+    codes: dict[bool, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # columns of integer codes, by whether they are tested
     left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns for each fold, by id of the table
 
     @property

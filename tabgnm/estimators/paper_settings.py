@@ -22,6 +22,7 @@ PAPER: dict[str, Any] = {
     "scaling": "none",
     "numeric_embedding": None,
     "screen_columns": False,
+    "integer_codes": False,
     # One-hot encode all categories, except for those with even more levels.
     "max_one_hot": 10_000,
 }

@@ -72,8 +72,9 @@ def check_training(own: TrainingParameters) -> None:
     check_choice("scaling", own.scaling, ("auto", *SCALINGS))
     checked_kinds("column_kinds", own.column_kinds)
     TableSettings(**_given(own, _OF_TABLES))
-    if not is_auto(own.screen_columns):
-        check_flag("screen_columns", own.screen_columns)
+    for name in ("screen_columns", "integer_codes"):
+        if not is_auto(getattr(own, name)):
+            check_flag(name, getattr(own, name))
     check_flag("warm_start", own.warm_start)
     check_random(own.random_state)
     check_verbose(own.verbose)

@@ -37,6 +37,7 @@ _ENCODING = frozenset(
         "numeric_dim",
         "frequency_scale",
         "screen_columns",
+        "integer_codes",
         "max_one_hot",
         "level_dim",
         "min_level_count",

@@ -222,6 +222,10 @@ class TrainingParameters:
         "auto" adds a candidate with screening for tables with more than 50 encoded columns, and screens all candidates
         for tables with more than 500, except for tables that are not too wide if the test finds no more than chance.
         "auto" does not screen tables with more than 20 million encoded numbers.
+    integer_codes : bool or "auto", default="auto"
+        Whether columns of whole numbers are encoded as categories if they have more than 32 and at most 2,000 different
+        values, half of which have at least five rows. "auto" adds a candidate in which only columns are categories
+        whose effect on the target differs from one number to the next, such as the numbers of shops.
     max_one_hot : int, default=8
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8
@@ -277,6 +281,7 @@ class TrainingParameters:
     numeric_dim: int | Auto = "auto"
     frequency_scale: float | Auto = "auto"
     screen_columns: bool | Auto = "auto"
+    integer_codes: bool | Auto = "auto"
     max_one_hot: int = 8
     level_dim: int = 8
     min_level_count: int = 3

@@ -28,6 +28,7 @@ from tabgnm.estimators.fitting import (
     PreparedTable,
     full_shape,
 )
+from tabgnm.estimators.integer_codes import integer_codes
 from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import (
@@ -85,6 +86,9 @@ def prepare_candidates(
         facts, narrowed = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
         if narrowed is not None:
             unused, rows = narrowed.unused, _first_folds(rows, narrowed.n_folds)
+        if facts.coded and n > 1 and is_auto(estimator.n_candidates) and is_auto(estimator.integer_codes):
+            n += 1  # not instead of another candidate, because often it is not better than them
+            effort = replace(effort, n_candidates=n)
         wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
 
@@ -234,7 +238,17 @@ def _facts(
     narrowed = None
     if can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM:
         narrowed = _narrowed(estimator, rows, first.encoder)
-    return TableFacts(n_numbers, long_tail, screened, narrowed is not None), narrowed
+    codes = parameters["integer_codes"]
+    may_code = is_auto(codes) and not one_epoch and narrowed is None and estimator.level_dim > 0
+    coded = bool(_codes(estimator, rows, tested=True)) if may_code else not is_auto(codes) and bool(codes)
+    return TableFacts(n_numbers, long_tail, screened, narrowed is not None, coded), narrowed
+
+
+def _codes(estimator: TabularEstimator, rows: PreparedRows, *, tested: bool) -> tuple[int, ...]:
+    """Return the columns of whole numbers to encode as categories."""
+    if tested not in rows.codes:
+        rows.codes[tested] = integer_codes(rows, set(estimator.column_kinds or {}), tested=tested)
+    return rows.codes[tested]
 
 
 def _narrowed(estimator: TabularEstimator, rows: PreparedRows, encoder: TableEncoder) -> Narrowed | None:
@@ -287,6 +301,10 @@ def _encoded(
 ) -> PreparedTable:
     """Encode the table with the settings of a candidate; candidates with equal settings share the result."""
     scale: Any = estimator.frequency_scale
+    kinds = checked_kinds("column_kinds", estimator.column_kinds)
+    if settings.get("integer_codes"):
+        codes = _codes(estimator, rows, tested=is_auto(estimator.integer_codes))
+        kinds = (kinds or {}) | dict.fromkeys(codes, "category") or None
     table_settings = TableSettings(
         scaling=settings["scaling"],
         numeric_embedding=settings["numeric_embedding"],
@@ -297,7 +315,7 @@ def _encoded(
         max_one_hot=estimator.max_one_hot,
         level_dim=estimator.level_dim,
         min_level_count=estimator.min_level_count,
-        kinds=checked_kinds("column_kinds", estimator.column_kinds),
+        kinds=kinds,
     )
     transform = settings.get("target_transform", "none")
     key = f"{table_settings!r} {transform} {unused}"

@@ -19,5 +19,6 @@ def schedule_factors(name: str, warmup: float, progress: NDArray[np.float64]) ->
     else:
         factors = np.ones_like(progress)
     if warmup > 0:
-        factors = factors * np.minimum(1.0, progress / warmup)
+        # Positive in the first step, too, so that a rate that is far too large is noticed in the first epoch.
+        factors = factors * np.minimum(1.0, (progress + 1e-12) / warmup)
     return factors

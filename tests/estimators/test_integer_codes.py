@@ -1,0 +1,90 @@
+"""Whole numbers that are codes become categories in one candidate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tabgnm import GNMClassifier, GNMRegressor, load
+from tabgnm.estimators.integer_codes import integer_codes
+
+N_ROWS, N_SHOPS = 1500, 80
+
+
+def shops(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """A table in which each shop has its own effect, and its number says nothing else."""
+    effects = np.random.default_rng(1).normal(size=N_SHOPS)
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 4))).add_prefix("x")
+    X["shop"], X["age"] = rng.integers(0, N_SHOPS, n_rows), rng.integers(20, 90, n_rows)
+    return X, 2 * effects[X["shop"]] + X["x0"].to_numpy() + np.sin(X["age"] / 15) + 0.3 * rng.normal(size=n_rows)
+
+
+def found(X: Any, y: Any, make: Any = GNMRegressor, **how: Any) -> list[str]:
+    rows = make(effort="fast")._prepare(X, y).rows
+    return [rows.raw.names[column] for column in integer_codes(rows, set(), **({"tested": True} | how))]
+
+
+@pytest.mark.parametrize("convert", [lambda X: X, lambda X: X.astype(float), lambda X: X.assign(shop=X["shop"] * 7)])
+def test_columns_with_an_effect_for_each_number_are_found(convert: Any) -> None:
+    X, y = shops()
+    assert found(convert(X), y) == ["shop"]
+    assert found(convert(X), y > np.median(y), GNMClassifier) == ["shop"]
+    assert found(convert(X), np.column_stack([X["x1"], y])) == ["shop"]
+    assert found(convert(X), y, tested=False) == ["shop", "age"]
+    holes = convert(X).astype(float)
+    holes.loc[::7, "shop"] = np.nan
+    assert found(holes, y) == ["shop"]
+
+
+@pytest.mark.parametrize(
+    "y_of",
+    [
+        lambda shop, rng: rng.normal(size=len(shop)),
+        lambda shop, rng: np.exp(shop / 10) * rng.lognormal(size=len(shop)),
+        lambda shop, rng: np.sin(shop / 8) + 0.1 * rng.normal(size=len(shop)),
+        lambda shop, rng: (shop > 40) + 0.1 * rng.normal(size=len(shop)),
+        lambda shop, rng: rng.standard_cauchy(len(shop)),
+        lambda shop, rng: np.zeros(len(shop)),
+    ],
+    ids=["noise", "growth", "wave", "jump", "outliers", "constant"],
+)
+def test_smooth_effects_are_those_of_numbers(y_of: Any) -> None:
+    for seed in range(5):
+        X, _ = shops(seed=seed)
+        assert found(X, y_of(X["shop"].to_numpy(), np.random.default_rng(seed))) == []
+
+
+def test_other_columns_are_not_tested() -> None:
+    X, y = shops()
+    X["amount"] = np.round(np.random.default_rng(2).lognormal(4, 2, N_ROWS))  # most values occur once
+    X["few"], X["half"], X["text"] = X["shop"] % 32, X["shop"] + 0.5, "s" + X["shop"].astype(str)
+    assert found(X, y, tested=False) == ["shop", "age"]
+    rows = GNMRegressor(effort="fast")._prepare(X, y).rows
+    assert integer_codes(rows, {"shop"}, tested=True) == () == integer_codes(rows, {4}, tested=True)
+
+
+def test_a_table_with_codes_is_learned() -> None:
+    X, y = shops(3000)
+    train, test = (X[:N_ROWS], y[:N_ROWS]), (X[N_ROWS:], y[N_ROWS:])
+    scores = {
+        codes: GNMRegressor(effort="fast", random_state=0, integer_codes=codes).fit(*train) for codes in ("auto", False)
+    }
+    assert scores["auto"].score(*test) > 0.95
+    assert scores[False].score(*test) < 0.9
+    assert sorted(scores["auto"].pack_["integer_codes"]) == [False, False, True]
+
+
+def test_true_applies_to_all_candidates_and_false_to_none(tmp_path: Any) -> None:
+    X, y = shops(400)
+    for codes, kind in ((True, "category"), (False, "number")):
+        model = GNMRegressor(effort="fast", max_epochs=2, random_state=0, integer_codes=codes).fit(X, y)
+        assert [own.kind for own in model.columns_ if own.name == "shop"] == [kind]
+        model.save(tmp_path / "model.tabgnm")
+        np.testing.assert_allclose(load(tmp_path / "model.tabgnm").predict(X), model.predict(X), rtol=1e-5)
+    assert GNMRegressor.paper().integer_codes is False
+    with pytest.raises((TypeError, ValueError), match="integer_codes"):
+        GNMRegressor(integer_codes="yes").fit(X, y)
