@@ -139,9 +139,9 @@ class ClassTargets:
         codes = codes.to(dtype).reshape(len(y), self.n_outputs)
         return codes * (1 - self.label_smoothing) + self.label_smoothing / 2 if self.label_smoothing else codes
 
-    def strata(self, y: Array) -> Array | None:
+    def strata(self, y: Array, name: str = "y") -> Array | None:
         """Return the stratum of each row for stratified validation rows, or None."""
-        return self.codes(y) if self.kind in ("one", "binary", "multiclass") else None
+        return self.codes(y, name) if self.kind in ("one", "binary", "multiclass") else None
 
     metric_name = "accuracy"
 

@@ -165,7 +165,7 @@ class NumberTargets:
             )
         return torch.as_tensor(scaled).to(dtype)
 
-    def strata(self, _y: Array) -> Array | None:
+    def strata(self, _y: Array, _name: str = "y") -> Array | None:
         """Return None: validation rows are not stratified."""
         return None
 

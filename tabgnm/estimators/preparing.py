@@ -110,7 +110,9 @@ def prepare_rows(
         previous=previous,
         one_epoch=one_epoch,
     )
-    strata = targets.strata(targets_given if val_targets is None else np.concatenate([targets_given, val_targets]))
+    strata = targets.strata(targets_given)
+    if strata is not None and val_targets is not None:
+        strata = np.concatenate([strata, targets.strata(val_targets, "y_val")])
     folds = [_with_halves(fold, strata, units, seed) for fold, seed in zip(folds, seeds, strict=True)]
     trained_on = _trained_on(folds, raw.n_rows)
     if trained_on is not None and previous is None:

@@ -272,6 +272,6 @@ def _probe(candidates: Sequence[PreparedCandidate]) -> FleetPlan:
         settings = replace(candidate.fleet, max_epochs=_PROBE_EPOCHS, patience=None, metric=False)
         for member in candidate.members:
             rows = torch.arange(len(table.x)) if member.train is None else member.train
-            own = replace(member, table=places[id(table)], train=rows[:_PROBE_ROWS], val=None)
+            own = replace(member, table=places[id(table)], train=rows[:_PROBE_ROWS], val=None, val_halves=None)
             jobs.append(Job(candidate.shape, settings, own))
     return FleetPlan(jobs, tables)
