@@ -34,7 +34,6 @@ BASE: dict[str, Any] = {
     "numeric_dim": 4,
     "frequency_scale": 0.1,
     "screen_columns": False,
-    "integer_codes": False,
     "target_transform": "none",
 }
 # Columns can be left out (screen_columns) only if these settings are as in BASE.
@@ -42,7 +41,6 @@ VARIANTS = ("combine", "clamp_inputs", "persistent_outputs", "tied")
 _PIECEWISE = {"numeric_embedding": "piecewise", "n_basis": 32, "numeric_dim": 8}
 LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
-    {"integer_codes": True, "learning_rate": 6e-3},  # only for tables with such columns
     {**_PIECEWISE, "weight_decay": 0.1},
     {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many columns
     {"activation": "relu", "dropout": 0.1},
@@ -63,7 +61,6 @@ LIST: tuple[dict[str, Any], ...] = (
 # For training with few steps, which requires higher learning rates.
 SHORT_LIST: tuple[dict[str, Any], ...] = (
     {"learning_rate": 6e-3},
-    {"integer_codes": True, "learning_rate": 6e-3},  # only for tables with such columns
     {"screen_columns": True, "numeric_embedding": None, "weight_decay": 0.1},  # only for tables with many columns
     {**_PIECEWISE, "weight_decay": 0.1, "learning_rate": 6e-3},
     {"clamp_inputs": True, "frequency_scale": 0.3, "dropout": 0.1, "learning_rate": 1.2e-2},
@@ -109,15 +106,12 @@ class TableFacts:
         Whether to add a candidate that leaves out unrelated columns (screening).
     narrowed : bool
         Whether all candidates leave out unrelated columns.
-    coded : bool
-        Whether whole numbers in some columns are codes.
     """
 
     n_numbers: int
     long_tail: bool = False
     screened: bool = False
     narrowed: bool = False
-    coded: bool = False
 
 
 def candidate_settings(
@@ -144,7 +138,7 @@ def candidate_settings(
             break
         if own.get("target_transform") == "log" and not facts.long_tail:
             continue
-        if (own.get("screen_columns") and not facts.screened) or (own.get("integer_codes") and not facts.coded):
+        if own.get("screen_columns") and not facts.screened:
             continue
         settings = {name: own.get(name, BASE[name]) for name in open_names} | {
             name: value for name, value in fixed.items() if name in BASE
@@ -181,6 +175,4 @@ def _what_matters(settings: Mapping[str, Any], facts: TableFacts) -> list[tuple[
         unused = ("n_basis", "numeric_dim", "frequency_scale")
     elif settings["numeric_embedding"] == "piecewise":
         unused = ("frequency_scale",)
-    if not facts.coded:
-        unused += ("integer_codes",)
     return sorted((name, value) for name, value in settings.items() if name not in unused)

@@ -28,7 +28,7 @@ _REMOVED = ("n_members", "validation_fraction")
 _NEW_NAMES = {"optimiser": "optimizer"}
 _FOLDERS = {"networks": "groups/0/networks", "encoder": "encoders/0", "targets": "targets", "": ""}
 # Parameters that were added later, with the values that version 1 implied.
-_ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0, "screen_columns": False, "integer_codes": False}
+_ADDED: dict[str, Any] = {"n_candidates": 1, "warmup": 0.0, "screen_columns": False}
 _ADDED_FOR: dict[str, dict[str, Any]] = {"Classifier": {"calibrated": False}, "Regressor": {"target_transform": "none"}}
 # Values in version 1, where "auto" did not exist or meant a single setting.
 _DEFAULTS = {"activation": "relu", "learning_rate": 1e-3, "dropout": 0.1}

@@ -189,9 +189,7 @@ class PreparedRows:
     may_vary: bool  # whether targets that are constant here may vary in later rows
     encoded: dict[str, PreparedTable] = field(default_factory=dict)
     narrowed: dict[int, Narrowed] = field(default_factory=dict)  # raw columns to leave out, by id of the encoder
-    codes: dict[bool, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # columns of integer codes, by whether they are tested
+    codes: dict[bool, tuple[int, ...]] = field(default_factory=dict)  # columns to encode as categories, by `tested`
     left_out: dict[int, list[Array]] = field(default_factory=dict)  # encoded columns for each fold, by id of the table
 
     @property

@@ -21,13 +21,14 @@ Array = NDArray[Any]
 
 _N_PIECES = 32  # of the piecewise linear functions that candidates learn, which can represent as many codes
 _MAX_CODES = 2_000
-_MIN_ROWS_PER_CODE = 5  # of half of the codes; amounts usually have many values that occur once
+MIN_ROWS_PER_CODE = 5  # of half of the codes; amounts usually have many values that occur once
 _LEVEL = 1e-6  # of the test, for all columns and targets together
 _MIN_GAIN = 0.02  # of the explained share of the target's variance
+_MIN_ROUGHNESS = 0.5  # of this gain and of what a piecewise linear function explains, relative to numbers without order
 _MAX_CLASSES = 10  # that are tested, the most frequent ones
 
 
-def integer_codes(rows: PreparedRows, declared: set[str | int], *, tested: bool) -> tuple[int, ...]:
+def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *, tested: bool) -> tuple[int, ...]:
     """Return the positions of columns to encode as categories.
 
     Parameters
@@ -35,30 +36,30 @@ def integer_codes(rows: PreparedRows, declared: set[str | int], *, tested: bool)
     rows : PreparedRows
     declared : set of str and int
         Names or positions of columns whose kind is given; they are left out.
+    min_rows : int
+        The number of rows that half of the codes must have.
     tested : bool
         Whether to return only columns whose effect on the target differs from a piecewise linear function.
     """
     train = np.arange(rows.n_rows) if rows.trained_on is None else rows.trained_on
-    found: list[tuple[int, Array, Array]] = []
+    sample = train if rows.units is None else train[np.unique(rows.units[train], return_index=True)[1]]
+    targets = _targets(rows, sample) if tested else None
+    found: dict[int, float] = {}
     for column, name in enumerate(rows.raw.names):
         if name in declared or column in declared:
             continue
         values = rows.raw.source.values(column, name)
         if values.kind != "number":
             continue
-        numbers = np.asarray(values.data[train], dtype=np.float64)
+        numbers = np.asarray(values.data[sample], dtype=np.float64)
         present = np.isfinite(numbers)
         codes, index, counts = np.unique(numbers[present], return_inverse=True, return_counts=True)
         if not _N_PIECES < len(codes) <= _MAX_CODES or (codes != np.round(codes)).any():
             continue
-        if np.median(counts) < _MIN_ROWS_PER_CODE:
-            continue
-        found.append((column, present, index.reshape(-1)))
-    if not tested or not found:
-        return tuple(column for column, _, _ in found)
-    targets = _targets(rows, train)
-    level = _LEVEL / (len(found) * targets.shape[1])
-    return tuple(column for column, present, index in found if _is_rough(index, targets[present], level))
+        if np.median(counts) >= min_rows:
+            found[column] = 0.0 if targets is None else _p_value(index.reshape(-1), targets[present])
+    level = _LEVEL / max(1, len(found) * (1 if targets is None else targets.shape[1]))
+    return tuple(column for column, p_value in found.items() if p_value < level)
 
 
 def _targets(rows: PreparedRows, train: Array) -> Array:
@@ -74,8 +75,12 @@ def _targets(rows: PreparedRows, train: Array) -> Array:
     return np.stack(indicators, axis=1).astype(np.float64)
 
 
-def _is_rough(index: Array, targets: Array, level: float) -> bool:
-    """Whether means differ from a piecewise linear function of the order of codes, by an F-test of lack of fit."""
+def _p_value(index: Array, targets: Array) -> float:
+    """Return the smallest p-value of targets in an F-test of lack of fit; 1 if numbers say more than their codes do.
+
+    The test compares the means of the codes with a piecewise linear function of their order. If the order of the codes
+    has no meaning, such a function explains a share of their variance that is its number of knots by that of codes.
+    """
     n_rows, counts = len(index), np.bincount(index)
     n_codes = len(counts)
     means = np.stack([np.bincount(index, column) for column in targets.T], axis=1) / counts[:, None]
@@ -91,8 +96,12 @@ def _is_rough(index: Array, targets: Array, level: float) -> bool:
     within = np.maximum((targets**2).sum(axis=0) - (counts[:, None] * means**2).sum(axis=0), 1e-12 * total)
     n_free, n_left = n_codes - len(knots), n_rows - n_codes
     if n_free < 1:
-        return False
+        return 1.0
     with np.errstate(divide="ignore", invalid="ignore"):  # of constant targets
-        significant = stats.f.sf(lack / n_free / (within / n_left), n_free, n_left) < level
-        gain = (lack - n_free * within / n_left) / total
-    return bool((significant & (gain > _MIN_GAIN)).any())
+        variance = within / n_left
+        p_values = stats.f.sf(lack / n_free / variance, n_free, n_left)
+        rough = (lack - n_free * variance) / total
+        linear = (counts[:, None] * (smooth - targets.mean(axis=0)) ** 2).sum(axis=0)
+        explained = rough + np.maximum(0, linear - (len(knots) - 1) * variance) / total
+        is_code = (rough > _MIN_GAIN) & (rough > _MIN_ROUGHNESS * n_free / n_codes * explained)
+    return float(np.where(is_code, p_values, 1.0).min())

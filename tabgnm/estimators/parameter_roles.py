@@ -50,7 +50,7 @@ LOSS_PARAMETERS = frozenset(["class_weight", "label_smoothing", "loss", "quantil
 # Fits that differ only in these have the same rows and folds.
 NOT_OF_ROWS = (
     _HOW_TRAINED
-    | _ENCODING
+    | (_ENCODING - {"column_kinds", "min_level_count"})  # copies of rows and integer codes depend on these
     | {"n_candidates"}
     | {own.name for group in (GNMParameters, MLPParameters) for own in fields(group)}
 )

@@ -28,7 +28,7 @@ from tabgnm.estimators.fitting import (
     PreparedTable,
     full_shape,
 )
-from tabgnm.estimators.integer_codes import integer_codes
+from tabgnm.estimators.integer_codes import MIN_ROWS_PER_CODE, integer_codes
 from tabgnm.estimators.memory import check_memory
 from tabgnm.estimators.parameters import TooFewNodesError
 from tabgnm.estimators.screening import (
@@ -86,9 +86,6 @@ def prepare_candidates(
         facts, narrowed = _facts(estimator, parameters, rows, shared, one_epoch=one_epoch)
         if narrowed is not None:
             unused, rows = narrowed.unused, _first_folds(rows, narrowed.n_folds)
-        if facts.coded and n > 1 and is_auto(estimator.n_candidates) and is_auto(estimator.integer_codes):
-            n += 1  # not instead of another candidate, because often it is not better than them
-            effort = replace(effort, n_candidates=n)
         wanted = candidate_settings(parameters, n, facts, SHORT_LIST if effort.is_short else LIST)
     candidates: list[PreparedCandidate] = []
 
@@ -166,7 +163,7 @@ def _first_folds(rows: PreparedRows, n_folds: int) -> PreparedRows:
     """Return the rows without the folds that there was no time to test columns on."""
     if n_folds == len(rows.folds):
         return rows
-    _log.info("the time limit allows to test the columns on %d of %d folds", n_folds, len(rows.folds))
+    _log.info("there is only time to test the columns on %d of %d folds", n_folds, len(rows.folds))
     return rows.of_first_folds(n_folds)
 
 
@@ -238,17 +235,19 @@ def _facts(
     narrowed = None
     if can_screen and wants and not one_epoch and n_inputs > narrowing.NARROWED_FROM:
         narrowed = _narrowed(estimator, rows, first.encoder)
-    codes = parameters["integer_codes"]
-    may_code = is_auto(codes) and not one_epoch and narrowed is None and estimator.level_dim > 0
-    coded = bool(_codes(estimator, rows, tested=True)) if may_code else not is_auto(codes) and bool(codes)
-    return TableFacts(n_numbers, long_tail, screened, narrowed is not None, coded), narrowed
+    return TableFacts(n_numbers, long_tail, screened, narrowed is not None), narrowed
 
 
-def _codes(estimator: TabularEstimator, rows: PreparedRows, *, tested: bool) -> tuple[int, ...]:
-    """Return the columns of whole numbers to encode as categories."""
+def _codes(estimator: TabularEstimator, rows: PreparedRows, *, one_epoch: bool) -> list[str | int]:
+    """Return the names or positions of columns of whole numbers to encode as categories."""
+    tested = is_auto(estimator.integer_codes)
+    if not estimator.integer_codes or (tested and (one_epoch or estimator.level_dim == 0)):
+        return []
     if tested not in rows.codes:
-        rows.codes[tested] = integer_codes(rows, set(estimator.column_kinds or {}), tested=tested)
-    return rows.codes[tested]
+        least = max(MIN_ROWS_PER_CODE, estimator.min_level_count)
+        rows.codes[tested] = integer_codes(rows, set(estimator.column_kinds or {}), least, tested=tested)
+    # Positions are ambiguous if names are integers.
+    return [rows.raw.names[column] if rows.raw.has_integer_names else column for column in rows.codes[tested]]
 
 
 def _narrowed(estimator: TabularEstimator, rows: PreparedRows, encoder: TableEncoder) -> Narrowed | None:
@@ -301,10 +300,8 @@ def _encoded(
 ) -> PreparedTable:
     """Encode the table with the settings of a candidate; candidates with equal settings share the result."""
     scale: Any = estimator.frequency_scale
-    kinds = checked_kinds("column_kinds", estimator.column_kinds)
-    if settings.get("integer_codes"):
-        codes = _codes(estimator, rows, tested=is_auto(estimator.integer_codes))
-        kinds = (kinds or {}) | dict.fromkeys(codes, "category") or None
+    kinds = dict(checked_kinds("column_kinds", estimator.column_kinds) or {})
+    kinds |= dict.fromkeys(_codes(estimator, rows, one_epoch=one_epoch), "category")
     table_settings = TableSettings(
         scaling=settings["scaling"],
         numeric_embedding=settings["numeric_embedding"],
@@ -315,7 +312,7 @@ def _encoded(
         max_one_hot=estimator.max_one_hot,
         level_dim=estimator.level_dim,
         min_level_count=estimator.min_level_count,
-        kinds=kinds,
+        kinds=kinds or None,
     )
     transform = settings.get("target_transform", "none")
     key = f"{table_settings!r} {transform} {unused}"

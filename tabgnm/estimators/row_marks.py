@@ -44,7 +44,7 @@ class RowMarks(NamedTuple):
             return False
         try:
             found = _marks(fitted, raw.take(self.positions), y[self.positions])
-        except ValueError:  # targets that were not in fit
+        except (TypeError, ValueError):  # targets that were not in fit
             return False
         return bool(np.allclose(found, self.marks, rtol=_ROUNDING, atol=_ROUNDING))
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from tabgnm.estimators.checks import is_auto
 from tabgnm.estimators.fitting import PreparedFit
-from tabgnm.nn.losses import Loss
+from tabgnm.estimators.number_targets import weighted_quantiles
+from tabgnm.nn.losses import AbsoluteError, CrossEntropy, Loss, Pinball, Quantiles
 from tabgnm.training import TrainedModel
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def constant_loss(loss: Loss, y: Tensor, n_outputs: int, weights: Tensor | None)
     y = y[rows].double() if y.is_floating_point() else y[rows]
     shares = torch.ones(len(rows), dtype=torch.float64) if weights is None else weights[rows].double()
     shares = shares / shares.sum()
-    constants = torch.zeros(n_outputs, dtype=torch.float64)
+    constants = _first_constants(loss, y, n_outputs, shares)
     slope = torch.zeros_like(constants)
 
     def mean_loss() -> Tensor:
@@ -78,6 +79,22 @@ def constant_loss(loss: Loss, y: Tensor, n_outputs: int, weights: Tensor | None)
         return (loss.per_row(outputs, y) * shares).sum()
 
     constants.grad = slope
+    if isinstance(loss, AbsoluteError | Pinball | Quantiles):  # not smooth, but the constants are the best ones already
+        return float(mean_loss())
     search = torch.optim.LBFGS([constants], max_iter=50, line_search_fn="strong_wolfe")
     search.step(lambda: float(mean_loss()))  # type: ignore[no-untyped-call]
     return float(mean_loss())
+
+
+def _first_constants(loss: Loss, y: Tensor, n_outputs: int, shares: Tensor) -> Tensor:
+    """Return quantiles or logarithms of class frequencies, with which the search begins, otherwise zeros."""
+    constants = torch.zeros(n_outputs, dtype=torch.float64)
+    if isinstance(loss, Quantiles):
+        constants += torch.as_tensor(weighted_quantiles(y[:, 0].numpy(), loss.quantiles, shares.numpy()))
+    elif isinstance(loss, AbsoluteError | Pinball):
+        quantile = loss.quantile if isinstance(loss, Pinball) else 0.5
+        for column, own in enumerate(y.T):
+            constants[column] = float(weighted_quantiles(own.numpy(), (quantile,), shares.numpy())[0])
+    elif isinstance(loss, CrossEntropy):
+        constants += torch.log(torch.bincount(y, shares, minlength=n_outputs) + 1e-9)
+    return constants

@@ -54,8 +54,8 @@ def settings_of_worker(settings: FleetSettings, n_workers: int) -> FleetSettings
 def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ...]]:
     """Divide the jobs of a fleet into tasks, so that all fleets together have a few tasks per worker."""
     size = max(_SMALLEST_TASK, -(-n_all // (_TASKS_PER_WORKER * n_workers)))
-    n_tasks = max(1, min(-(-len(jobs) // size), len(jobs) // _SMALLEST_TASK))
-    ends = [len(jobs) * i // n_tasks for i in range(n_tasks + 1)]
+    n_tasks = min(len(jobs), max(1, min(-(-len(jobs) // size), len(jobs) // _SMALLEST_TASK)))
+    ends = [len(jobs) * i // max(1, n_tasks) for i in range(n_tasks + 1)]
     return [tuple(jobs[first:end]) for first, end in itertools.pairwise(ends)]
 
 

@@ -103,6 +103,17 @@ def test_bootstrap_samples_are_found(n_values: int, of_type: type) -> None:
         np.testing.assert_array_equal(groups, pd.factorize(drawn)[0])
 
 
+def test_copies_of_a_small_class_or_of_large_targets_are_found_in_numbers() -> None:
+    X = RNG.normal(size=(600, 6))
+    for rows, classes in (
+        (np.r_[np.arange(600), RNG.choice(60, 480)], np.arange(600) < 60),  # random oversampling
+        (np.r_[np.arange(600), np.arange(60).repeat(9)], None),  # a tenth of the numbers
+    ):
+        y = np.arange(600)[rows] if classes is None else classes[rows].astype(int)
+        groups = copies_of_rows(read_table(X[rows]), y, classes=None if classes is None else y)
+        np.testing.assert_array_equal(groups, rows)
+
+
 def test_copies_are_the_same_for_any_order_and_type_of_columns() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, size=(150, 130))).add_prefix("x")
@@ -135,9 +146,14 @@ FREQUENCIES = np.random.default_rng(5).dirichlet(0.3 * np.ones(60))
         np.concatenate([PATTERNS[RNG.integers(0, 60, 1200)], RNG.integers(0, 50, (800, 8))]),
         RNG.integers(0, 300, (3000, 1)),
         pd.DataFrame({"day": pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 300, 3000), unit="D")}),
-        np.repeat(RNG.normal(size=(200, 3)), RNG.integers(1, 30, 200), axis=0),
+        np.repeat(RNG.integers(0, 10**6, size=(200, 3)), RNG.integers(1, 30, 200), axis=0),
+        np.concatenate([(own := RNG.normal(size=(1600, 3))), own[:400]]),
+        np.concatenate([np.full((1200, 3), 0.5), RNG.normal(size=(800, 3))]),
     ],
-    ids=["zeros", "missing", "patterns", "even patterns", "identifiers", "days", "frequencies"],
+    ids=[
+        *("zeros", "missing", "patterns", "even patterns", "identifiers", "days", "frequencies"),
+        *("some equal rows", "a frequent number"),
+    ],
 )
 @pytest.mark.parametrize("has_classes", [True, False])
 def test_frequent_cases_are_no_copies(X: Any, has_classes: bool) -> None:

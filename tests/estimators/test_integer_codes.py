@@ -1,4 +1,4 @@
-"""Whole numbers that are codes become categories in one candidate."""
+"""Whole numbers that are codes become categories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shops(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, Any]:
 
 def found(X: Any, y: Any, make: Any = GNMRegressor, **how: Any) -> list[str]:
     rows = make(effort="fast")._prepare(X, y).rows
-    return [rows.raw.names[column] for column in integer_codes(rows, set(), **({"tested": True} | how))]
+    return [rows.raw.names[column] for column in integer_codes(rows, set(), 5, **({"tested": True} | how))]
 
 
 @pytest.mark.parametrize("convert", [lambda X: X, lambda X: X.astype(float), lambda X: X.assign(shop=X["shop"] * 7)])
@@ -64,7 +64,7 @@ def test_other_columns_are_not_tested() -> None:
     X["few"], X["half"], X["text"] = X["shop"] % 32, X["shop"] + 0.5, "s" + X["shop"].astype(str)
     assert found(X, y, tested=False) == ["shop", "age"]
     rows = GNMRegressor(effort="fast")._prepare(X, y).rows
-    assert integer_codes(rows, {"shop"}, tested=True) == () == integer_codes(rows, {4}, tested=True)
+    assert integer_codes(rows, {"shop"}, 5, tested=True) == () == integer_codes(rows, {4}, 5, tested=True)
 
 
 def test_a_table_with_codes_is_learned() -> None:
@@ -75,7 +75,6 @@ def test_a_table_with_codes_is_learned() -> None:
     }
     assert scores["auto"].score(*test) > 0.95
     assert scores[False].score(*test) < 0.9
-    assert sorted(scores["auto"].pack_["integer_codes"]) == [False, False, True]
 
 
 def test_true_applies_to_all_candidates_and_false_to_none(tmp_path: Any) -> None:
@@ -88,3 +87,32 @@ def test_true_applies_to_all_candidates_and_false_to_none(tmp_path: Any) -> None
     assert GNMRegressor.paper().integer_codes is False
     with pytest.raises((TypeError, ValueError), match="integer_codes"):
         GNMRegressor(integer_codes="yes").fit(X, y)
+
+
+@pytest.mark.parametrize("codes", ["auto", True])
+def test_columns_may_be_named_by_integers(codes: Any) -> None:
+    X, y = shops(500)
+    X = pd.DataFrame(X[["shop", "x0"]].to_numpy(), columns=[1, 2])
+    model = GNMRegressor(effort="fast", max_epochs=2, random_state=0, integer_codes=codes).fit(X, y)
+    assert [own.kind for own in model.columns_] == ["category", "number"]
+
+
+def test_models_with_codes_are_exported(tmp_path: Any) -> None:
+    X, y = shops(500)
+    model = GNMRegressor(effort="fast", max_epochs=3, random_state=0).fit(X, y)
+    assert [own.kind for own in model.columns_ if own.name == "shop"] == ["category"]
+    model.export(tmp_path / "shops.py")
+    source: dict[str, Any] = {}
+    exec((tmp_path / "shops.py").read_text(), source)
+    np.testing.assert_allclose(source["predict"](X.to_dict("list")), model.predict(X), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_a_group_are_one_row() -> None:
+    """The age of a patient is not a code, although the targets of a patient are similar."""
+    rng = np.random.default_rng(0)
+    patient = np.arange(200).repeat(10)
+    X = pd.DataFrame({"age": rng.integers(20, 75, 200)[patient], "x": rng.normal(size=2000)})
+    y = rng.normal(size=200)[patient] + 0.3 * rng.normal(size=2000)
+    model = GNMRegressor(effort="fast", max_epochs=1, random_state=0)
+    assert [own.kind for own in model.fit(X, y, groups=patient).columns_] == ["number", "number"]
+    assert [own.kind for own in model.fit(X, y).columns_] == ["category", "number"]

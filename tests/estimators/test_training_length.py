@@ -109,5 +109,11 @@ def test_the_loss_of_the_best_constant() -> None:
     quantiles = Quantiles((0.1, 0.9))
     best = torch.quantile(numbers[:, 0], torch.tensor([0.1, 0.9]))
     expected.append((quantiles, 2, float(quantiles.per_row(best.expand(500, 2), numbers).mean())))
+    zeros = torch.where(torch.rand(500, 1, generator=random) < 0.8, 0.0, numbers)
+    own = torch.quantile(zeros[:, 0], torch.tensor([0.1, 0.5, 0.9]), interpolation="lower")
+    many = Quantiles((0.1, 0.5, 0.9))
+    assert constant_loss(many, zeros, 3, None) == pytest.approx(
+        float(many.per_row(own.expand(500, 3), zeros).mean()), rel=0.01
+    )
     for loss, n_outputs, value in expected:
         assert constant_loss(loss, numbers, n_outputs, None) == pytest.approx(value, rel=0.01), loss
