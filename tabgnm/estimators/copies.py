@@ -37,8 +37,8 @@ def copies_of_rows(
     """Return, for each row, the index of its distinct row, or None if equal rows are not copies.
 
     Rows are equal if all their cells and targets are, except in the columns `ignored` (names or positions). They are
-    copies if most rows of one of the `classes` (integers; None for numbers) are repeated, rows with equal cells hardly
-    ever have different targets, as repeated observations have, and one of the following holds:
+    copies if most rows of one of the `classes` (integers; None for numbers) are repeated, no row is very frequent, rows
+    with equal cells hardly ever have different targets, as repeated observations have, and one of the following holds:
 
     - nearly all repeated rows have a number that is not whole and that no other distinct row has;
     - equality is no coincidence, as two different cases would hardly be equal in all columns, and within each class,
