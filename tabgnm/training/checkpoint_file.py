@@ -11,9 +11,7 @@ from tabgnm._files.errors import FileError, cause
 from tabgnm._files.streams import Buffer
 from tabgnm._files.tensors import Arrays
 
-# 1 and 2 had other random streams of dropout and gates; 3 had no checksum; 4 described its arrays in JSON before them;
-# 5 had losses in an array
-_BEGIN = b"tabgnm checkpoint 6\n"
+_BEGIN = b"tabgnm checkpoint 7\n"  # the number changes if the content does
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 

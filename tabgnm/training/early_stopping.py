@@ -11,7 +11,7 @@ from torch import Tensor
 from tabgnm.training.settings import FleetSettings
 
 # The attributes that a checkpoint stores.
-STATE = ("best_flat", "best_loss", "best_epoch", "waited", "active", "diverged")
+STATE = ("best_flat", "best_loss", "best_epoch", "active", "diverged")
 
 
 class EarlyStopping:
@@ -21,8 +21,8 @@ class EarlyStopping:
     ----------
     best_flat : Tensor
         The weights of each model's best epoch, (M, P).
-    best_loss, best_epoch, waited : Tensor
-        The validation loss of the best epoch, its number (0 for the initial weights), and the epochs since then, (M,).
+    best_loss, best_epoch : Tensor
+        The validation loss of the best epoch, and its number (0 for the initial weights), (M,).
     active, diverged : Tensor
         Whether a model continues, and whether it stopped because a loss was not finite, (M,).
     """
@@ -33,7 +33,6 @@ class EarlyStopping:
         self.best_flat = flat.clone()
         self.best_loss = torch.full((n,), torch.inf, dtype=flat.dtype, device=device)
         self.best_epoch = torch.zeros(n, dtype=torch.int64, device=device)
-        self.waited = torch.zeros(n, dtype=torch.int64, device=device)
         self.active = torch.ones(n, dtype=torch.bool, device=device)
         self.diverged = torch.zeros(n, dtype=torch.bool, device=device)
 
@@ -47,8 +46,8 @@ class EarlyStopping:
         on_cpu = flat.is_cpu
         # The same operations in NumPy on a CPU, where they cost several times less for few models.
         math: Any = np if on_cpu else torch
-        given = (epoch, train_loss, val_loss, self.best_loss, self.best_epoch, self.waited, self.active, self.diverged)
-        epoch_, train, val, best_loss, best_epoch, waited, active, diverged = (
+        given = (epoch, train_loss, val_loss, self.best_loss, self.best_epoch, self.active, self.diverged)
+        epoch_, train, val, best_loss, best_epoch, active, diverged = (
             each.numpy() if on_cpu else each for each in given
         )  # fmt: skip
         finite = math.isfinite(train)
@@ -62,11 +61,10 @@ class EarlyStopping:
             weights = flat.numpy() if on_cpu else flat
             better = active & math.isfinite(weights).all(axis=1)
         best_epoch[...] = math.where(better, epoch_, best_epoch)
-        waited[...] = math.where(better, 0, waited + 1)
         if self._validated:
             best_loss[...] = math.where(better, val, best_loss)
             if self._settings.patience is not None:
-                active &= waited < self._settings.patience
+                active &= epoch_ - best_epoch < self._settings.patience
         if on_cpu:  # reading `better` costs nothing here, and most models have not improved
             for model in np.flatnonzero(better).tolist():
                 self.best_flat[model].copy_(flat[model])

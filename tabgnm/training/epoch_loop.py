@@ -147,11 +147,9 @@ class EpochLoop:
         if self.gates is not None:
             self.gates.streams.start(self._keys[-1])
 
-    def train_block_from(self, first_step: Tensor, block: Block) -> None:
-        """Take the steps of a block that begins at this step, and replace the number by that of the next block."""
-        rows = self.batches.gather_from(first_step, block, self.adam.rates)
-        self.step.train_block(block, rows, self.train_loss)
-        first_step += len(block.batches)
+    def train_block(self, block: Block) -> None:
+        """Take the steps of a block; on a GPU, of the next block, which has the same pattern."""
+        self.step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
 
     def end_epoch(self) -> None:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
@@ -169,7 +167,7 @@ class EpochLoop:
         """Run all parts of an epoch after `load_epoch`."""
         self.begin_epoch()
         for block in self.batches.blocks:
-            self.step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
+            self.train_block(block)
         self.end_epoch()
 
     def final_weights(self, models: Sequence[int]) -> Tensor:

@@ -27,7 +27,6 @@ class CapturedEpochs:
         self._loop = loop
         self._graphs: dict[Any, torch.cuda.CUDAGraph | None] = {}
         self._done_once: set[str] = set()
-        self._next_step = torch.zeros((), dtype=torch.int64, device=loop.flat.device)
         # The graphs run one after the other and leave nothing in memory of their own, so they can share it.
         self._pool = torch.cuda.graph_pool_handle()
 
@@ -42,14 +41,10 @@ class CapturedEpochs:
         if len(loop.batches.blocks) == 1:
             self._run("epoch", None, loop.run_epoch)
             return
-        self._run("begin", None, self._begin_epoch)
+        self._run("begin", None, loop.begin_epoch)
         for block in loop.batches.blocks:
-            self._run("block", block.pattern, functools.partial(loop.train_block_from, self._next_step, block))
+            self._run("block", block.pattern, functools.partial(loop.train_block, block))
         self._run("end", None, loop.end_epoch)
-
-    def _begin_epoch(self) -> None:
-        self._loop.begin_epoch()
-        self._next_step.zero_()
 
     def _run(self, part: str, which: Any, work: Callable[[], None]) -> None:
         """Replay the graph of `work`, which is captured first if necessary; if this fails, do the work directly.

@@ -140,6 +140,8 @@ class RowBatches:
         self._x = torch.empty(n_models * n_positions, *x.shape[1:], dtype=x.dtype, device=device)
         self._y = torch.empty(n_models * n_positions, *y.shape[1:], dtype=y.dtype, device=device)
         self._counted = torch.arange(n_positions, device=device)
+        # On a GPU, the step at which the next block begins, so that a captured graph serves all equal blocks.
+        self.next_step = torch.zeros((), dtype=torch.int64, device=device) if device.type == "cuda" else None
         self.ids = torch.zeros_like(rows.ids)
         self._sizes = torch.tensor(rows.sizes, device=device) if min(rows.sizes) < max(rows.sizes) else None
         # The weight of each position in its step, and in the mean loss of the epoch.
@@ -162,9 +164,11 @@ class RowBatches:
         return blocks
 
     def shuffle(self, keys: Tensor) -> None:
-        """Draw the order of rows in an epoch, from a key per model."""
+        """Begin an epoch: draw the order of its rows, from a key per model."""
         order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
         torch.gather(self.rows.ids, 1, order, out=self.ids)
+        if self.next_step is not None:
+            self.next_step.zero_()
         if self.rows.weights is not None:
             weights = self.rows.weights.gather(1, order)
             torch.mul(self._base_step_weights, weights, out=self.step_weights)
@@ -172,36 +176,32 @@ class RowBatches:
 
     def gather(self, block: Block, rates: Tensor) -> BlockRows:
         """Gather the rows of a block; `rates` are those of the epoch. The buffers are reused for the next block."""
-        n, first, last = block.n_models, block.first_position, block.first_position + block.n_positions
-        first_step = block.batches[0].index
-        return self._gathered(
-            block,
-            self.ids[:n, first:last],
-            self.step_weights[:n, first:last],
-            self.epoch_weights[:n, first:last],
-            rates[first_step : first_step + len(block.batches)],
-        )
+        size, n_steps = (block.n_models, block.n_positions), len(block.batches)
+        x, y = (out[: size[0] * size[1]].view(*size, *out.shape[1:]) for out in (self._x, self._y))
+        if self.next_step is not None:
+            own_rates = rates.flatten(1).index_select(0, self.next_step + self._counted[:n_steps])
+            weights = self._gather_from(self.next_step, x, y)
+            self.next_step += n_steps
+            return BlockRows(x, y, *weights, own_rates.view(n_steps, *rates.shape[1:]))
+        first_step, positions = block.batches[0].index, slice(block.first_position, block.first_position + size[1])
+        self._select(self.ids[: size[0], positions], x, y)
+        step_weights, epoch_weights = (table[: size[0], positions] for table in (self.step_weights, self.epoch_weights))
+        return BlockRows(x, y, step_weights, epoch_weights, rates[first_step : first_step + n_steps])
 
-    def gather_from(self, step: Tensor, block: Block, rates: Tensor) -> BlockRows:
-        """Gather the rows of a block that begins at `step`, so that a captured graph serves all equal blocks."""
-        n = block.n_models
-        positions = step * self.batch_size + self._counted[: block.n_positions]
-        ids, step_weights, epoch_weights = (
-            table[:n].index_select(1, positions) for table in (self.ids, self.step_weights, self.epoch_weights)
-        )
-        own_rates = rates.index_select(0, step + self._counted[: len(block.batches)])
-        return self._gathered(block, ids, step_weights, epoch_weights, own_rates)
+    def _gather_from(self, step: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the rows (n, L) that begin at `step` to `x` and `y`, and return their two weights."""
+        n, n_positions = x.shape[:2]
+        kernels = kernels_for(x.device, "elementwise")
+        if kernels is not None:
+            tables, all_weights = (self.rows.tables.x, self.rows.tables.y), (self.step_weights, self.epoch_weights)
+            weights = self.step_weights.new_empty(2, n, n_positions)
+            kernels.gather_block(tables, self.ids, all_weights, step, self.batch_size, (x, y, weights))
+            return weights[0], weights[1]
+        positions = step * self.batch_size + self._counted[:n_positions]
+        self._select(self.ids[:n].index_select(1, positions), x, y)
+        return self.step_weights[:n].index_select(1, positions), self.epoch_weights[:n].index_select(1, positions)
 
-    def _gathered(
-        self, block: Block, ids: Tensor, step_weights: Tensor, epoch_weights: Tensor, rates: Tensor
-    ) -> BlockRows:
-        """Return the rows with these numbers, (M, L), and what belongs to them."""
-        ids, tables = ids.reshape(-1), self.rows.tables
-        x, y = self._x[: len(ids)], torch.index_select(tables.y, 0, ids, out=self._y[: len(ids)])
-        kernels = kernels_for(ids.device, "elementwise")
-        if kernels is None:
-            torch.index_select(tables.x, 0, ids, out=x)
-        else:
-            kernels.gather_rows(tables.x, ids, x)
-        size = block.n_models, block.n_positions
-        return BlockRows(x.view(*size, -1), y.view(*size, *y.shape[1:]), step_weights, epoch_weights, rates)
+    def _select(self, ids: Tensor, x: Tensor, y: Tensor) -> None:
+        """Write the rows with these numbers, (n, L), to `x` and `y`."""
+        for table, out in ((self.rows.tables.x, x), (self.rows.tables.y, y)):
+            torch.index_select(table, 0, ids.reshape(-1), out=out.flatten(0, 1))

@@ -82,7 +82,7 @@ def test_no_byte_of_a_checkpoint_can_be_changed_unseen(path: Path, content: byte
 def test_the_file_is_what_its_description_says(content: bytes) -> None:
     assert hashlib.sha256(content[:-32]).digest() == content[-32:]
     first, rest = content.split(b"\n", maxsplit=1)
-    assert first == b"tabgnm checkpoint 6"
+    assert first == b"tabgnm checkpoint 7"
     assert safetensors.numpy.load(rest[:-32]).keys() >= {"flat", "exp_avg", "best_flat"}
 
 

@@ -124,12 +124,20 @@ def test_the_step_of_the_optimizer_is_that_of_torch(decay: float) -> None:
 
 @pytest.mark.parametrize("width", [1, 16, 100])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gathered_rows_are_those_of_the_table(width: int, dtype: torch.dtype) -> None:
-    table = random(50, width).to(dtype).to(DEVICE)
-    ids = torch.randint(50, (3000,), generator=torch.Generator().manual_seed(0)).to(DEVICE)
-    out = torch.empty(3000, width, dtype=dtype, device=DEVICE)
-    kernels_for(DEVICE, "elementwise").gather_rows(table, ids, out)
-    assert torch.equal(out, table[ids])
+@pytest.mark.parametrize("target", [torch.arange(50), torch.rand(50, 1), torch.rand(50, 3)], ids=["class", "1", "3"])
+def test_gathered_rows_are_those_of_a_block(width: int, dtype: torch.dtype, target: Tensor) -> None:
+    table, generator = random(50, width).to(dtype), torch.Generator().manual_seed(0)
+    ids, (step_weights, epoch_weights) = torch.randint(50, (4, 1000), generator=generator), torch.rand(2, 4, 1000)
+    rows, models, size = slice(5 * 17, 5 * 17 + 300), slice(0, 3), (3, 300)  # of steps 5 and later, of three models
+    out = [torch.empty(*size, *each.shape[1:], dtype=each.dtype, device=DEVICE) for each in (table, target)]
+    weights = torch.empty(2, *size, device=DEVICE)
+    of_all = [each.to(DEVICE) for each in (table, target, ids, step_weights, epoch_weights, torch.tensor(5))]
+    kernels_for(DEVICE, "elementwise").gather_block(
+        (of_all[0], of_all[1]), of_all[2], (of_all[3], of_all[4]), of_all[5], 17, (*out, weights)
+    )
+    own = ids[models, rows]
+    expected = table[own], target[own], torch.stack([step_weights[models, rows], epoch_weights[models, rows]])
+    assert all(torch.equal(found.cpu(), other) for found, other in zip([*out, weights], expected, strict=True))
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:

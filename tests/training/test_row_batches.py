@@ -113,12 +113,11 @@ def test_blocks_with_the_same_pattern_differ_only_in_their_first_step(
     batches.shuffle(torch.arange(len(sizes)))
     rates = torch.rand(max(batches.n_steps), 3, len(sizes), 1)
     first_of_pattern = {block.pattern: block for block in reversed(batches.blocks)}
-    step = torch.zeros((), dtype=torch.int64)
-    for block in batches.blocks:
-        expected = [part.clone() for part in batches.gather(block, rates)]
-        found = batches.gather_from(step, first_of_pattern[block.pattern], rates)
-        assert all(torch.equal(own, other) for own, other in zip(found, expected, strict=True))
-        step += len(block.batches)
+    expected = [[part.clone() for part in batches.gather(block, rates)] for block in batches.blocks]
+    batches.next_step = torch.zeros((), dtype=torch.int64)  # as on a GPU
+    for block, parts in zip(batches.blocks, expected, strict=True):
+        found = batches.gather(first_of_pattern[block.pattern], rates)
+        assert all(torch.equal(own, other) for own, other in zip(found, parts, strict=True))
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 70), st.integers(1, 6))

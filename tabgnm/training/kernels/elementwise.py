@@ -88,23 +88,52 @@ def adam_step(edges: OptimizerBuffers, grad: Tensor, rates: Tensor, betas: tuple
             )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["n_rows"])
-def _gather_kernel(table_ptr, ids_ptr, out_ptr, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+@triton.jit(do_not_specialize=["n_positions", "batch_size", "y_width", "n_ids", "n_out"])
+def _gather_kernel(
+    x_ptr, y_ptr, id_ptr, step_weight_ptr, epoch_weight_ptr, step_ptr, x_out_ptr, y_out_ptr, weight_out_ptr,
+    n_positions, batch_size, x_width, y_width, n_ids, n_out, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(2).to(tl.int64)
+    positions = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = (rows < n_rows)[:, None] & (columns < width)[None, :]
-    ids = tl.load(ids_ptr + rows, mask=rows < n_rows, other=0)
-    values = tl.load(table_ptr + ids[:, None] * width + columns[None, :], mask=inside, other=0.0)
-    tl.store(out_ptr + rows[:, None] * width + columns[None, :], values, mask=inside)
+    inside = positions < n_positions
+    places = model * n_ids + tl.load(step_ptr) * batch_size + positions
+    ids = tl.load(id_ptr + places, mask=inside, other=0)
+    positions += model * n_positions
+    both_inside = inside[:, None] & (columns < x_width)[None, :]
+    values = tl.load(x_ptr + ids[:, None] * x_width + columns[None, :], mask=both_inside, other=0.0)
+    tl.store(x_out_ptr + positions[:, None] * x_width + columns[None, :], values, mask=both_inside)
+    if tl.program_id(1) == 0:
+        for column in range(y_width):
+            target = tl.load(y_ptr + ids * y_width + column, mask=inside, other=0)
+            tl.store(y_out_ptr + positions * y_width + column, target, mask=inside)
+        step_weight = tl.load(step_weight_ptr + places, mask=inside, other=0.0)
+        epoch_weight = tl.load(epoch_weight_ptr + places, mask=inside, other=0.0)
+        tl.store(weight_out_ptr + positions, step_weight, mask=inside)
+        tl.store(weight_out_ptr + n_out + positions, epoch_weight, mask=inside)
 
 
-def gather_rows(table: Tensor, ids: Tensor, out: Tensor) -> None:
-    """Write table[ids] into `out`, faster than torch, which uses a block of threads for each short row."""
-    columns = min(64, triton.next_power_of_2(table.shape[1]))
+def gather_block(
+    tables: tuple[Tensor, Tensor],
+    ids: Tensor,
+    weights: tuple[Tensor, Tensor],
+    step: Tensor,
+    batch_size: int,
+    out: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Gather the rows of consecutive steps, the first of which is `step`.
+
+    `tables` are x and y of all rows, `ids` (M, N) the rows of an epoch, and `weights` two tables of the same size.
+    `out` are x and y of the first n models, (n, L, ...), and both weights, (2, n, L).
+    """
+    x, y, own_weights = out
+    n_models, n_positions, width = x.shape
+    columns = min(64, triton.next_power_of_2(width))
     rows = 2048 // columns
-    _gather_kernel[(triton.cdiv(len(ids), rows), triton.cdiv(table.shape[1], columns))](
-        table, ids, out, len(ids), table.shape[1], ROWS=rows, COLUMNS=columns
-    )
+    _gather_kernel[(triton.cdiv(n_positions, rows), triton.cdiv(width, columns), n_models)](
+        *tables, ids, *weights, step, x, y, own_weights, n_positions, batch_size, width, y[0, 0].numel(),
+        ids.shape[1], own_weights[0].numel(), ROWS=rows, COLUMNS=columns,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -147,7 +176,8 @@ def self_check(like: Tensor) -> None:
     if not torch.allclose(flat, torch.full_like(flat, 1 - 0.5 / (0.75**0.5 + 1))):
         raise RuntimeError("the optimizer's step is wrong")
     table = torch.arange(12.0, dtype=like.dtype, device=like.device).view(3, 4)
-    ids, out = like.new_tensor([2, 0], dtype=torch.int64), like.new_empty(2, 4)
-    gather_rows(table, ids, out)
-    if not torch.equal(out, table[ids]):
+    ids, weights = like.new_tensor([[1, 2, 0]], dtype=torch.int64), like.new_tensor([[1.0, 2.0, 3.0]])
+    x, y, own_weights = like.new_empty(1, 2, 4), like.new_empty(1, 2, 4), like.new_empty(2, 1, 2)
+    gather_block((table, table), ids, (weights, weights), ids[0, 0], 1, (x, y, own_weights))
+    if not (torch.equal(x[0], table[[2, 0]]) and torch.equal(y, x) and torch.equal(own_weights[1], weights[:, 1:])):
         raise RuntimeError("gathered rows are wrong")

@@ -74,11 +74,11 @@ def add_losses(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor, to
     """Add the weighted losses of the rows of each model, outputs (n, L, c), to `total` (n,)."""
     n_models, n_rows, n_outputs = outputs.shape
     columns = triton.next_power_of_2(n_outputs)
-    rows = max(1, 4096 // columns)
+    rows = max(1, 2048 // columns)
     _loss_kernel[(n_models,)](
         outputs, targets, weights, total, loss.setting, n_rows, n_outputs,
         outputs.stride(0), outputs.stride(1), targets.stride(0), targets.stride(1), weights.stride(0),
-        KIND=loss_kind(loss), ROWS=rows, COLUMNS=columns,
+        KIND=loss_kind(loss), ROWS=rows, COLUMNS=columns, num_warps=16,
     )  # fmt: skip
 
 

@@ -318,8 +318,8 @@ class Update:
     def __init__(self, layers: Sequence[LayerSize], buffers: OptimizerBuffers, betas: tuple[float, float]) -> None:
         flat = buffers.flat
         self._buffers, self._betas = buffers, betas
-        # With this many registers per thread, five programs fit on a multiprocessor instead of four.
-        self._sources, self._targets, self._options = 64, 32, {"maxnreg": 96}
+        # With at most 128 registers per thread, four programs fit on a multiprocessor.
+        self._sources, self._targets, self._options = 64, 32, {"maxnreg": 128}
         if len(flat) * len(self._cut(layers)) < _FEW_UPDATES:
             self._sources, self._options = 16, {}
         self._tiles = torch.tensor(self._cut(layers), dtype=torch.int32, device=flat.device)
@@ -348,7 +348,7 @@ class Update:
             n_rows, x.stride(0), x.stride(1), states.stride(0), states.stride(1), grads.stride(0), grads.stride(1),
             self._buffers.flat.stride(0), rates.stride(0),
             PARTS=n_parts, BETA_1=self._betas[0], BETA_2=self._betas[1],
-            ROWS=32, SOURCES=self._sources, TARGETS=self._targets, num_warps=4, num_stages=1, **self._options,
+            ROWS=64, SOURCES=self._sources, TARGETS=self._targets, num_warps=4, num_stages=1, **self._options,
         )  # fmt: skip
 
 
