@@ -295,9 +295,8 @@ class PreparedCandidate:
         mean of those it has seen.
         """
         if self.previous is None:
-            train = self.members[position].train
-            val, x = self.members[position].val, self.data.table.x
-            model = with_neutral_levels(model, x if train is None else x[train], None if val is None else x[val])
+            member = self.members[position]
+            model = with_neutral_levels(model, self.data.table.x, member.train, member.val)
         if self.left_out is not None:
             body = body_of(model.shape)
             model.parameters[body.layer_names[0][0]][torch.from_numpy(self.left_out[position])] = 0.0

@@ -39,7 +39,7 @@ def test_rows_of_levels_without_training_rows_are_predicted_with_their_final_emb
     for position, member in enumerate(candidate.members):
         (model,) = Fleet(candidate.shape, [member], candidate.fleet).fit(candidate.table(position)).models
         assert member.val is not None and member.train is not None and model.val_outputs is not None
-        neutral = with_neutral_levels(model, x[member.train], x[member.val])
+        neutral = with_neutral_levels(model, x, member.train, member.val)
         assert neutral.val_outputs is not None
         unseen = ~torch.isin(x[member.val][:, -1], x[member.train][:, -1])
         assert unseen.any() == (7 in member.val.tolist())
