@@ -26,6 +26,7 @@ _LEVEL = 1e-6  # of the test, for all columns and targets together
 _MIN_GAIN = 0.02  # of the explained share of the target's variance
 _MIN_ROUGHNESS = 0.5  # of this gain and of what a piecewise linear function explains, relative to numbers without order
 _MAX_CLASSES = 10  # that are tested, the most frequent ones
+_MIN_KNOWN = 0.5  # fraction of the numbers in validation rows that training rows must have, unlike those of later days
 
 
 def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *, tested: bool) -> tuple[int, ...]:
@@ -39,7 +40,8 @@ def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *
     min_rows : int
         The number of rows that half of the codes must have.
     tested : bool
-        Whether to return only columns whose effect on the target differs from a piecewise linear function.
+        Whether to return only columns whose effect on the target differs from a piecewise linear function, and whose
+        numbers in validation rows also occur in training rows.
     """
     train = np.arange(rows.n_rows) if rows.trained_on is None else rows.trained_on
     sample = train if rows.units is None else train[np.unique(rows.units[train], return_index=True)[1]]
@@ -59,7 +61,24 @@ def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *
         if np.median(counts) >= min_rows:
             found[column] = 0.0 if targets is None else _p_value(index.reshape(-1), targets[present])
     level = _LEVEL / max(1, len(found) * (1 if targets is None else targets.shape[1]))
-    return tuple(column for column, p_value in found.items() if p_value < level)
+    significant = (column for column, p_value in found.items() if p_value < level)
+    return tuple(column for column in significant if not tested or _share_known(rows, column) >= _MIN_KNOWN)
+
+
+def _share_known(rows: PreparedRows, column: int) -> float:
+    """Return the fraction of the numbers in validation rows that also occur in training rows; 1 if there are none."""
+    name = rows.raw.names[column]
+    given = [raw.source.values(column, name) for raw in (rows.raw, rows.raw_val) if raw is not None]
+    if any(values.kind != "number" for values in given):  # in X_val, they may be text
+        return 1.0
+    numbers = np.concatenate([np.asarray(values.data, dtype=np.float64) for values in given])
+    n_known = n_present = 0
+    for fold in rows.folds:
+        val = numbers[[] if fold.val is None else fold.val.numpy()]
+        val = val[np.isfinite(val)]
+        n_known += int(np.isin(val, numbers[fold.train.numpy()]).sum())
+        n_present += len(val)
+    return n_known / n_present if n_present else 1.0
 
 
 def _targets(rows: PreparedRows, train: Array) -> Array:

@@ -100,8 +100,9 @@ class MLPClassifier(MLPParameters, TabularClassifier):
     integer_codes : bool or "auto", default="auto"
         Whether columns of whole numbers are encoded as categories if they have more than 32 and at most 2,000 different
         values, half of which have at least five rows (or `min_level_count`). "auto" does so if the target depends on
-        the number, but hardly on the order of the numbers, as with numbers of shops. Columns in `column_kinds` are left
-        out, and "auto" does nothing in `partial_fit`.
+        the number, but hardly on the order of the numbers, as with numbers of shops, and if most numbers in validation
+        rows also occur in training rows. Columns in `column_kinds` are left out, and "auto" does nothing in
+        `partial_fit`.
     max_one_hot : int, default=8
         The maximum number of levels of a one-hot encoded category. Categories with more levels get a learned embedding.
     level_dim : int, default=8

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import TimeSeriesSplit
 
 from tabgnm import GNMClassifier, GNMRegressor, load
 from tabgnm.estimators.integer_codes import integer_codes
@@ -116,3 +117,30 @@ def test_rows_of_a_group_are_one_row() -> None:
     model = GNMRegressor(effort="fast", max_epochs=1, random_state=0)
     assert [own.kind for own in model.fit(X, y, groups=patient).columns_] == ["number", "number"]
     assert [own.kind for own in model.fit(X, y).columns_] == ["category", "number"]
+
+
+def days(n_rows: int = 1500) -> tuple[pd.DataFrame, Any]:
+    """A table in the order of its days, each of which has its own effect."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"day": np.sort(rng.integers(0, 150, n_rows)), "x": rng.normal(size=n_rows)})
+    return X, rng.normal(size=150)[X["day"]] + X["x"].to_numpy() + 0.3 * rng.normal(size=n_rows)
+
+
+@pytest.mark.parametrize("n_train", [1200, 1500])
+@pytest.mark.parametrize(("is_sorted", "expected"), [(True, ()), (False, (0,))])
+def test_numbers_that_are_new_in_validation_rows_are_no_codes(n_train: int, is_sorted: bool, expected: Any) -> None:
+    """A category says nothing about later days, whereas the number of a day shows that it is late."""
+    X, y = days()
+    order = np.arange(1500) if is_sorted else np.random.default_rng(1).permutation(1500)
+    X, y = X.iloc[order], y[order]
+    later = {} if n_train == 1500 else {"X_val": X[n_train:], "y_val": y[n_train:]}
+    model = GNMRegressor(effort="fast", cv=None if later else TimeSeriesSplit(4))
+    rows = model._prepare(X[:n_train], y[:n_train], **later).rows
+    assert integer_codes(rows, set(), 5, tested=True) == expected
+    assert integer_codes(rows, set(), 5, tested=False) == (0,)
+
+
+def test_validation_rows_may_have_numbers_as_text() -> None:
+    X, y = days()
+    rows = GNMRegressor(effort="fast")._prepare(X, y, X_val=X.astype(str), y_val=y).rows
+    assert integer_codes(rows, set(), 5, tested=True) == (0,)
