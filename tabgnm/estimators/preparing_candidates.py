@@ -241,7 +241,7 @@ def _facts(
 def _codes(estimator: TabularEstimator, rows: PreparedRows, *, one_epoch: bool) -> list[str | int]:
     """Return the names or positions of columns of whole numbers to encode as categories."""
     tested = is_auto(estimator.integer_codes)
-    if not estimator.integer_codes or (tested and (one_epoch or estimator.level_dim == 0)):
+    if not estimator.integer_codes or (tested and one_epoch):
         return []
     if tested not in rows.codes:
         least = max(MIN_ROWS_PER_CODE, estimator.min_level_count)

@@ -13,15 +13,15 @@ from tabgnm import GNMClassifier, GNMRegressor, load
 from tabgnm.estimators.integer_codes import integer_codes
 
 N_ROWS, N_SHOPS = 1500, 80
+EFFECTS = np.random.default_rng(1).normal(size=N_SHOPS)
 
 
 def shops(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     """A table in which each shop has its own effect, and its number says nothing else."""
-    effects = np.random.default_rng(1).normal(size=N_SHOPS)
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n_rows, 4))).add_prefix("x")
     X["shop"], X["age"] = rng.integers(0, N_SHOPS, n_rows), rng.integers(20, 90, n_rows)
-    return X, 2 * effects[X["shop"]] + X["x0"].to_numpy() + np.sin(X["age"] / 15) + 0.3 * rng.normal(size=n_rows)
+    return X, 2 * EFFECTS[X["shop"]] + X["x0"].to_numpy() + np.sin(X["age"] / 15) + 0.3 * rng.normal(size=n_rows)
 
 
 def found(X: Any, y: Any, make: Any = GNMRegressor, **how: Any) -> list[str]:
@@ -50,13 +50,53 @@ def test_columns_with_an_effect_for_each_number_are_found(convert: Any) -> None:
         lambda shop, rng: (shop > 40) + 0.1 * rng.normal(size=len(shop)),
         lambda shop, rng: rng.standard_cauchy(len(shop)),
         lambda shop, rng: np.zeros(len(shop)),
+        lambda shop, rng: shop / 20 + 0.4 * EFFECTS[shop] + 0.3 * rng.normal(size=len(shop)),
     ],
-    ids=["noise", "growth", "wave", "jump", "outliers", "constant"],
+    ids=["noise", "growth", "wave", "jump", "outliers", "constant", "mostly smooth"],
 )
 def test_smooth_effects_are_those_of_numbers(y_of: Any) -> None:
     for seed in range(5):
         X, _ = shops(seed=seed)
         assert found(X, y_of(X["shop"].to_numpy(), np.random.default_rng(seed))) == []
+
+
+def test_outliers_and_frequent_classes_do_not_hide_codes() -> None:
+    X, y = shops()
+    rng = np.random.default_rng(2)
+    assert found(X, y + np.where(rng.random(N_ROWS) < 0.005, 1e4, 0.0)) == ["shop"]
+    assert found(X, np.where(rng.random(N_ROWS) < 0.5, 2, y > np.median(y)), GNMClassifier) == ["shop"]
+
+
+def test_small_effects_are_those_of_numbers() -> None:
+    """They are significant if there are many rows, but explain little."""
+    X, _ = shops(20_000)
+    noise = 10 * np.random.default_rng(2).normal(size=20_000)
+    assert found(X, EFFECTS[X["shop"]] + noise) == []
+    assert found(X, 3 * EFFECTS[X["shop"]] + noise) == ["shop"]
+
+
+def test_there_are_at_most_2000_codes() -> None:
+    for n_codes, expected in ((2_000, ["code"]), (2_001, [])):
+        code = np.arange(n_codes).repeat(5)
+        X = pd.DataFrame({"code": code, "x": np.arange(len(code)) / 7})
+        assert found(X, np.arange(len(code)) % 3, tested=False) == expected
+
+
+def test_rows_that_no_network_is_trained_on_have_no_influence() -> None:
+    X, y = shops()
+    train, val = np.arange(750), np.arange(750, N_ROWS)
+    y[train] = np.random.default_rng(2).normal(size=750)
+    for own, expected in (((train, val), ()), ((val, train), (4,))):
+        rows = GNMRegressor(effort="fast", cv=[own])._prepare(X, y).rows
+        assert integer_codes(rows, set(), 5, tested=True) == expected
+
+
+def test_codes_have_enough_rows_for_embeddings_and_are_not_sought_in_partial_fit() -> None:
+    X, y = shops()
+    for least, kind in ((3, "category"), (25, "number")):
+        model = GNMRegressor(effort="fast", max_epochs=1, random_state=0, min_level_count=least).fit(X, y)
+        assert model.columns_[4].kind == kind
+    assert GNMRegressor(effort="fast").partial_fit(X, y).columns_[4].kind == "number"  # later rows may differ
 
 
 def test_other_columns_are_not_tested() -> None:
