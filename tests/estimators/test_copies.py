@@ -63,8 +63,14 @@ SITES = RNG.normal(size=(120, 3)).repeat(20, axis=0)
         (RNG.choice([1.0, 2.5, 5.0, 10.0, 20.0], (2000, 1)), RNG.normal(size=2000)),
         (RNG.integers(0, 400, (3000, 1)), RNG.random(3000) < 0.1),
         (SITES, RNG.random(len(SITES)) < 0.05),
+        (SITES, np.arange(len(SITES)) % 400 == 0),
+        (SITES, np.stack([np.zeros(len(SITES)), np.arange(len(SITES)) % 400 == 0], axis=1)),
+        (np.concatenate([np.zeros((300, 3)), SITES]), np.zeros(300 + len(SITES))),
     ],
-    ids=["truth table", "one yes or no", "doses", "minutes", "repeated observations"],
+    ids=[
+        *("truth table", "one yes or no", "doses", "minutes", "repeated observations", "rare events"),
+        *("rare events in the second target", "a very frequent row"),
+    ],
 )
 def test_equal_rows_with_another_explanation_are_different_cases(X: Any, y: Any) -> None:
     assert copies_of_rows(read_table(X), y) is None
@@ -101,6 +107,30 @@ def test_bootstrap_samples_are_found(n_values: int, of_type: type) -> None:
         groups = copies_of_rows(read_table(pd.DataFrame(X).astype(of_type).iloc[drawn]), y[drawn], classes=classes)
         assert groups is not None
         np.testing.assert_array_equal(groups, pd.factorize(drawn)[0])
+
+
+@pytest.mark.parametrize(("n_distinct", "n_found"), [(99, None), (100, 100)])
+def test_a_few_equal_rows_of_whole_numbers_are_no_copies(n_distinct: int, n_found: int | None) -> None:
+    X = np.tile(np.random.default_rng(0).integers(0, 10**6, size=(n_distinct, 3)), (3, 1))
+    groups = copies_of_rows(read_table(X), np.zeros(len(X)))
+    assert (None if groups is None else len(set(groups))) == n_found
+
+
+def test_copies_may_have_any_frequency_if_they_have_a_time_of_day() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.arange(200).repeat(rng.integers(1, 30, 200))
+    X = pd.DataFrame({"time": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.choice(10**7, 200, False), unit="s")})
+    groups = copies_of_rows(read_table(X.iloc[rows]), np.zeros(len(rows)))
+    np.testing.assert_array_equal(groups, rows)
+
+
+def test_zeros_and_missing_numbers_are_equal_whatever_their_sign() -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    X[::2, 1], X[1::2, 2] = 0.0, np.nan
+    negative = X.copy()
+    negative[::2, 1], negative[1::2, 2] = -0.0, -np.nan
+    groups = copies_of_rows(read_table(np.concatenate([X, negative])), np.zeros(240))
+    np.testing.assert_array_equal(groups, np.tile(np.arange(120), 2))
 
 
 def test_copies_of_a_small_class_or_of_large_targets_are_found_in_numbers() -> None:
