@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
-from tabgnm.estimators.folds import Fold, group_folds, group_numbers, hold_out, k_folds, splitter_folds
+from tabgnm.estimators.folds import (
+    Fold,
+    group_folds,
+    group_numbers,
+    halves,
+    hold_out,
+    k_folds,
+    splitter_folds,
+    with_copies,
+)
 from tests.estimators.examples import mlp, mlpr, numbers
 
 X, Y, T = numbers()
@@ -61,6 +70,24 @@ def test_strata_are_spread_evenly_and_those_of_one_row_are_never_validated(
     for stratum in np.flatnonzero(sizes > 1):
         own = [int((strata[fold.val.numpy()] == stratum).sum()) for fold in folds if fold.val is not None]
         assert max(own) - min(own) <= 1
+
+
+@given(strata=labels, n_rows=st.integers(1, 3), seed=seeds)
+def test_halves_have_their_share_of_each_stratum_and_whole_units(strata: Any, n_rows: int, seed: int) -> None:
+    units = np.arange(len(strata)).repeat(n_rows)
+    is_second = halves(strata.repeat(n_rows), units, len(units), seed).reshape(-1, n_rows)
+    assert (is_second == is_second[:, :1]).all()
+    for stratum in np.unique(strata):
+        own = is_second[strata == stratum, 0]
+        assert abs(2 * own.sum() - len(own)) <= 1
+
+
+def test_folds_of_copies_are_stratified_by_distinct_row() -> None:
+    copies = np.random.default_rng(0).permutation(np.arange(60).repeat(2))
+    is_rare = copies < 12
+    for fold in with_copies(120, is_rare.astype(int), copies, lambda n, strata: k_folds(n, strata, 6, 0)):
+        assert fold.val is not None
+        assert is_rare[fold.val.numpy()].sum() == 4
 
 
 def test_repeated_folds_divide_the_rows_in_other_ways() -> None:

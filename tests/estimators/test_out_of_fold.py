@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from tabgnm import GNMClassifier, GNMRegressor
+from tabgnm.estimators.out_of_fold import OutOfFold
 from tabgnm.estimators.unseen_levels import with_neutral_levels
 from tabgnm.training import Fleet, FleetResult
-from tests.estimators.examples import mlp
+from tests.estimators.examples import mlp, mlpr
 
 
 @pytest.mark.parametrize(("make", "chance"), [(GNMClassifier, 0.5), (GNMRegressor, 0.0)])
@@ -77,3 +78,25 @@ def test_copies_and_groups_of_a_row_do_not_choose_its_epoch(of_units: Any) -> No
             found.append(model.fit(X[rows], y[rows], **of_units(rows)).oof_score_)
         scores[name] = np.mean(found)
     assert abs(scores["repeated"] - scores["once"]) < 0.15, scores
+
+
+def test_rows_and_others_of_their_group_do_not_choose_the_weights_that_combine_them() -> None:
+    rng = np.random.default_rng(0)
+    groups, y = np.arange(60).repeat(2), rng.random(120)
+    prepared = mlpr(n_folds=2, n_candidates=2)._prepare(rng.normal(size=(120, 2)), y, groups=groups)
+    predictions = np.stack([np.zeros((120, 1)), np.ones((120, 1))])  # combined, they are the weight of the second one
+
+    def combined(y: Any, of_rows: Any = None) -> Any:
+        targets = torch.from_numpy(y)[:, None]
+        out_of_fold = OutOfFold(prepared, [0, 1], np.arange(120), predictions, targets, of_rows, "auto")
+        out_of_fold.combine(np.ones(2), 2)
+        assert out_of_fold.combined is not None
+        return out_of_fold.combined[:, 0]
+
+    weights = combined(y)
+    is_second = weights == weights.max()
+    assert 0 < is_second.sum() < 120 and (is_second[::2] == is_second[1::2]).all()
+    changed = combined(np.where(is_second, 0.2 * y, y))
+    np.testing.assert_array_equal(changed[is_second], weights[is_second])
+    assert (changed[~is_second] < weights[~is_second]).all()
+    assert (combined(y, np.where(y > 0.5, 1e-6, 1.0)) < weights).all()

@@ -66,19 +66,23 @@ def test_progress_counts_the_epochs_that_are_left(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("best_epochs", "best_losses", "shortens"),
+    ("best_epochs", "best_losses", "weight", "shortens"),
     [
-        ([2, 5], [0.60, 0.65], True),
-        ([2, 5], [0.60, 0.692], False),  # ln 2 = 0.693: the second network has learned nothing
-        ([1, 5], [0.694, 0.694], False),
-        ([1, FULL // 2], [0.60, 0.65], False),
+        ([2, 5], [0.60, 0.65], 1.0, True),
+        ([2, FULL // 5], [0.60, 0.65], 1.0, True),
+        ([2, 5], [0.60, 0.692], 1.0, False),  # ln 2 = 0.693: the second network has learned nothing
+        ([1, 5], [0.694, 0.694], 1.0, False),
+        ([1, FULL // 5 + 1], [0.60, 0.65], 1.0, False),
+        ([2, 5], [0.60, 0.65], 0.1, False),  # the loss of the best constant is 0.305
+        ([2, 5], [0.25, 0.28], 0.1, True),
     ],
 )
 def test_both_networks_must_have_learned_and_be_soon_best(
-    best_epochs: list[int], best_losses: list[float], shortens: bool
+    best_epochs: list[int], best_losses: list[float], weight: float, shortens: bool
 ) -> None:
-    x = np.random.default_rng(0).normal(size=(N_ROWS, 4))
-    prepared = GNMClassifier(effort="fast", device="cpu", random_state=0)._prepare(x, np.arange(N_ROWS) % 2)
+    x, y = np.random.default_rng(0).normal(size=(N_ROWS, 4)), np.arange(N_ROWS) % 2
+    weights = np.where(y == 1, weight, 1.0)
+    prepared = GNMClassifier(effort="fast", device="cpu", random_state=0)._prepare(x, y, weights)
     shape = prepared.candidates[0].shape
     histories = [
         History([0.7] * epoch, [0.7] * (epoch - 1) + [loss], best_epoch=epoch)

@@ -32,7 +32,7 @@ def outputs_after(n_epochs: int, member: Member, settings: FleetSettings, table:
 @pytest.mark.parametrize("loss", [CrossEntropy(), SquaredError()], ids=repr)
 def test_rows_are_predicted_at_the_epoch_that_is_best_for_the_other_half(loss: Loss) -> None:
     table, settings = table_for(loss, 60, shape=BASE), settings_for(loss, max_epochs=N_EPOCHS, patience=4)
-    weight = torch.rand(60, generator=torch.Generator().manual_seed(0)) + 0.1
+    weight = 100.0 ** torch.rand(60, generator=torch.Generator().manual_seed(0))
     uneven = torch.arange(20) < 7
     members = [
         Member(train=torch.arange(40), val=torch.arange(40, 60), seed=1, learning_rate=0.05),
