@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -28,7 +29,8 @@ ReadableKind = Literal["number", "category", "date"]
 
 # Numbers that are converted at a time: in addition to its result, `encode` takes at most about 40 MB of memory.
 _BLOCK_SIZE = 2_000_000
-# Warn if none of at least _MIN_UNKNOWN cells has a known level of a category with at most _MAX_USUAL_LEVELS levels.
+# Warn if none of at least _MIN_UNKNOWN cells has a known level of a category with at most _MAX_USUAL_LEVELS levels, or
+# of a category of numbers, which may be days.
 _MIN_UNKNOWN, _MAX_USUAL_LEVELS = 10, 50
 _LARGEST = {np.dtype(np.float32): float(np.finfo(np.float32).max)}
 
@@ -252,10 +254,18 @@ class TableEncoder:
         """Warn that no cell has a level of `fit`, for instance because the type of the column has changed."""
         plan, names = self.plans[slot.column], slot.levels.names
         given = [cell for cell in canonical_cells(part.cells(slot.column)) if cell is not None]
-        if len(given) >= _MIN_UNKNOWN and 0 < len(names) <= _MAX_USUAL_LEVELS and plan.order is None:
+        if len(given) < _MIN_UNKNOWN or not names or plan.order is not None:
+            return
+        are_numbers = all(re.fullmatch(r"-?\d+", text) for text in (given[0], *names))
+        if len(names) <= _MAX_USUAL_LEVELS or are_numbers:
+            remedy = (
+                f"if new rows have other numbers than those of fit, use column_kinds={{{plan.name!r}: 'number'}}"
+                if are_numbers
+                else "use the spelling and the type of fit"
+            )
             message = (
                 f"column {plan.name!r} has no level that occurred in fit: it has {given[0]!r:.50}, for example, and "
-                f"fit had {names[0]!r:.50}. All cells count as unknown; use the spelling and the type of fit"
+                f"fit had {names[0]!r:.50}. All cells count as unknown; {remedy}"
             )
             warn_once_about(f"unknown levels of {plan.name}", message, UserWarning)  # by one of several encoders
 
