@@ -259,7 +259,7 @@ class TableEncoder:
         are_numbers = all(re.fullmatch(r"-?\d+", text) for text in (given[0], *names))
         if len(names) <= _MAX_USUAL_LEVELS or are_numbers:
             remedy = (
-                f"if new rows have other numbers than those of fit, use column_kinds={{{plan.name!r}: 'number'}}"
+                f"if new rows have other numbers than those of fit, fit with column_kinds={{{plan.name!r}: 'number'}}"
                 if are_numbers
                 else "use the spelling and the type of fit"
             )

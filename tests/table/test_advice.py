@@ -163,7 +163,9 @@ def test_a_category_of_which_no_level_is_known_is_warned_about() -> None:
     with pytest.warns(UserWarning, match=r"column 'color' has no level that occurred in fit: it has '0', for example"):
         encoder.encode(read_table(codes))
     days = fitted(pd.DataFrame({"day": np.repeat(np.arange(80), 5)}), kinds={"day": "category"})
-    with pytest.warns(UserWarning, match=r"'80', for example, and fit had '0'.*use column_kinds={'day': 'number'}"):
+    with pytest.warns(
+        UserWarning, match=r"'80', for example, and fit had '0'.*fit with column_kinds={'day': 'number'}"
+    ):
         days.encode(read_table(pd.DataFrame({"day": np.arange(80, 95)})))
     for harmless in (["red", *["pink"] * 14], ["pink"] * 9, [None] * 15, [None] * 10 + ["pink"] * 5):
         with warnings.catch_warnings():
