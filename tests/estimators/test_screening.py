@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tabgnm.estimators import preparing_candidates
-from tabgnm.estimators.screening import unrelated_columns
+from tabgnm.estimators.screening import log_p_values, unrelated_columns
 from tests.estimators.examples import gnm, gnmr, mlp, mlpr
 from tests.estimators.test_narrowing import with_clock
 
@@ -139,6 +139,13 @@ def test_rows_count_by_their_weight() -> None:
     y = np.where(weights == 1, 3 * x[:, 20], 100 * random.normal(size=1000))
     assert _stays(x, y, 20, weights) and not _stays(x, y, 20)
     np.testing.assert_array_equal(unrelated_columns(x, y, np.full(1000, 1e-200)), unrelated_columns(x, y))
+
+
+def test_a_heavy_row_does_not_make_the_others_count_less() -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(2000, 5)), np.ones(2000)
+    y, weights[0] = 0.3 * x[:, 0] + rng.normal(size=2000), 20
+    assert log_p_values(x, y, weights)[0] == pytest.approx(log_p_values(x, y)[0], rel=0.3)
 
 
 def test_long_tails_do_not_hide_a_relation() -> None:
