@@ -167,7 +167,7 @@ class EpochLoop:
         """Run all parts of an epoch after `load_epoch`."""
         self.begin_epoch()
         for block in self.batches.blocks:
-            self.train_block(block)
+            self.step.train_block(block, self.batches.gather(block, self.adam.rates), self.train_loss)
         self.end_epoch()
 
     def final_weights(self, models: Sequence[int]) -> Tensor:
