@@ -63,14 +63,14 @@ def _shift(values: Tensor, bits: int) -> Tensor:
     return (values >> bits).bitwise_and_(2 ** (64 - bits) - 1)
 
 
-def hashes(keys: Tensor, n: int, device: torch.device) -> Tensor:
+def hashes(keys: Tensor, n: int) -> Tensor:
     """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
-    if device.type == "cpu":
+    if keys.is_cpu:
         return _hashes_in_numpy(keys, n)
-    kernels = kernels_for(device, "epochs")
+    kernels = kernels_for(keys.device, "epochs")
     if kernels is not None:
         return kernels.hashes(keys, n)  # type: ignore[no-any-return] # an optional module
-    counter = torch.arange(1, n + 1, device=device, dtype=torch.int64).mul_(_signed(GOLDEN))
+    counter = torch.arange(1, n + 1, device=keys.device, dtype=torch.int64).mul_(_signed(GOLDEN))
     values = counter + keys.unsqueeze(1)
     values.bitwise_xor_(_shift(values, 30)).mul_(_signed(MIX[0]))
     values.bitwise_xor_(_shift(values, 27)).mul_(_signed(MIX[1]))
@@ -85,27 +85,27 @@ def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
     return torch.from_numpy(values.view(np.int64))
 
 
-def uniform(keys: Tensor, n: int, device: torch.device) -> Tensor:
+def uniform(keys: Tensor, n: int) -> Tensor:
     """Return (M, n) float64 numbers in the open interval (0, 1)."""
-    return _shift(hashes(keys, n, device), 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
+    return _shift(hashes(keys, n), 12).to(torch.float64).add_(0.5).mul_(2.0**-52)
 
 
-def normal(keys: Tensor, n: int, device: torch.device) -> Tensor:
+def normal(keys: Tensor, n: int) -> Tensor:
     """Return (M, n) float64 standard normal numbers, by the Box-Muller transform."""
     half = (n + 1) // 2
-    numbers = uniform(keys, 2 * half, device)
+    numbers = uniform(keys, 2 * half)
     radius = numbers[:, :half].log().mul_(-2).sqrt_()
     angle = numbers[:, half:].mul(2 * math.pi)
     return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :n]
 
 
-def shuffled(keys: Tensor, largest: int, sizes: Tensor | None, device: torch.device) -> Tensor:
+def shuffled(keys: Tensor, largest: int, sizes: Tensor | None) -> Tensor:
     """Return (M, largest) random permutations; with `sizes`, row i begins with a permutation of range(sizes[i])."""
-    order_by = hashes(keys, largest, device)
+    order_by = hashes(keys, largest)
     if sizes is not None:
-        positions = torch.arange(largest, device=device)
+        positions = torch.arange(largest, device=keys.device)
         order_by = torch.where(positions < sizes.unsqueeze(1), order_by >> 2, positions + 2**62)
-    if device.type == "cpu":  # NumPy's vectorised sort is several times faster than torch's here
+    if keys.is_cpu:  # NumPy's vectorised sort is several times faster than torch's here
         return torch.from_numpy(np.argsort(order_by.numpy(), axis=1))
     return order_by.argsort(dim=1)
 
@@ -127,7 +127,7 @@ class Streams:
     def start(self, keys: Tensor) -> None:
         """Begin the streams of an epoch."""
         n_models, *size = self.states.shape
-        values = hashes(keys, math.prod(size), self.states.device) >> 32
+        values = hashes(keys, math.prod(size)) >> 32
         self.states.copy_(values.view(n_models, *size))
 
     def advance(self, models: slice) -> Tensor:

@@ -98,10 +98,10 @@ class FlatLayout:
                 scales = [how.scale] * len(seeds)
                 if name == "embed_frequency":
                     scales = [how.scale if scale is None else scale for scale in frequency_scales] or scales
-                drawn = counter_random.normal(keys, n, device)
+                drawn = counter_random.normal(keys, n)
                 view.copy_(drawn.mul_(drawn.new_tensor(scales).unsqueeze(1)).view(view.shape))
             elif how.kind == "uniform":
-                numbers = counter_random.uniform(keys, n, device).mul_(2 * how.scale).sub_(how.scale)
+                numbers = counter_random.uniform(keys, n).mul_(2 * how.scale).sub_(how.scale)
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)

@@ -165,7 +165,7 @@ class RowBatches:
 
     def shuffle(self, keys: Tensor) -> None:
         """Begin an epoch: draw the order of its rows, from a key per model."""
-        order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes, self.rows.ids.device)
+        order = counter_random.shuffled(keys, self.rows.ids.shape[1], self._sizes)
         torch.gather(self.rows.ids, 1, order, out=self.ids)
         if self.next_step is not None:
             self.next_step.zero_()

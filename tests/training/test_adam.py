@@ -54,7 +54,7 @@ def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Tab
     done = 0
     for epoch in range(settings.max_epochs):
         keys = random_keys([member.seed], counter_random.SHUFFLE, epoch)
-        order = counter_random.shuffled(keys, len(member.train), None, CPU)[0]
+        order = counter_random.shuffled(keys, len(member.train), None)[0]
         for rows in member.train[order].split(settings.batch_size):
             optimizer.zero_grad()
             loss = settings.loss.per_row(forward(shape, parameters, table.x[rows]).output, table.y[rows]).mean()

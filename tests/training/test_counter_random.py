@@ -29,7 +29,7 @@ def splitmix64(key: int, position: int) -> int:
 
 @given(st.lists(keys, min_size=1, max_size=4), st.integers(0, 20))
 def test_hashes_are_splitmix64(chosen: list[int], n: int) -> None:
-    values = cr.hashes(torch.tensor(chosen), n, CPU)
+    values = cr.hashes(torch.tensor(chosen), n)
     assert values.shape == (len(chosen), n) and values.dtype == torch.int64
     assert [[v & MASK for v in row] for row in values.tolist()] == [
         [splitmix64(k, j) for j in range(n)] for k in chosen
@@ -37,7 +37,7 @@ def test_hashes_are_splitmix64(chosen: list[int], n: int) -> None:
 
 
 def test_the_published_numbers_of_splitmix64() -> None:
-    assert [v & MASK for v in cr.hashes(torch.tensor([1234567]), 3, CPU)[0].tolist()] == [
+    assert [v & MASK for v in cr.hashes(torch.tensor([1234567]), 3)[0].tolist()] == [
         6457827717110365317,
         3203168211198807973,
         9817491932198370423,
@@ -59,7 +59,7 @@ def test_keys_differ_where_seeds_or_purposes_differ(
 
 def standard_numbers(kind: str, chosen: Tensor, n: int) -> Tensor:
     """Random numbers with mean 0 and variance 1."""
-    return cr.normal(chosen, n, CPU) if kind == "normal" else (cr.uniform(chosen, n, CPU) - 0.5) * math.sqrt(12)
+    return cr.normal(chosen, n) if kind == "normal" else (cr.uniform(chosen, n) - 0.5) * math.sqrt(12)
 
 
 @pytest.mark.parametrize(("kind", "kurtosis"), [("uniform", 1.8), ("normal", 3.0)])
@@ -86,15 +86,15 @@ def test_numbers_of_different_keys_are_independent(kind: str) -> None:
 
 @given(keys, st.integers(0, 50))
 def test_uniform_numbers_lie_in_the_open_interval_and_begin_alike(key: int, n: int) -> None:
-    values = cr.uniform(torch.tensor([key]), 60, CPU)
+    values = cr.uniform(torch.tensor([key]), 60)
     assert values.dtype == torch.float64 and ((values > 0) & (values < 1)).all()
-    assert torch.equal(cr.uniform(torch.tensor([key]), n, CPU)[0], values[0, :n])
-    assert torch.equal(cr.uniform(torch.tensor([3, key]), 60, CPU)[1], values[0])
+    assert torch.equal(cr.uniform(torch.tensor([key]), n)[0], values[0, :n])
+    assert torch.equal(cr.uniform(torch.tensor([3, key]), 60)[1], values[0])
 
 
 @given(keys, st.integers(0, 9))
 def test_normal_numbers_are_finite_and_as_many_as_asked_for(key: int, n: int) -> None:
-    values = cr.normal(torch.tensor([key, 1]), n, CPU)
+    values = cr.normal(torch.tensor([key, 1]), n)
     assert values.shape == (2, n) and torch.isfinite(values).all()
 
 
@@ -102,17 +102,17 @@ def test_normal_numbers_are_finite_and_as_many_as_asked_for(key: int, n: int) ->
 def test_an_order_is_a_permutation_that_depends_on_its_own_size_only(models: list[tuple[int, int]], more: int) -> None:
     chosen, sizes = [key for key, _ in models], [size for _, size in models]
     largest = max(sizes) + more
-    orders = cr.shuffled(torch.tensor(chosen), largest, torch.tensor(sizes), CPU)
+    orders = cr.shuffled(torch.tensor(chosen), largest, torch.tensor(sizes))
     assert orders.shape == (len(models), largest)
     for key, size, order in zip(chosen, sizes, orders, strict=True):
         assert sorted(order[:size].tolist()) == list(range(size))
         assert order[size:].tolist() == list(range(size, largest))
-        assert torch.equal(order[:size], cr.shuffled(torch.tensor([key]), size, None, CPU)[0])
+        assert torch.equal(order[:size], cr.shuffled(torch.tensor([key]), size, None)[0])
 
 
 def test_all_orders_are_equally_likely() -> None:
     n = 12_000
-    orders = cr.shuffled(random_keys(range(n), cr.SHUFFLE, 0), 4, None, CPU)
+    orders = cr.shuffled(random_keys(range(n), cr.SHUFFLE, 0), 4, None)
     counts = Counter(map(tuple, orders.tolist()))
     assert set(counts) == set(itertools.permutations(range(4)))
     assert all(abs(count - n / 24) < 5 * math.sqrt(n / 24) for count in counts.values())
@@ -152,7 +152,7 @@ def test_a_stream_depends_on_its_key_and_position_only() -> None:
         small.advance(slice(0, 1))
         large.advance(slice(0, 3))
         assert torch.equal(small.states[0], large.states[1, :3])
-    untouched = (cr.hashes(torch.tensor([9]), 40, CPU) >> 32).view(8, 5).int()
+    untouched = (cr.hashes(torch.tensor([9]), 40) >> 32).view(8, 5).int()
     assert torch.equal(large.states[3], untouched)  # its model had no batch in these steps
 
 

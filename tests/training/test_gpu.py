@@ -270,11 +270,11 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
     gpu = torch.device("cuda")
     keys = {device: random_keys([-3, 0, 2**40], 1).to(device) for device in (gpu, CPU)}
     for draw in (counter_random.hashes, counter_random.uniform):
-        assert torch.equal(draw(keys[gpu], 1001, gpu).cpu(), draw(keys[CPU], 1001, CPU))
-    normal = [counter_random.normal(own, 1001, device).cpu() for device, own in keys.items()]
+        assert torch.equal(draw(keys[gpu], 1001).cpu(), draw(keys[CPU], 1001))
+    normal = [counter_random.normal(own, 1001).cpu() for own in keys.values()]
     torch.testing.assert_close(*normal, rtol=1e-12, atol=1e-12)
     sizes = torch.tensor([1001, 1, 500])
-    orders = [counter_random.shuffled(own, 1001, sizes.to(device), device).cpu() for device, own in keys.items()]
+    orders = [counter_random.shuffled(own, 1001, sizes.to(own.device)).cpu() for own in keys.values()]
     assert torch.equal(*orders)
     streams = [counter_random.Streams(3, (4, 5), device) for device in keys]
     for stream, own in zip(streams, keys.values(), strict=True):

@@ -26,7 +26,7 @@ from tabgnm.training.dropout import Dropout
 from tabgnm.training.flat_weights import FlatLayout
 from tabgnm.training.steps.torch_step import TorchStep
 from tests.nn.strategies import any_shapes, seeds
-from tests.training.examples import BASE, CPU, LOSSES, random_keys, settings_for, table_for, train
+from tests.training.examples import BASE, LOSSES, random_keys, settings_for, table_for, train
 
 
 @dataclass
@@ -160,7 +160,7 @@ def test_the_gradient_of_a_step_is_autograds(
                 member = members[i]
                 assert member.train is not None
                 keys = random_keys([member.seed], counter_random.SHUFFLE, epoch)
-                shuffled = member.train[counter_random.shuffled(keys, len(member.train), None, CPU)[0]]
+                shuffled = member.train[counter_random.shuffled(keys, len(member.train), None)[0]]
                 rows = shuffled[index * batch_size : (index + 1) * batch_size]
 
                 flat = step.weights[row].clone().requires_grad_()
