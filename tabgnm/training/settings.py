@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.checks import positive_integer
+from tabgnm.nn.checks import check_choice, positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
 from tabgnm.training.threads import MAX_THREADS, thread_count
@@ -19,11 +19,6 @@ from tabgnm.training.threads import MAX_THREADS, thread_count
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
 OPTIMIZERS = ("adam", "adamw", "proximal_adam")
 SCHEDULES = ("constant", "cosine", "log_cosine")
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name}={shown(value)} is not known; use one of {', '.join(map(repr, allowed))}")
 
 
 def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = False) -> None:
@@ -150,9 +145,9 @@ class FleetSettings:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         if (self.n_threads or 1) > MAX_THREADS:
             raise ValueError(f"n_threads={shown(self.n_threads)} is out of range; expected at most {MAX_THREADS}")
-        _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        _one_of("schedule", self.schedule, SCHEDULES)
-        _one_of("precision", self.precision, PRECISIONS)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("precision", self.precision, PRECISIONS)
         if not isinstance(self.warmup, numbers.Real) or not 0 <= self.warmup < 1:
             raise ValueError(f"warmup={shown(self.warmup)} is out of range; expected a fraction of the steps in [0, 1)")
         if (
