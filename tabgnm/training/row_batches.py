@@ -102,7 +102,6 @@ class Batch:
 class Block:
     """Steps whose rows are gathered together."""
 
-    first_position: int
     n_positions: int
     n_models: int
     batches: tuple[Batch, ...]
@@ -160,7 +159,7 @@ class RowBatches:
                 n_models = sum(size > position for size in sizes)
                 batches.append(Batch(index, (index - first) * self.batch_size, n_rows, n_models))
             n_positions = batches[-1].start + batches[-1].n_rows
-            blocks.append(Block(first * self.batch_size, n_positions, batches[0].n_models, tuple(batches)))
+            blocks.append(Block(n_positions, batches[0].n_models, tuple(batches)))
         return blocks
 
     def shuffle(self, keys: Tensor) -> None:
@@ -176,32 +175,23 @@ class RowBatches:
 
     def gather(self, block: Block, rates: Tensor) -> BlockRows:
         """Gather the rows of a block; `rates` are those of the epoch. The buffers are reused for the next block."""
-        size, n_steps = (block.n_models, block.n_positions), len(block.batches)
-        x, y = (out[: size[0] * size[1]].view(*size, *out.shape[1:]) for out in (self._x, self._y))
-        if self.next_step is not None:
-            own_rates = rates.flatten(1).index_select(0, self.next_step + self._counted[:n_steps])
-            weights = self._gather_from(self.next_step, x, y)
-            self.next_step += n_steps
-            return BlockRows(x, y, *weights, own_rates.view(n_steps, *rates.shape[1:]))
-        first_step, positions = block.batches[0].index, slice(block.first_position, block.first_position + size[1])
-        self._select(self.ids[: size[0], positions], x, y)
-        step_weights, epoch_weights = (table[: size[0], positions] for table in (self.step_weights, self.epoch_weights))
-        return BlockRows(x, y, step_weights, epoch_weights, rates[first_step : first_step + n_steps])
-
-    def _gather_from(self, step: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Write the rows (n, L) that begin at `step` to `x` and `y`, and return their two weights."""
-        n, n_positions = x.shape[:2]
+        n, n_positions, first, n_steps = block.n_models, block.n_positions, block.batches[0].index, len(block.batches)
+        tables, all_weights = (self.rows.tables.x, self.rows.tables.y), (self.step_weights, self.epoch_weights)
+        x, y = (out[: n * n_positions].view(n, n_positions, *out.shape[1:]) for out in (self._x, self._y))
         kernels = kernels_for(x.device, "elementwise")
         if kernels is not None:
-            tables, all_weights = (self.rows.tables.x, self.rows.tables.y), (self.step_weights, self.epoch_weights)
-            weights = self.step_weights.new_empty(2, n, n_positions)
-            kernels.gather_block(tables, self.ids, all_weights, step, self.batch_size, (x, y, weights))
-            return weights[0], weights[1]
-        positions = step * self.batch_size + self._counted[:n_positions]
-        self._select(self.ids[:n].index_select(1, positions), x, y)
-        return self.step_weights[:n].index_select(1, positions), self.epoch_weights[:n].index_select(1, positions)
-
-    def _select(self, ids: Tensor, x: Tensor, y: Tensor) -> None:
-        """Write the rows with these numbers, (n, L), to `x` and `y`."""
-        for table, out in ((self.rows.tables.x, x), (self.rows.tables.y, y)):
-            torch.index_select(table, 0, ids.reshape(-1), out=out.flatten(0, 1))
+            both = self.step_weights.new_empty(2, n, n_positions)
+            kernels.gather_block(tables, self.ids, all_weights, self.next_step, self.batch_size, (x, y, both))
+            step_weights, epoch_weights = both
+        else:
+            positions: slice | Tensor = slice(first * self.batch_size, first * self.batch_size + n_positions)
+            if self.next_step is not None:
+                positions = self.next_step * self.batch_size + self._counted[:n_positions]
+            ids, step_weights, epoch_weights = (table[:n, positions] for table in (self.ids, *all_weights))
+            for table, out in zip(tables, (x, y), strict=True):
+                torch.index_select(table, 0, ids.reshape(-1), out=out.flatten(0, 1))
+        own_rates = rates[first : first + n_steps]
+        if self.next_step is not None:
+            own_rates = rates.flatten(1).index_select(0, self.next_step + self._counted[:n_steps]).view_as(own_rates)
+            self.next_step += n_steps
+        return BlockRows(x, y, step_weights, epoch_weights, own_rates)

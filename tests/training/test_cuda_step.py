@@ -80,7 +80,7 @@ def block_for(batch_size: int, n_models: int, n_steps: int = 2) -> Block:
     """Full batches, and a shorter last one that the last model does not take part in."""
     batches = [Batch(i, i * batch_size, batch_size, n_models) for i in range(n_steps)]
     batches.append(Batch(n_steps, n_steps * batch_size, batch_size - 3, max(1, n_models - 1)))
-    return Block(0, (n_steps + 1) * batch_size - 3, n_models, tuple(batches))
+    return Block((n_steps + 1) * batch_size - 3, n_models, tuple(batches))
 
 
 def rows_for(state: ModelState, block: Block, x_dtype: torch.dtype = torch.float32) -> BlockRows:

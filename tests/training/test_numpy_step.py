@@ -251,7 +251,7 @@ def test_models_left_over_by_the_threads_have_their_rows_split(n_models: int, n_
 def test_rows_without_weight_are_not_looked_at() -> None:
     models = Models(GNMShape(1, 1, 3, 1), SquaredError(), [2, 2], dtype=torch.float32)
     models.state.flat.copy_(torch.tensor([[1e30, 0.0], [1.0, 0.0]]))
-    block = Block(0, 2, 2, (Batch(0, 0, 2, 2),))
+    block = Block(2, 2, (Batch(0, 0, 2, 2),))
     weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
     x = torch.tensor([[[0.0, 1.0], [1.0, 1.0]]] * 2)  # a column and ones
     rows = BlockRows(x, torch.zeros(2, 2, 1), weights, weights, models.adam.rates)
@@ -263,7 +263,7 @@ def test_rows_without_weight_are_not_looked_at() -> None:
 def test_extreme_logits_have_finite_losses_and_gradients() -> None:
     models = Models(GNMShape(1, 2, 4, 1), CrossEntropy(), [2], dtype=torch.float32)
     models.state.flat.copy_(torch.tensor([[1e4, -1e4, 0.0, 0.0]]))
-    block = Block(0, 2, 1, (Batch(0, 0, 2, 1),))
+    block = Block(2, 1, (Batch(0, 0, 2, 1),))
     weights = torch.tensor([[0.0, 1.0]])
     rows = BlockRows(torch.ones(1, 2, 2), torch.tensor([[0, 1]]), weights, weights, models.adam.rates)
     models.adam.load_epoch(0)
