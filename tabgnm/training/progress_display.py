@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -120,13 +120,12 @@ class _NotebookDisplay:
 class LogDisplay:
     """Log messages, less and less frequent in long fits, and one at the end."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = self._last = clock()
+    def __init__(self) -> None:
+        self._began = self._last = time.monotonic()
 
     def update(self, state: ProgressState) -> None:
         """Log the state if the last message was some time ago."""
-        now = self._clock()
+        now = time.monotonic()
         if now - self._last >= max(_LOG_SECONDS, _LOG_SHARE * (now - self._began)):
             self._last = now
             _log.info("training: %s", str(state).strip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
@@ -226,10 +227,13 @@ def test_who_has_configured_logging_decides_what_is_seen(
     logging.getLogger("tabgnm").manager._clear_cache()  # type: ignore[attr-defined]
 
 
-def test_a_long_fit_logs_soon_and_then_rarely(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_fit_logs_soon_and_then_rarely(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 0.0
     shown = []
-    log = LogDisplay(clock=lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    log = LogDisplay()
     with caplog.at_level(logging.INFO, "tabgnm"):
         for second in range(3600):
             now = float(second)
