@@ -89,8 +89,9 @@ def forward(
     for layer in range(1, n_layers + 1):
         last = layer == n_layers
         weights, bias = shape.layer_weights(parameters, layer)
-        if layer == 1 and shape.learn_initial:
-            bias = bias + _vector_times_matrix(parameters["initial"], _initial_weights(shape, parameters))
+        if layer == 1 and isinstance(shape, GNMShape) and shape.learn_initial:
+            initial = parameters["initial"].unsqueeze(-2)
+            bias = bias + torch.matmul(initial, shape.initial_weights(parameters)).squeeze(-2)
         message = _affine(sources, weights, bias)
         here = LayerTrace(sources)
 
@@ -281,10 +282,6 @@ def _sum_rows(values: Tensor, out: Tensor, *, accumulate: bool) -> Tensor:
     return total
 
 
-def _vector_times_matrix(vector: Tensor, matrix: Tensor) -> Tensor:
-    return torch.matmul(vector.unsqueeze(-2), matrix).squeeze(-2)
-
-
 def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs: Tensor) -> list[Tensor]:
     """Return the sources of the next layer in the blocks of `GNMShape.source_ranges`."""
     if not (shape.clamp_inputs or shape.persistent_outputs):
@@ -293,11 +290,6 @@ def _source_blocks(shape: GNMShape | MLPShape, x: Tensor, state: Tensor, outputs
     if shape.persistent_outputs:
         blocks.append(outputs)
     return [block for block in blocks if block.shape[-1]]
-
-
-def _initial_weights(shape: Shape, parameters: Mapping[str, Tensor]) -> Tensor:
-    assert isinstance(shape, GNMShape)
-    return shape.initial_weights(parameters)
 
 
 def _previous(shape: GNMShape | MLPShape, parameters: Mapping[str, Tensor], layer: int, state: Tensor) -> Tensor:
