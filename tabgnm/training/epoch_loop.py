@@ -7,6 +7,7 @@ copied before, so that on a GPU the parts of an epoch, or all of a short one, ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -155,13 +156,10 @@ class EpochLoop:
         """Validate, keep the best weights so far, determine which models are done, and record the losses."""
         self.epoch += 1
         if self.validation is not None:
-            self.validation.measure(self.step.outputs, None if self.held_out is None else self._keep_outputs)
+            keep = None if self.held_out is None else partial(self.held_out.update, active=self.stopping.active)
+            self.validation.measure(self.step.outputs, keep)
         self.stopping.update(self.epoch, self.flat, self.train_loss, self.val_loss)
         self.records.write(self.epoch, self._recorded)
-
-    def _keep_outputs(self, outputs: Tensor, y: Tensor) -> None:
-        assert self.held_out is not None
-        self.held_out.update(outputs, y, self.stopping.active)
 
     def run_epoch(self) -> None:
         """Run all parts of an epoch after `load_epoch`."""
