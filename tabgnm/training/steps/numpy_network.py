@@ -15,7 +15,6 @@ Arrays are (n, nodes, rows) for n models, and (nodes, rows) for a single one, be
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -140,8 +139,8 @@ class NetworkPass:
         calls = self._calls_of.get(parameters)
         if calls is None:
             calls = self._calls_of[parameters] = self.forward_calls(parameters, None)
-        for call in itertools.chain(self.input_calls(parameters, x, dropout=False), calls):
-            call()
+        run_calls(self.input_calls(parameters, x, dropout=False))
+        run_calls(calls)
         return self.output
 
     def input_calls(self, parameters: NetworkParameters, x: Array, *, dropout: bool) -> list[Call]:
