@@ -65,8 +65,9 @@ def _shift(values: Tensor, bits: int) -> Tensor:
 
 def hashes(keys: Tensor, n: int) -> Tensor:
     """Return (M, n) random 64-bit integers: entry (i, j) depends only on keys[i] and j."""
-    if keys.is_cpu:
-        return _hashes_in_numpy(keys, n)
+    if keys.is_cpu:  # NumPy's calls cost less, and it has unsigned integers
+        counters = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+        return torch.from_numpy(_mix(counters + keys.numpy().view(np.uint64)[:, None]).view(np.int64))
     kernels = kernels_for(keys.device, "epochs")
     if kernels is not None:
         return kernels.hashes(keys, n)  # type: ignore[no-any-return] # an optional module
@@ -75,14 +76,6 @@ def hashes(keys: Tensor, n: int) -> Tensor:
     values.bitwise_xor_(_shift(values, 30)).mul_(_signed(MIX[0]))
     values.bitwise_xor_(_shift(values, 27)).mul_(_signed(MIX[1]))
     return values.bitwise_xor_(_shift(values, 31))
-
-
-def _hashes_in_numpy(keys: Tensor, n: int) -> Tensor:
-    """Compute the same on the host with NumPy, whose calls cost less and which has unsigned integers."""
-    counter = np.arange(1, n + 1, dtype=np.uint64)
-    counter *= np.uint64(GOLDEN)
-    values = _mix(counter + keys.numpy().view(np.uint64)[:, None])
-    return torch.from_numpy(values.view(np.int64))
 
 
 def uniform(keys: Tensor, n: int) -> Tensor:
