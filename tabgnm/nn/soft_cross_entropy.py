@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,12 +29,8 @@ class SoftCrossEntropy:
     """
 
     sizes: tuple[int, ...]
-    name: str = "soft_cross_entropy"
-
-    @property
-    def setting(self) -> float:
-        """The parameter of the loss, or 0 if it has none."""
-        return 0.0
+    name: ClassVar[str] = "soft_cross_entropy"
+    setting: ClassVar[float] = 0.0
 
     def _groups(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
         for end, size in zip(itertools.accumulate(self.sizes), self.sizes, strict=True):
