@@ -44,6 +44,8 @@ def gnm_from_mlp(mlp: MLP) -> GNM:
     """Return the GNM of Theorem 5.1, with one node per neuron (including inputs and outputs) and a bias node."""
     from tabgnm.nn.gnm import GNM  # GNM.from_mlp calls this function
 
+    if not isinstance(mlp, MLP):  # a GNM has the same parameters, but variants would be lost
+        raise TypeError(f"mlp is a {type(mlp).__name__}; expected an MLP")
     some = mlp.effective_parameters()["weight_1"]
     gnm = GNM(
         mlp.shape.n_inputs,

@@ -54,6 +54,7 @@ TABLE: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: GNM(2, 1)(torch.tensor(1.0)), ValueError, r"x has shape \(\)"),
     (lambda: GNM(2, 1)(torch.zeros(5, 2, dtype=torch.int64)), TypeError, r"x has dtype torch.int64.*x.float\(\)"),
     (lambda: GNM(2, 1).anytime(torch.zeros(5, 2)), ValueError, "anytime requires persistent_outputs=True"),
+    (lambda: GNM.from_mlp(GNM(2, 1, combine="residual")), TypeError, "mlp is a GNM; expected an MLP"),  # type: ignore[arg-type]
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency(torch.zeros(2, 5, 5)), ValueError, r"shape \(2, 5, 5\); expected \(2, 6, 6\)"),
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency([[0]]), TypeError, "adjacency is a list; expected a torch.Tensor"),  # type: ignore[arg-type]
     (lambda: GNM(2, 1, n_nodes=6).set_adjacency(adjacency_with(1, 5, 0, NAN)), ValueError, r"adjacency\[1, 5, 0\] is nan"),
