@@ -33,6 +33,8 @@ class Table:
         if self.y.dim() == 0 or len(self.y) != len(self.x):
             n_targets = len(self.y) if self.y.dim() else 0
             raise ValueError(f"x has {len(self.x)} rows, but y has {n_targets} targets; expected one target per row")
+        if self.x.is_complex():
+            raise ValueError(f"x has dtype {self.x.dtype}; expected real numbers")
         if not torch.isfinite(self.x).all():
             row, column = (int(i) for i in (~torch.isfinite(self.x)).nonzero()[0])
             value = self.x[row, column].item()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +80,11 @@ class Fleet:
     def __init__(
         self, shape: Shape, members: Sequence[Member], settings: FleetSettings, *, chunk_size: int | None = None
     ) -> None:
-        for name, value, expected in (("shape", shape, Shape), ("settings", settings, FleetSettings)):
+        for name, value, expected in (
+            ("shape", shape, Shape),
+            ("settings", settings, FleetSettings),
+            ("members", members, Iterable),
+        ):
             if not isinstance(value, expected):
                 raise TypeError(f"{name} is a {type(value).__name__}; expected Fleet(shape, members, settings)")
         members = list(members)

@@ -84,6 +84,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fit(Member(), precision="bf16"), ValueError, "precision='bf16' requires a GPU"),
     # tables
     (lambda: Table(torch.zeros(3), torch.zeros(3)), ValueError, r"x has shape \(3,\); expected \(rows, features\)"),
+    (lambda: Table(torch.zeros(3, 2, dtype=torch.complex64), torch.zeros(3)), ValueError, "x has dtype torch.complex64; expected real"),
     (lambda: Table(torch.zeros(0, 2), torch.zeros(0)), ValueError, "x has no rows; expected at least one"),
     (lambda: Table(torch.zeros(3, 2), torch.zeros(4)), ValueError, "x has 3 rows, but y has 4 targets; expected one target per row"),
     (lambda: Table(torch.zeros(3, 2), torch.tensor(1)), ValueError, "x has 3 rows, but y has 0 targets"),
@@ -126,6 +127,7 @@ TABLE_OF_ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fit(Member(), checkpoint_every=0), ValueError, "checkpoint_every=0 is too small; expected an integer >= 1"),
     (lambda: Fleet(BASE, settings_for(), [Member()]), TypeError, r"settings is a list; expected Fleet\(shape, members, settings\)"),
     (lambda: Fleet(Member(), [Member()], settings_for()), TypeError, "shape is a Member; expected Fleet"),
+    (lambda: Fleet(BASE, Member(), settings_for()), TypeError, r"members is a Member; expected Fleet\(shape, members, settings\)"),
     (lambda: Fleet(BASE, {"seed": 1}, settings_for()), TypeError, "members must be a sequence of Member"),
     (lambda: Fleet(BASE, [3], settings_for()), TypeError, "members must be a sequence of Member, as in Fleet"),
     (lambda: FleetPlan([], TABLE), ValueError, "jobs is empty; expected at least one Job to train"),
