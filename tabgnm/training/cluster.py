@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from tabgnm.training.data import Table
 from tabgnm.training.fleet import Fleet
 from tabgnm.training.result import FleetResult, TrainedModel
 from tabgnm.training.settings import FleetSettings
+from tabgnm.training.steps.numpy_step import ranges
 
 _TASKS_PER_WORKER = 2  # so that workers that finish early can take another task
 _SMALLEST_TASK = 2  # networks; a fleet of one would leave a core idle
@@ -54,9 +54,8 @@ def settings_of_worker(settings: FleetSettings, n_workers: int) -> FleetSettings
 def split(jobs: Sequence[int], n_all: int, n_workers: int) -> list[tuple[int, ...]]:
     """Divide the jobs of a fleet into tasks, so that all fleets together have a few tasks per worker."""
     size = max(_SMALLEST_TASK, -(-n_all // (_TASKS_PER_WORKER * n_workers)))
-    n_tasks = min(len(jobs), max(1, min(-(-len(jobs) // size), len(jobs) // _SMALLEST_TASK)))
-    ends = [len(jobs) * i // max(1, n_tasks) for i in range(n_tasks + 1)]
-    return [tuple(jobs[first:end]) for first, end in itertools.pairwise(ends)]
+    n_tasks = max(1, min(-(-len(jobs) // size), len(jobs) // _SMALLEST_TASK))
+    return [tuple(jobs[own]) for own in ranges(len(jobs), n_tasks)]
 
 
 def train_on_cluster(

@@ -108,7 +108,7 @@ class NumpyStep:
                 break
             parameters = self._views_of(state.flat[own])
             parts: list[list[Call]] = []
-            for i, in_batch in enumerate(_ranges(batch.n_rows, _n_parts(batch.n_rows, most_parts))):
+            for i, in_batch in enumerate(ranges(batch.n_rows, _n_parts(batch.n_rows, most_parts))):
                 n, rows = _length(own), slice(batch.start + in_batch.start, batch.start + in_batch.stop)
                 gradients = self._views_of(self._part_grads[i - 1] if i else state.grad[own])
                 network = self._networks[buffers + i](n, _length(rows))
@@ -142,7 +142,7 @@ class NumpyStep:
         """Return the outputs (M, L, c) of all models, without dropout, for rows x (M, L, at least m)."""
         n_models, n_rows = x.shape[:2]
         outputs = np.empty((n_models, self._state.shape.n_outputs, n_rows), self._dtype)
-        parts = _ranges(n_rows, -(-n_rows // self._validation_rows))
+        parts = ranges(n_rows, -(-n_rows // self._validation_rows))
         tasks = list(itertools.product([*self._groups, *self._split_models], parts))
         self._pool.run(partial(self._write_outputs, x.numpy(), outputs, tasks), len(tasks))
         return torch.from_numpy(outputs).mT
@@ -183,7 +183,7 @@ def _divide(state: ModelState) -> tuple[list[slice], list[slice]]:
     n_busy = min(n_threads, n_grouped * work // SMALLEST_GROUP)
     if n_busy > 1:
         n_groups = -(-n_groups // n_busy) * n_busy  # the same number for each thread
-    groups = _ranges(n_grouped, min(n_groups, n_grouped))
+    groups = ranges(n_grouped, min(n_groups, n_grouped))
     return groups, [slice(i, i + 1) for i in range(n_grouped, n_models)]
 
 
@@ -192,7 +192,7 @@ def _n_parts(n_rows: int, n_threads: int) -> int:
     return max(1, min(n_threads, n_rows // _PART_ROWS))
 
 
-def _ranges(n: int, n_ranges: int) -> list[slice]:
+def ranges(n: int, n_ranges: int) -> list[slice]:
     """Divide range(n) into ranges of about the same length."""
     ends = [n * i // n_ranges for i in range(n_ranges + 1)] if n else []
     return [slice(first, end) for first, end in itertools.pairwise(ends)]
