@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.checks import check_choice, positive_integer
+from tabgnm.nn.checks import check_choice, finite_number, positive_integer
 from tabgnm.nn.initializers import Initializer
 
 NumericEmbedding = Literal["periodic", "piecewise"]
@@ -78,10 +77,8 @@ class InputEmbedding:
         for name in ("n_basis", "numeric_dim", "level_dim"):
             object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         check_choice("numeric", self.numeric, NUMERIC_EMBEDDINGS)
-        scale = self.frequency_scale
-        if isinstance(scale, bool) or not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
-            raise ValueError(f"frequency_scale={shown(scale)} is out of range; expected a finite number > 0, e.g. 0.1")
-        object.__setattr__(self, "frequency_scale", float(scale))
+        scale = finite_number("frequency_scale", self.frequency_scale, positive=True)
+        object.__setattr__(self, "frequency_scale", scale)
         if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
             raise TypeError(
                 f"levels={shown(self.levels)} is not a sequence; expected the number of levels of each category, e.g. "

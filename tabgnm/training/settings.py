@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tabgnm._printable import shown
-from tabgnm.nn.checks import check_choice, positive_integer
+from tabgnm.nn.checks import check_choice, finite_number, positive_integer
 from tabgnm.nn.losses import Loss, LossWithMetric, loss_by_name
 from tabgnm.nn.network import dropout_rate
 from tabgnm.training.threads import MAX_THREADS, thread_count
@@ -19,13 +18,6 @@ from tabgnm.training.threads import MAX_THREADS, thread_count
 PRECISIONS = ("float32", "float64", "tf32", "bf16")
 OPTIMIZERS = ("adam", "adamw", "proximal_adam")
 SCHEDULES = ("constant", "cosine", "log_cosine")
-
-
-def _at_least(name: str, value: float, smallest: float, *, exclusive: bool = False) -> None:
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or value < smallest or (exclusive and value == smallest):
-        sign = ">" if exclusive else ">="
-        raise ValueError(f"{name}={shown(value)} is out of range; expected a finite number {sign} {smallest:g}")
 
 
 def torch_device(wanted: str) -> torch.device:
@@ -156,7 +148,7 @@ class FleetSettings:
             or not all(0 <= beta < 1 for beta in self.betas)
         ):
             raise ValueError(f"betas={shown(self.betas)} are out of range; expected two numbers in [0, 1)")
-        _at_least("eps", self.eps, 0, exclusive=True)
+        finite_number("eps", self.eps, positive=True)
         for name in ("metric", "held_out_outputs"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name}={shown(getattr(self, name))} is not a bool; use True or False")
@@ -247,11 +239,10 @@ class Member:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "weight_decay", "l1", "l2", "l0", "group_l1"):
-            _at_least(name, getattr(self, name), 0)
-            object.__setattr__(self, name, float(getattr(self, name)))
+            object.__setattr__(self, name, finite_number(name, getattr(self, name)))
         object.__setattr__(self, "dropout", dropout_rate(self.dropout))
         if self.frequency_scale is not None:
-            _at_least("frequency_scale", self.frequency_scale, 0, exclusive=True)
+            finite_number("frequency_scale", self.frequency_scale, positive=True)
         object.__setattr__(self, "table", positive_integer("table", self.table, smallest=0))
         if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
             raise TypeError(f"seed={shown(self.seed)} has type {type(self.seed).__name__}; expected an integer")
