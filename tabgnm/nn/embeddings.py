@@ -198,22 +198,13 @@ def embed_backward(
     trace: EmbeddingTrace,
     grad: Tensor,
     gradients: Mapping[str, Tensor],
-    *,
-    input_gradient: bool = False,
-) -> Tensor | None:
-    """Write the gradient of each parameter into `gradients`; return the gradient of x if `input_gradient`.
-
-    `grad` is the gradient with respect to the output of `embed`. The gradient of category codes is 0.
-    """
+) -> None:
+    """Write the gradient of each parameter into `gradients`, given that of the output of `embed`."""
     end_numeric = embedding.n_plain + embedding.n_numeric * embedding.numeric_width
-    parts = [grad[..., : embedding.n_plain]]
     if embedding.n_numeric:
-        numeric = grad[..., embedding.n_plain : end_numeric]
-        parts.append(_numbers_backward(embedding, parameters, trace, numeric, gradients, input_gradient))
+        _numbers_backward(embedding, parameters, trace, grad[..., embedding.n_plain : end_numeric], gradients)
     if embedding.levels:
         _sum_by_level(embedding, trace.codes, grad[..., end_numeric:], gradients["embed_level"])
-        parts.append(torch.zeros_like(trace.x[..., embedding.first_category :]))
-    return torch.cat(parts, dim=-1) if input_gradient else None
 
 
 def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], trace: EmbeddingTrace) -> Tensor:
@@ -225,16 +216,12 @@ def _embed_numbers(embedding: InputEmbedding, parameters: Mapping[str, Tensor], 
         trace.angle = torch.addcmul(parameters["embed_phase"].unsqueeze(-2), x, frequency.unsqueeze(-2))
         trace.basis = torch.cos(trace.angle)
     else:
-        trace.basis = _bin_coordinates(embedding, x).clamp(0, 1)
+        bins = torch.arange(embedding.n_basis, dtype=x.dtype, device=x.device)
+        trace.basis = (x - bins).clamp(0, 1)
     mixed = torch.matmul(trace.basis, parameters["embed_weight"]) + parameters["embed_bias"].unsqueeze(-2)
     if embedding.numeric == "periodic":
         mixed = torch.cat([x.expand(*mixed.shape[:-1], 1), mixed], dim=-1)
     return mixed.transpose(-3, -2).flatten(-2)
-
-
-def _bin_coordinates(embedding: InputEmbedding, x: Tensor) -> Tensor:
-    """Return the position of x relative to each bin, from 0 (its start) to 1 (its end), not clamped."""
-    return x - torch.arange(embedding.n_basis, dtype=x.dtype, device=x.device)
 
 
 def _numbers_backward(
@@ -243,34 +230,21 @@ def _numbers_backward(
     trace: EmbeddingTrace,
     grad: Tensor,
     gradients: Mapping[str, Tensor],
-    input_gradient: bool,
-) -> Tensor:
-    """Write the parameter gradients; return the gradient of the numbers, (..., B, n_numeric), if `input_gradient`.
-
-    Otherwise, the result is not meaningful.
-    """
+) -> None:
+    """Write the gradients of the parameters of embedded numbers."""
     periodic = embedding.numeric == "periodic"
     by_column = grad.reshape(*grad.shape[:-1], embedding.n_numeric, embedding.numeric_width)
     by_column = by_column.transpose(-3, -2)  # (..., n_numeric, B, width)
     by_mixed = by_column[..., 1:] if periodic else by_column
     gradients["embed_weight"].copy_(torch.matmul(trace.basis.mT, by_mixed))
     gradients["embed_bias"].copy_(by_mixed.sum(dim=-2))
-    if not (periodic or input_gradient):
-        return grad
-    by_basis = torch.matmul(by_mixed, parameters["embed_weight"].mT)
-    x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-1)
-    if not periodic:
-        coordinates = _bin_coordinates(embedding, x)
-        inside = (coordinates >= 0) & (coordinates <= 1)
-        return (by_basis * inside).sum(dim=-1).mT
-    by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
-    gradients["embed_phase"].copy_(by_angle.sum(dim=-2))
-    # The sum over rows as a matrix product, which needs no buffer for x * by_angle.
-    gradients["embed_frequency"].copy_(torch.matmul(x.mT, by_angle).squeeze(-2)).mul_(2 * math.pi)
-    if not input_gradient:
-        return grad
-    frequency = 2 * math.pi * parameters["embed_frequency"]
-    return (by_column[..., 0] + torch.matmul(by_angle, frequency.unsqueeze(-1)).squeeze(-1)).mT
+    if periodic:
+        by_basis = torch.matmul(by_mixed, parameters["embed_weight"].mT)
+        by_angle = by_basis.mul_(torch.sin(trace.angle)).neg_()
+        gradients["embed_phase"].copy_(by_angle.sum(dim=-2))
+        # The sum over rows as a matrix product, which needs no buffer for x * by_angle.
+        x = trace.x[..., embedding.n_plain : embedding.first_category].mT.unsqueeze(-2)  # (..., n_numeric, 1, B)
+        gradients["embed_frequency"].copy_(torch.matmul(x, by_angle).squeeze(-2)).mul_(2 * math.pi)
 
 
 def _look_up(embedding: InputEmbedding, table: Tensor, trace: EmbeddingTrace) -> Tensor:

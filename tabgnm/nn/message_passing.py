@@ -15,7 +15,7 @@ With learned embeddings, the initial states of input nodes are the embedded colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -165,21 +165,18 @@ def backward(
     grad_output: Tensor,
     gradients: Mapping[str, Tensor],
     *,
-    grad_readouts: Sequence[Tensor] | None = None,
     input_gradient: bool = False,
 ) -> Tensor | None:
-    """Write the gradient of each parameter into `gradients`; return the gradient of x if `input_gradient`.
+    """Write the gradient of each parameter into `gradients`; return that of the body's inputs if `input_gradient`.
 
-    `trace` is the result of `forward(..., keep=True)`. With persistent outputs, `grad_readouts` are additional
-    gradients with respect to the outputs after each layer.
+    `trace` is the result of `forward(..., keep=True)`.
     """
     if isinstance(shape, EmbeddedShape):
-        grad_inputs = backward(
-            shape.body, parameters, trace, grad_output, gradients, grad_readouts=grad_readouts, input_gradient=True
-        )
+        grad_inputs = backward(shape.body, parameters, trace, grad_output, gradients, input_gradient=True)
         assert grad_inputs is not None
-        own, grad_inputs = trace.embedding, grad_inputs.to(trace.embedding.x.dtype)
-        return embed_backward(shape.embedding, parameters, own, grad_inputs, gradients, input_gradient=input_gradient)
+        own = trace.embedding
+        embed_backward(shape.embedding, parameters, own, grad_inputs.to(own.x.dtype), gradients)
+        return grad_inputs
     function = get_activation(shape.activation)
     persistent = shape.persistent_outputs
     if shape.tied:  # all layers add to one matrix
@@ -191,8 +188,6 @@ def backward(
     for layer in range(shape.n_layers, 0, -1):
         here = trace.layers[layer - 1]
         last = layer == shape.n_layers
-        if persistent and grad_readouts is not None:
-            grad_outputs = grad_outputs + grad_readouts[layer - 1]
 
         grad_previous: Tensor | None = None
         if here.message.shape[-1] == 0:
