@@ -51,9 +51,7 @@ class EpochLoop:
         gates = any(member.l0 for member in members)
         # Gates are drawn by their position in the buffer, so with gates there is no padding.
         self.layout = FlatLayout(shape, gates=gates, align=ALIGN if device.type == "cuda" and not gates else 1)
-        seeds, starts = [member.seed for member in members], [member.start for member in members]
-        scales = [member.frequency_scale for member in members]
-        self.flat = self.layout.first_weights(seeds, device, dtype, starts, scales)
+        self.flat = self.layout.first_weights(members, device, dtype)
         self.grad = torch.zeros_like(self.flat)
         self.adam = Adam(self.layout, members, settings, self.flat, self.grad)
         self.stopping = EarlyStopping(self.flat, settings, validated=val is not None)

@@ -12,8 +12,7 @@ from tabgnm.nn.hard_concrete import INITIAL_LOG_ALPHA
 from tabgnm.nn.shapes import Shape
 from tabgnm.training import counter_random
 from tabgnm.training.gpu_sharing import mark
-
-Start = Mapping[str, Tensor]  # parameters by name, as `TrainedModel.parameters`
+from tabgnm.training.settings import Member
 
 
 class FlatLayout:
@@ -77,27 +76,20 @@ class FlatLayout:
             mark().synchronize()  # a copy that has to wait for the device would block other threads
         return out.cpu()
 
-    def first_weights(
-        self,
-        seeds: list[int],
-        device: torch.device,
-        dtype: torch.dtype,
-        starts: Sequence[Start | None] = (),
-        frequency_scales: Sequence[float | None] = (),
-    ) -> Tensor:
+    def first_weights(self, members: Sequence[Member], device: torch.device, dtype: torch.dtype) -> Tensor:
         """Return the initial weights (M, P) of each model: those it starts from, or drawn from its own seed.
 
-        `frequency_scales` replace that of the shape where they are not None. Gates are always open at first.
+        Gates are always open at first.
         """
-        flat = torch.zeros(len(seeds), self.n_flat, dtype=dtype, device=device)
-        views, own_seeds = self.views(flat), counter_random.seed_array(seeds)
+        flat = torch.zeros(len(members), self.n_flat, dtype=dtype, device=device)
+        views, seeds = self.views(flat), counter_random.seed_array([member.seed for member in members])
         for position, name in enumerate(self.sizes):
             view, how, n = views[name], self.shape.initializers()[name], math.prod(self.sizes[name])
-            keys = torch.from_numpy(counter_random.keys(own_seeds, counter_random.INITIAL_WEIGHTS, position)).to(device)
+            keys = torch.from_numpy(counter_random.keys(seeds, counter_random.INITIAL_WEIGHTS, position)).to(device)
             if how.kind == "normal":
-                scales = [how.scale] * len(seeds)
+                scales = [how.scale] * len(members)
                 if name == "embed_frequency":
-                    scales = [how.scale if scale is None else scale for scale in frequency_scales] or scales
+                    scales = [member.frequency_scale or how.scale for member in members]
                 drawn = counter_random.normal(keys, n)
                 view.copy_(drawn.mul_(drawn.new_tensor(scales).unsqueeze(1)).view(view.shape))
             elif how.kind == "uniform":
@@ -105,15 +97,15 @@ class FlatLayout:
                 view.copy_(numbers.view(view.shape))
             else:
                 view.fill_(how.scale)
-        for model, start in enumerate(starts):
-            for name, value in (start or {}).items():
+        for model, member in enumerate(members):
+            for name, value in (member.start or {}).items():
                 views[name][model].copy_(value)
         self.shape.zero_unused_(views)
         if self.gates:
             flat[:, self.gate_places] = INITIAL_LOG_ALPHA
         return flat
 
-    def check_start(self, start: Start) -> None:
+    def check_start(self, start: Mapping[str, Tensor]) -> None:
         """Raise ValueError unless `start` has exactly the parameters of the shape, with the right sizes."""
         missing, unknown = sorted(set(self.sizes) - set(start)), sorted(set(start) - set(self.sizes))
         if missing or unknown:

@@ -294,9 +294,8 @@ class Fleet:
     ) -> None:
         """Add models that were not trained, with their initial weights."""
         for position in positions:
-            member, cpu = self.members[position], torch.device("cpu")
-            own = [member.start], [member.frequency_scale]
-            weights = self._layout.first_weights([member.seed], cpu, self.settings.dtype, *own)[0]
+            own, cpu = [self.members[position]], torch.device("cpu")
+            weights = self._layout.first_weights(own, cpu, self.settings.dtype)[0]
             done[position] = weights, History(status="interrupted")
             for hook in hooks:
                 hook.on_model_end(position, 0, "interrupted")

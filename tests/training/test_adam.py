@@ -40,7 +40,7 @@ def learning_rate_factor(settings: FleetSettings, done: float) -> float:
 def plain_loop(shape: Shape, member: Member, settings: FleetSettings, table: Table) -> dict[str, Tensor]:
     """What anybody would write with torch.optim, autograd and a loop over batches."""
     assert member.train is not None
-    first = FlatLayout(shape).first_weights([member.seed], CPU, torch.float64)[0]
+    first = FlatLayout(shape).first_weights([member], CPU, torch.float64)[0]
     parameters = {name: value.clone().requires_grad_() for name, value in FlatLayout(shape).views(first).items()}
     edges = [parameters[name] for name in shape.edge_parameters()]
     groups: list[dict[str, Any]] = []
@@ -160,7 +160,7 @@ def test_a_learning_rate_of_zero_changes_nothing() -> None:
         members = [Member(learning_rate=0.0, weight_decay=0.1, l1=0.1), *([] if alone else [Member(), Member()])]
         for optimizer in ("adam", "adamw", "proximal_adam"):
             model = train(BASE, members, settings_for(max_epochs=2, optimizer=optimizer))[0]
-            first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([0], CPU, torch.float64)[0])
+            first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([Member()], CPU, torch.float64)[0])
             for name, value in model.parameters.items():
                 assert torch.equal(value, first[name]), (optimizer, name)
 

@@ -153,7 +153,7 @@ def test_ctrl_c_leaves_models_that_had_no_turn_with_their_first_weights() -> Non
     ]
     assert_all_same(models[:2], fit(members[:2], [], max_epochs=8).models, 1e-8)
     for model, member in zip(models[4:], members[4:], strict=True):
-        first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([member.seed], CPU, torch.float64)[0])
+        first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([member], CPU, torch.float64)[0])
         assert all(torch.equal(value, first[name]) for name, value in model.parameters.items())
         assert model.history.best_epoch == 0
 

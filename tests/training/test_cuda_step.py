@@ -60,7 +60,7 @@ def state_for(
     """Models at the start of their training; with a large eps weights show gradients and not their signs."""
     settings = FleetSettings(loss, device=DEVICE.type, eps=0.1, **changes)
     layout = FlatLayout(shape, align=ALIGN)
-    flat = layout.first_weights([member.seed for member in members], DEVICE, settings.dtype)
+    flat = layout.first_weights(members, DEVICE, settings.dtype)
     grad = torch.zeros_like(flat)
     return ModelState(
         shape=shape,

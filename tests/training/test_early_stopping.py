@@ -169,7 +169,7 @@ def test_a_model_that_diverges_in_its_first_epoch_keeps_its_first_weights() -> N
     x[7] = 1e200
     model = train(BASE, [Member(seed=5)], settings_for(SquaredError()), Table(x, table.y))[0]
     assert (model.history.status, model.history.n_epochs, model.history.best_epoch) == ("diverged", 1, 0)
-    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([5], CPU, torch.float64)[0])
+    first = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([Member(seed=5)], CPU, torch.float64)[0])
     assert all(torch.equal(value, first[name]) for name, value in model.parameters.items())
 
 

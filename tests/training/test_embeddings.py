@@ -86,7 +86,7 @@ def test_predictions_are_those_of_the_networks(shape: Shape, monkeypatch: pytest
 @every_embedding
 def test_embeddings_are_trained(shape: Shape) -> None:
     layout = FlatLayout(shape)
-    first = layout.views(layout.first_weights([0], CPU, torch.float64)[0])
+    first = layout.views(layout.first_weights([Member()], CPU, torch.float64)[0])
     model = train(shape, [Member(learning_rate=0.01)], settings_for())[0]
     embedded = [name for name in model.parameters if name.startswith("embed_")]
     assert embedded and not any(torch.equal(model.parameters[name], first[name]) for name in embedded)
@@ -106,8 +106,8 @@ def test_penalties_and_weight_decay_leave_embeddings_alone(optimizer: str) -> No
 
 def test_the_body_starts_as_without_an_embedding() -> None:
     inside, alone = (FlatLayout(shape) for shape in (PERIODIC, PERIODIC.body))
-    weights = alone.views(alone.first_weights([3], CPU, torch.float64))
-    for name, value in inside.views(inside.first_weights([3], CPU, torch.float64)).items():
+    weights = alone.views(alone.first_weights([Member(seed=3)], CPU, torch.float64))
+    for name, value in inside.views(inside.first_weights([Member(seed=3)], CPU, torch.float64)).items():
         assert name.startswith("embed_") or torch.equal(value, weights[name])
 
 
@@ -121,7 +121,7 @@ def test_edges_stand_first_and_embeddings_are_not_padded(gates: bool) -> None:
         assert all(offset % 16 == 0 for offset in layout.offsets.values()) and layout.n_flat % 16 == 0
         n_own = PERIODIC.embedding.n_parameters()
         assert layout.n_weights - layout.n_body < n_own + 16 * len(PERIODIC.embedding.parameter_shapes())
-    flat = layout.first_weights([0, 1], CPU, torch.float64)
+    flat = layout.first_weights([Member(seed=seed) for seed in range(2)], CPU, torch.float64)
     for name, size in PERIODIC.parameter_shapes().items():
         assert layout.views(flat)[name].shape == (2, *size)
 
@@ -208,12 +208,14 @@ def test_models_with_different_frequency_scales_share_a_fleet() -> None:
         other = Member(seed=7, frequency_scale=shape.embedding.frequency_scale if shape.embedding else None)
         assert_same(model, train(PERIODIC, [other], how, table)[0], 1e-9)
     layout = FlatLayout(PERIODIC)
-    first = layout.views(layout.first_weights([7, 7], CPU, torch.float64, (), [None, 0.6]))["embed_frequency"]
+    members = [Member(seed=7), Member(seed=7, frequency_scale=0.6)]
+    first = layout.views(layout.first_weights(members, CPU, torch.float64))["embed_frequency"]
     torch.testing.assert_close(first[1], first[0] * 2)  # the shape's own is 0.3
     own = FlatLayout(with_frequency_scale(PERIODIC, 0.7))
     for dtype in (torch.float32, torch.float64):  # draws are a model's own to the bit
-        alone = own.views(own.first_weights([7], CPU, dtype))["embed_frequency"]
-        within = layout.views(layout.first_weights([3, 7], CPU, dtype, (), [None, 0.7]))["embed_frequency"]
+        alone = own.views(own.first_weights([Member(seed=7)], CPU, dtype))["embed_frequency"]
+        members = [Member(seed=3), Member(seed=7, frequency_scale=0.7)]
+        within = layout.views(layout.first_weights(members, CPU, dtype))["embed_frequency"]
         assert torch.equal(within[1], alone[0])
 
 

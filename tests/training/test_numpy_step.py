@@ -60,7 +60,7 @@ class Models:
         members = [Member(seed=own, dropout=dropout * (own % 3) / 2, learning_rate=RATE) for own in own_seeds]
         how = settings_for(loss, precision="float64" if dtype == torch.float64 else "float32", batch_size=batch_size)
         layout = FlatLayout(shape)
-        flat = layout.first_weights(own_seeds, CPU, dtype)
+        flat = layout.first_weights(members, CPU, dtype)
         flat += 0.3 * torch.rand(flat.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(
             dtype
         )
@@ -287,7 +287,7 @@ def test_other_variants_and_gates_are_left_to_torch(variant: dict[str, Any]) -> 
     assert NumpyStep.supports(plain)
     assert not NumpyStep.supports(replace(plain, shape=GNMShape(6, 3, 16, 3, **variant)))
     gated = FlatLayout(plain.shape, gates=True)
-    gates = Gates(gated, [Member()], gated.first_weights([0], CPU, torch.float64))
+    gates = Gates(gated, [Member()], gated.first_weights([Member()], CPU, torch.float64))
     assert not NumpyStep.supports(replace(plain, gates=gates))
 
 

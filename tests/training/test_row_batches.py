@@ -45,7 +45,7 @@ def test_the_mean_loss_counts_every_row_once(size: int) -> None:
     table, members = table_for(CrossEntropy()), [Member(seed=1, learning_rate=0.0), Member(learning_rate=0.0), Member()]
     members[0] = replace(members[0], train=torch.arange(size))
     history = train(BASE, members, settings_for(max_epochs=2), table)[0].history
-    parameters = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([1], CPU, torch.float64)[0])
+    parameters = FlatLayout(BASE).views(FlatLayout(BASE).first_weights([Member(seed=1)], CPU, torch.float64)[0])
     expected = CrossEntropy().per_row(forward(BASE, parameters, table.x[:size]).output, table.y[:size]).mean().item()
     assert history.train_loss == pytest.approx([expected] * 2, rel=1e-12)
 
