@@ -21,7 +21,6 @@ class Activation:
     `backward(grad, z, a)` returns the gradient with respect to z, given the gradient with respect to a = f(z), z and a.
     """
 
-    name: str
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor, Tensor], Tensor]
     in_place: Callable[[Tensor], Tensor] | None = None  # overwrites z; only valid if `backward` ignores z
@@ -29,16 +28,16 @@ class Activation:
 
 # The backward functions are those that autograd calls: one fused kernel each.
 _ACTIVATIONS = {
-    "relu": Activation("relu", torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0), torch.relu_),
-    "leaky_relu": Activation("leaky_relu", F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
-    "elu": Activation("elu", F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
-    "gelu": Activation("gelu", F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),
-    "silu": Activation("silu", F.silu, lambda g, z, a: _aten.silu_backward(g, z)),
-    "mish": Activation("mish", F.mish, lambda g, z, a: _aten.mish_backward(g, z)),
-    "softplus": Activation("softplus", F.softplus, lambda g, z, a: _aten.softplus_backward(g, z, 1.0, 20.0)),
-    "tanh": Activation("tanh", torch.tanh, lambda g, z, a: _aten.tanh_backward(g, a)),
-    "sigmoid": Activation("sigmoid", torch.sigmoid, lambda g, z, a: _aten.sigmoid_backward(g, a)),
-    "identity": Activation("identity", lambda z: z, lambda g, z, a: g),
+    "relu": Activation(torch.relu, lambda g, z, a: _aten.threshold_backward(g, a, 0), torch.relu_),
+    "leaky_relu": Activation(F.leaky_relu, lambda g, z, a: _aten.leaky_relu_backward(g, z, 0.01, False)),
+    "elu": Activation(F.elu, lambda g, z, a: _aten.elu_backward(g, 1.0, 1.0, 1.0, False, z)),
+    "gelu": Activation(F.gelu, lambda g, z, a: _aten.gelu_backward(g, z)),
+    "silu": Activation(F.silu, lambda g, z, a: _aten.silu_backward(g, z)),
+    "mish": Activation(F.mish, lambda g, z, a: _aten.mish_backward(g, z)),
+    "softplus": Activation(F.softplus, lambda g, z, a: _aten.softplus_backward(g, z, 1.0, 20.0)),
+    "tanh": Activation(torch.tanh, lambda g, z, a: _aten.tanh_backward(g, a)),
+    "sigmoid": Activation(torch.sigmoid, lambda g, z, a: _aten.sigmoid_backward(g, a)),
+    "identity": Activation(lambda z: z, lambda g, z, a: g),
 }
 
 

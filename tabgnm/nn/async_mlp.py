@@ -62,7 +62,8 @@ class AsyncMLP(nn.Module):
 
         super().__init__()
         _check_graph(graph)
-        self.activation = get_activation(activation).name
+        get_activation(activation)
+        self.activation = activation
         kinds = nx.get_node_attributes(graph, "kind")
         self._kinds = dict(kinds)
         self.input_nodes = [node for node in graph if kinds[node] == "input"]
