@@ -50,7 +50,7 @@ class EarlyStopping:
         epoch_, train, val, best_loss, best_epoch, active, diverged = (
             each.numpy() if on_cpu else each for each in given
         )  # fmt: skip
-        finite = math.isfinite(train + val)  # without validation rows, `val` is 0
+        finite = math.isfinite(train - val)  # of both; without validation rows, `val` is 0
         diverged |= active & ~finite
         active &= finite
         if self._validated:
