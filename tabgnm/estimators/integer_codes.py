@@ -25,6 +25,7 @@ MIN_ROWS_PER_CODE = 5  # of half of the codes; amounts usually have many values 
 _LEVEL = 1e-6  # of the test, for all columns and targets together
 _MIN_GAIN = 0.02  # of the explained share of the target's variance
 _MIN_ROUGHNESS = 0.5  # of this gain and of what a piecewise linear function explains, relative to numbers without order
+_MAX_MISSED = 0.01  # fraction of columns of few codes without order that this condition may miss
 _MAX_CLASSES = 10  # that are tested, the most frequent ones
 _MIN_KNOWN = 0.5  # fraction of the numbers in validation rows that training rows must have, unlike those of later days
 
@@ -98,7 +99,8 @@ def _p_value(index: Array, targets: Array) -> float:
     """Return the smallest p-value of targets in an F-test of lack of fit; 1 if numbers say more than their codes do.
 
     The test compares the means of the codes with a piecewise linear function of their order. If the order of the codes
-    has no meaning, such a function explains a share of their variance that is its number of knots by that of codes.
+    has no meaning, such a function explains a share of their variance that is its number of knots by that of codes in
+    the mean. This share varies most if there are few codes. Its distribution for normal effects is a beta distribution.
     """
     n_rows, counts = len(index), np.bincount(index)
     n_codes = len(counts)
@@ -122,5 +124,7 @@ def _p_value(index: Array, targets: Array) -> float:
         rough = (lack - n_free * variance) / total
         linear = (counts[:, None] * (smooth - targets.mean(axis=0)) ** 2).sum(axis=0)
         explained = rough + np.maximum(0, linear - (len(knots) - 1) * variance) / total
-        is_code = (rough > _MIN_GAIN) & (rough > _MIN_ROUGHNESS * n_free / n_codes * explained)
+        usual = stats.beta.ppf(_MAX_MISSED, n_free / 2, (len(knots) - 1) / 2)
+        least = min(_MIN_ROUGHNESS * n_free / n_codes, usual)
+        is_code = (rough > _MIN_GAIN) & (rough > least * explained)
     return float(np.where(is_code, p_values, 1.0).min())

@@ -67,6 +67,19 @@ def test_outliers_and_frequent_classes_do_not_hide_codes() -> None:
     assert found(X, np.where(rng.random(N_ROWS) < 0.5, 2, y > np.median(y)), GNMClassifier) == ["shop"]
 
 
+@pytest.mark.parametrize("n_shops", [40, 45])
+def test_codes_are_found_if_there_are_few_more_than_pieces(n_shops: int) -> None:
+    """The share of their variance that a piecewise linear function explains varies most then."""
+    n_found = n_smooth = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame({"shop": rng.integers(0, n_shops, 1000), "x": rng.normal(size=1000)})
+        noise = rng.normal(size=1000)
+        n_found += found(X, 2 * rng.normal(size=n_shops)[X["shop"]] + noise) == ["shop"]
+        n_smooth += found(X, 2 * np.sin(X["shop"] / 8) + noise) == []
+    assert n_found >= 46 and n_smooth == 50
+
+
 def test_small_effects_are_those_of_numbers() -> None:
     """They are significant if there are many rows, but explain little."""
     X, _ = shops(20_000)
