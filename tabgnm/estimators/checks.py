@@ -30,6 +30,12 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
+def check_flag_or_auto(name: str, value: object) -> None:
+    """Validate a boolean parameter that may be left to the candidates."""
+    if not is_auto(value) and not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={shown(value)} has type {type(value).__name__}; expected 'auto', True or False")
+
+
 def is_auto(value: object) -> bool:
     """Whether a parameter is left to the candidates."""
     return isinstance(value, str) and value == "auto"

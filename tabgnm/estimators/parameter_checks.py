@@ -16,6 +16,7 @@ from tabgnm.estimators.checks import (
     check_cv,
     check_device,
     check_flag,
+    check_flag_or_auto,
     check_integer,
     check_number,
     check_random,
@@ -73,8 +74,7 @@ def check_training(own: TrainingParameters) -> None:
     checked_kinds("column_kinds", own.column_kinds)
     TableSettings(**_given(own, _OF_TABLES))
     for name in ("screen_columns", "integer_codes"):
-        if not is_auto(getattr(own, name)):
-            check_flag(name, getattr(own, name))
+        check_flag_or_auto(name, getattr(own, name))
     check_flag("warm_start", own.warm_start)
     check_random(own.random_state)
     check_verbose(own.verbose)

@@ -13,7 +13,15 @@ from typing import Any, Literal
 
 from tabgnm._printable import shown
 from tabgnm.estimators import parameter_checks
-from tabgnm.estimators.checks import check_class_weight, check_flag, check_hidden, check_integer, check_number, is_auto
+from tabgnm.estimators.checks import (
+    check_class_weight,
+    check_flag,
+    check_flag_or_auto,
+    check_hidden,
+    check_integer,
+    check_number,
+    is_auto,
+)
 from tabgnm.estimators.effort import Effort
 from tabgnm.estimators.regression_losses import regression_loss
 from tabgnm.nn.losses import Huber, LogLinkLoss, Loss, Pinball, SquaredError, Tweedie
@@ -77,8 +85,7 @@ class GNMParameters:
     def _check_parameters(self) -> None:
         super()._check_parameters()  # type: ignore[misc] # of the estimator that this group is mixed into
         for name in ("clamp_inputs", "persistent_outputs", "tied"):
-            if not is_auto(getattr(self, name)):
-                check_flag(name, getattr(self, name))
+            check_flag_or_auto(name, getattr(self, name))
         check_flag("learn_initial", self.learn_initial)
         if not is_auto(self.n_layers):
             check_integer("n_layers", self.n_layers, largest=_MAX_LAYERS)

@@ -40,6 +40,12 @@ def test_an_invalid_parameter_is_an_error_before_the_table_is_read(make: Any, na
         make(**{name: value}).fit(Unreadable(), Unreadable())
 
 
+@pytest.mark.parametrize("name", ["clamp_inputs", "persistent_outputs", "tied", "screen_columns", "integer_codes"])
+def test_errors_of_flags_name_auto_where_it_is_allowed(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name}='yes' has type str; expected 'auto', True or False$"):
+        gnm(**{name: "yes"}).fit(X, Y)
+
+
 def test_what_depends_on_the_table_is_an_error_once_it_has_been_read() -> None:
     with pytest.raises(ValueError, match=r"n_nodes=5 is too small: 20 encoded inputs .* use n_nodes>=22"):
         gnm(n_nodes=5).fit(X, Y)
