@@ -56,6 +56,7 @@ FILE_TERMS = {
     "fit with target_transform='none'": "fit with --set target_transform=none",
     "matrix=True requires": "--matrix requires",
     "use matrix=False, which": "use --columns, which",
+    "remain numbers with integer_codes=False": "remain numbers if the model is fitted with --set integer_codes=false",
 }
 _SMALL_OF_MLP = re.compile(r"use \w+\(\)\.fit_sparse\(X, y\), or \w+\(\)\.fit\(X, y\)\.distill\(X\)")
 # The last one: before it, a cell is quoted, which may contain the same words.

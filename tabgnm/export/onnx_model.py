@@ -38,7 +38,7 @@ def onnx_model(estimator: TabularEstimator, *, matrix: bool | None = None, numbe
     matrix : bool or None, default=None
         Whether the model has a single input "X" of shape (rows, columns), with the columns in the order of `fit`,
         instead of one input per column. Requires that all columns are numbers. If None, True if the estimator was
-        fitted to an array of numbers.
+        fitted to an array of numbers, none of which are categories.
     number_type : {"double", "float"}, default="double"
         The type of numeric inputs and outputs. "float" may lose digits of the inputs.
 
@@ -100,9 +100,10 @@ def _compute(program: Program | PackProgram, graph: GraphBuilder, reader: Column
 def _is_matrix(program: Program | PackProgram, wanted: bool | None, *, has_names: bool) -> bool:
     others = [own for own in program.columns if own.kind in ("category", "datetime")]
     if wanted and others:
+        codes = "; whole numbers remain numbers with integer_codes=False" if others[0].kind == "category" else ""
         raise ExportError(
             f"matrix=True requires a table of numbers, but column {others[0].name!r} is a {others[0].kind}; use "
-            "matrix=False, which creates one input per column"
+            f"matrix=False, which creates one input per column{codes}"
         )
     return not others and not has_names if wanted is None else wanted
 

@@ -146,6 +146,15 @@ def test_a_matrix_is_for_numbers_only() -> None:
         onnx_model(small("two classes"), matrix=True)
 
 
+def test_an_array_with_codes_has_one_input_per_column() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 60, 600), rng.normal(size=600)])
+    model = MLPRegressor(effort="fast", max_epochs=2, random_state=0, integer_codes=True).fit(X, X[:, 1])
+    assert [own.name for own in loaded(onnx_model(model)).graph.input] == ["x0", "x1"]
+    with pytest.raises(ExportError, match=r"'x0' is a category; .*; whole numbers remain numbers with integer_codes=F"):
+        onnx_model(model, matrix=True)
+
+
 def test_numbers_may_be_float() -> None:
     estimator, X = fitted("pack of regressors"), numbers(7).astype(np.float32)
     content = onnx_model(estimator, number_type="float")
