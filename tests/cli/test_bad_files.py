@@ -301,7 +301,8 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     ("wanted", "words"),
     [
         (["price"], ["'homes.csv' has no column 'price'", "did you mean 'Price'?"]),
-        (["town", "sizes"], ["no columns 'town', 'sizes'", "'sizes' did you mean 'size'?"]),
+        (["town", "sizes"], ["no columns 'town', 'sizes'; did you mean 'size' instead of 'sizes'?"]),
+        (["prise", "sizes"], ["; did you mean 'Price' instead of 'prise', 'size' instead of 'sizes'?"]),
         (["town"], ["no column 'town'", "it has 'Price', 'size'"]),
         (["prose"], ["no column 'prose'", "it has 'Price', 'size'"]),
         (["\x1b[31m"], ["no column '\\x1b[31m'"]),

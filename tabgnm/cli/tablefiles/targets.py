@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tabgnm.cli.tablefiles.errors import TableFileError, listed, quoted, suggestion
+from tabgnm.cli.tablefiles.errors import TableFileError, listed, quoted, similar, suggestion
 from tabgnm.cli.tablefiles.input_bytes import shown_name
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def require_columns(found: Sequence[str], wanted: Iterable[str], source: str | o
     if len(missing) == 1:
         said = suggestion(missing[0], found) or f"; it has {listed(found)}"
         raise TableFileError(f"{name} has no column {quoted(missing[0])}{said}")
-    near = [(own, suggestion(own, found)) for own in missing[:10]]
-    hints = [f"{quoted(own)}{hint.removeprefix(';')}" for own, hint in near if hint]
-    said = f"; {' '.join(hints)}" if hints else f"; it has {listed(found)}"
+    near = [(own, similar(own, found)) for own in missing[:10]]
+    hints = [f"{quoted(close)} instead of {quoted(own)}" for own, close in near if close is not None]
+    said = f"; did you mean {', '.join(hints)}?" if hints else f"; it has {listed(found)}"
     raise TableFileError(f"{name} has no columns {listed(missing)}{said}")
 
 
