@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tabgnm.estimators.targets import ClassTargets
+from tabgnm.table.detection import detected_reading
+from tabgnm.table.text import USUAL_READING
+from tabgnm.table.values import Values, as_numbers
 
 if TYPE_CHECKING:
     from tabgnm.estimators.fitting import PreparedRows
@@ -51,10 +54,10 @@ def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *
     for column, name in enumerate(rows.raw.names):
         if name in declared or column in declared:
             continue
-        values = rows.raw.source.values(column, name)
-        if values.kind != "number":
+        all_numbers = _numbers(rows.raw.source.values(column, name), name, sample)
+        if all_numbers is None:
             continue
-        numbers = np.asarray(values.data[sample], dtype=np.float64)
+        numbers = all_numbers[sample]
         present = np.isfinite(numbers)
         codes, index, counts = np.unique(numbers[present], return_inverse=True, return_counts=True)
         if not _N_PIECES < len(codes) <= _MAX_CODES or (codes != np.round(codes)).any():
@@ -66,13 +69,20 @@ def integer_codes(rows: PreparedRows, declared: set[str | int], min_rows: int, *
     return tuple(column for column in significant if not tested or _share_known(rows, column) >= _MIN_KNOWN)
 
 
+def _numbers(values: Values, name: str, sample: Array) -> Array | None:
+    """Return a column that is encoded as a number unless its kind is given; None for other columns and amounts."""
+    if values.kind == "text" and detected_reading(values.data[sample]) != USUAL_READING["number"]:
+        return None
+    return as_numbers(values, name, strict=False) if values.kind in ("number", "text") else None
+
+
 def _share_known(rows: PreparedRows, column: int) -> float:
     """Return the fraction of the numbers in validation rows that also occur in training rows; 1 if there are none."""
     name = rows.raw.names[column]
     given = [raw.source.values(column, name) for raw in (rows.raw, rows.raw_val) if raw is not None]
-    if any(values.kind != "number" for values in given):  # in X_val, they may be text
+    if any(values.kind not in ("number", "text", "empty") for values in given):
         return 1.0
-    numbers = np.concatenate([np.asarray(values.data, dtype=np.float64) for values in given])
+    numbers = np.concatenate([as_numbers(values, name, strict=False) for values in given])
     n_known = n_present = 0
     for fold in rows.folds:
         val = numbers[[] if fold.val is None else fold.val.numpy()]

@@ -193,7 +193,23 @@ def test_numbers_that_are_new_in_validation_rows_are_no_codes(n_train: int, is_s
     assert integer_codes(rows, set(), 5, tested=False) == (0,)
 
 
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_codes_may_be_text() -> None:
+    """The text of a category is not converted, so amounts with a currency sign remain numbers."""
+    X, y = shops()
+    assert found(X.assign(shop=X["shop"].astype(str)), y) == ["shop"]
+    assert found(X.assign(shop=X["shop"].astype(str).where(X.index % 7 > 0, "?")), y) == ["shop"]
+    assert found(X.assign(shop="$" + X["shop"].astype(str)), y) == []
+    text = X[:400].assign(shop=X["shop"].astype(str))
+    model = GNMRegressor(effort="fast", max_epochs=2, random_state=0).fit(text, y[:400])
+    assert [own.kind for own in model.columns_ if own.name == "shop"] == ["category"]
+    np.testing.assert_array_equal(model.predict(text), model.predict(X[:400]))
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
 def test_validation_rows_may_have_numbers_as_text() -> None:
     X, y = days()
-    rows = GNMRegressor(effort="fast")._prepare(X, y, X_val=X.astype(str), y_val=y).rows
-    assert integer_codes(rows, set(), 5, tested=True) == (0,)
+    later = X.assign(day=X["day"] + 150)
+    for own, own_val, expected in ((X, X.astype(str), (0,)), (X, later.astype(str), ()), (X.astype(str), later, ())):
+        rows = GNMRegressor(effort="fast")._prepare(own, y, X_val=own_val, y_val=y).rows
+        assert integer_codes(rows, set(), 5, tested=True) == expected
