@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Mapping
@@ -62,7 +61,7 @@ _SMALL_OF_MLP = re.compile(r"use \w+\(\)\.fit_sparse\(X, y\), or \w+\(\)\.fit\(X
 # The last one: before it, a cell is quoted, which may contain the same words.
 _ROW = re.compile(r"\bin row (\d+)(?!.*\bin row \d)", re.DOTALL)
 _UNSUITABLE_METRIC = re.compile(r"cannot score these targets \(.*\); .*", re.DOTALL)
-_KINDS = re.compile(r"(?<![\w.-])column_kinds=(\{'[^{}]*'\})")
+_KIND = re.compile(r"(?<![\w.-])column_kinds=\{'([^{}'\\]*)': '(\w+)'\}")
 _MAX_SHOWN = 3  # columns that a remedy is written out for
 
 
@@ -78,7 +77,7 @@ def in_options(text: str) -> str:
     >>> in_options("fit with column_kinds={'day': 'number'}")
     'fit with --column-kind day=number'
     """
-    text = _KINDS.sub(lambda found: _kinds(ast.literal_eval(found[1])), text)
+    text = _KIND.sub(lambda found: _kinds({found[1]: found[2]}), text)
     for name, option in (OPTIONS | _MACHINE_OPTIONS).items():
         text = re.sub(rf"(?<![\w.-]){name}>?=(?=\S)", f"{option} ", text)
         if "_" in name:
